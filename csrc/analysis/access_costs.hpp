@@ -1,4 +1,4 @@
-// The cost of each memory access of a warp, added to the counts of its instruction.
+// Adds the cost of each memory access of a warp to the counts of its instruction.
 #pragma once
 
 #include <bit>
@@ -24,10 +24,10 @@ class AccessCosts {
     // Adds an access. Returns its wavefronts of shared memory (0 for other memory).
     uint32_t add(const sim::MemoryEvent& e) {
         // Regular accesses are frequent and all cost the same. Therefore only their number is kept.
+        // A consecutive access to global memory is regular if it starts at the start of a line.
         const bool global = e.space == ptx::Space::global;
         const bool uniform = e.shape == sim::Shape::uniform;
         const bool regular = uniform || (e.shape == sim::Shape::consecutive &&
-                                         // The access starts at the start of a line.
                                          (!global || e.first % model::line_bytes == 0));
         if (regular && (global || e.space == ptx::Space::shared) && !is_copy(e)) {
             ++regular_[e.pc].times[global][uniform];

@@ -503,7 +503,7 @@ bool CacheReplay::fill(bool ended) {
         const auto found = waiting_.find(next_block_);
         if (found == waiting_.end()) {
             if (!ended) return false;
-            ++next_block_;  // this block never ended
+            ++next_block_;  // the run ended without this block
             continue;
         }
         machine_->schedule.start(next_block_++, std::move(found->second));

@@ -47,7 +47,7 @@ struct Misses {
     [[nodiscard]] double cycles_per_request() const { return double(cycles) / double(requests); }
 };
 
-// The result of the replay, for the whole grid.
+// The result of the replay, extrapolated to the whole grid.
 struct CacheResult {
     model::CacheCounts counts;
     std::vector<Misses> misses;  // misses in the replayed blocks, by instruction
@@ -138,12 +138,12 @@ class CacheReplay {
     bool fill(bool ended);
     void run_slice();
 
-    // How an instruction acts on the caches.
+    // The effect of an instruction on the caches. load_past means a load that bypasses L1.
     enum class Effect : uint8_t { load, load_past, store, atomic };
 
     const sim::Program& program_;
     const uint64_t blocks_;
-    const uint32_t resident_;  // blocks that a multiprocessor holds
+    const uint32_t resident_;  // number of blocks that a multiprocessor holds
     const uint32_t share_bytes_;
     const uint64_t most_lines_;
     std::vector<Effect> effects_;  // effect of each instruction

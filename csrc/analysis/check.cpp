@@ -18,7 +18,8 @@ using sim::Warp;
 
 namespace {
 
-// The granule: the shortest access to the memory space, as a power of two.
+// Returns log2 of the granule size. A granule is as large as the shortest access to the memory
+// space.
 uint32_t granule_bits(const sim::Program& program, Space space) {
     uint32_t shortest = 16;
     for (const sim::Op& op : program.ops) {
@@ -128,8 +129,8 @@ void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::local) return check_local(w, e);
 }
 
-// Whether a plain read of a cell is known to be correct and does not change the cell. This fast
-// test succeeds for nearly every read.
+// Returns whether a plain read of a cell is known to be correct and does not change the cell. This
+// fast test succeeds for nearly every read.
 bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
     const BlockOrder& order = at.block.order;
     const Stamp& w = cell.write;

@@ -83,14 +83,14 @@ class CheckObserver {
 
   private:
     struct BlockState;
-    struct Place;  // the granule that is being checked
+    struct Place;  // the place of the granule that is being checked
 
     static BlockState& state(const sim::Warp& w);
 
     template <bool shared>
     void check(const sim::Warp& w, const sim::MemoryEvent& e);
     void check_local(const sim::Warp& w, const sim::MemoryEvent& e);
-    // Whether a lane accesses shared memory outside the variable from which its address is
+    // Returns whether a lane accesses shared memory outside the variable from which its address is
     // computed.
     [[nodiscard]] bool leaves_variable(const sim::MemoryEvent& e, int lane) const;
     void outside_variable(const sim::Warp& w, uint32_t pc, uint32_t bytes, int lane,
@@ -98,7 +98,7 @@ class CheckObserver {
     // Starts a frame of local memory for these lanes. All its variables are uninitialized.
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
-    // Whether a thread that has ended had already passed the barrier.
+    // Returns whether a thread that has ended had already passed the barrier.
     [[nodiscard]] bool left_past(const sim::Block& block, uint32_t barrier_pc);
     [[nodiscard]] bool is_past(uint32_t op, uint32_t barrier_pc) const;
 
@@ -108,7 +108,8 @@ class CheckObserver {
     void read_strong(const Place& at, Cell& cell);
     void write_strong(const Place& at, Cell& cell);
     void check_initialised(const Place& at, const Cell& cell);
-    // Whether the uninitialized bytes are only copied, together with initialized ones.
+    // Returns whether the uninitialized bytes are padding. They are if the instruction only copies
+    // them, together with initialized bytes.
     [[nodiscard]] bool is_padding(const Place& at) const;
     static void initialise(const Place& at, Cell& cell);
     void check_proxy(const Place& at, const Cell& cell);

@@ -309,7 +309,7 @@ void CheckObserver::lost_memory() {
         uint64_t count = 0, bytes = 0;
         sim::DeviceHeap::Caller first;
     };
-    std::map<uint32_t, Calls> lost;  // by instruction
+    std::map<uint32_t, Calls> lost;  // calls of malloc(), by instruction
     for (const sim::DeviceHeap::Lost& l : sim::DeviceHeap::get().lost(global_.memory())) {
         Calls& calls = lost[l.caller.pc];
         if (calls.count++ == 0) calls.first = l.caller;

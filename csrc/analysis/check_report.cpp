@@ -27,7 +27,7 @@ std::string with_article(const std::string& noun) { return (noun[0] == 'a' ? "an
 }  // namespace
 
 void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape>& shapes) {
-    std::map<uint64_t, std::string> mangled_at;  // by offset
+    std::map<uint64_t, std::string> mangled_at;  // mangled names, by offset
     const auto add = [&](const std::string& mangled, uint64_t offset, uint64_t bytes) {
         if (bytes == 0) return;
         Buffer v;
@@ -42,7 +42,7 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
             v.type = known->second.type;
             uint64_t whole = v.item_bytes;
             for (int64_t& n : v.shape) {
-                // As many elements as the launch provides.
+                // If the source does not give the number of elements, the launch determines it.
                 if (n < 0) n = int64_t(bytes / v.item_bytes);
                 whole *= uint64_t(n);
             }

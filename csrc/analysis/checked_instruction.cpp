@@ -78,7 +78,8 @@ class Addresses {
     }
 
   private:
-    using Register = std::pair<uint32_t, std::string_view>;  // by function
+    // The function, and the name of the register.
+    using Register = std::pair<uint32_t, std::string_view>;
     std::set<Register> defined_;
     std::map<Register, std::pair<std::string_view, int64_t>> made_of_;
 };

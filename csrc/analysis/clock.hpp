@@ -28,15 +28,15 @@ struct Knowledge {
 };
 
 class Clock;
-using ClockPtr = std::shared_ptr<const Clock>;  // null: nothing is known
+using ClockPtr = std::shared_ptr<const Clock>;  // null means that nothing is known
 
 class Clock {
   public:
     explicit Clock(std::vector<Knowledge> entries);
 
-    // Whether the clock includes what this thread did at `time`.
+    // Returns whether the clock includes everything that this thread did up to `time`.
     [[nodiscard]] bool covers(uint32_t block, uint32_t warp, uint32_t lane, uint32_t time) const;
-    // Whether the clock includes what any lane of the warp did at `time`.
+    // Returns whether the clock includes what some lane of the warp did up to `time`.
     [[nodiscard]] bool covers_warp(uint32_t block, uint32_t warp, uint32_t time) const;
 
     [[nodiscard]] const std::vector<Knowledge>& entries() const { return entries_; }

@@ -25,7 +25,8 @@ struct CacheResult;
 // The counted kernel, as tables of counts show it.
 struct Listing {
     std::string kernel;
-    uint32_t source_file = 0;               // the file that contains the kernel: a key of `files`
+    // The number of the file that contains the kernel, a key of `files`.
+    uint32_t source_file = 0;
     std::map<uint32_t, std::string> files;  // names of files, by SourceLine::file
     std::vector<sim::InstructionInfo> instructions;
     bool operator==(const Listing&) const = default;
@@ -56,7 +57,8 @@ struct Counts {
 
 // The counts of each group of blocks.
 struct GroupedCounts {
-    std::unordered_map<uint64_t, uint32_t> group_of;  // by linear block number
+    // The group of each block. The key is the linear number of the block.
+    std::unordered_map<uint64_t, uint32_t> group_of;
     std::vector<Counts> groups;
     std::mutex mutex;
 

@@ -36,7 +36,7 @@ enum class FindingKind : uint8_t {
 
 // One of the two accesses of a finding: what it did, and its instruction and thread.
 struct Actor {
-    std::string what;  // such as "write"; empty if the finding has no such access
+    std::string what;  // such as "write"; empty if there is no access
     uint32_t pc = 0;
     uint32_t thread[3] = {};
     uint64_t block[3] = {};

@@ -12,7 +12,7 @@ struct InstructionCounts {
     uint64_t executed = 0;  // warp instructions
     uint64_t threads = 0;   // active threads, summed over the executions
     uint64_t requests = 0;  // accesses to memory with at least one active thread
-    uint64_t accesses = 0;  // active lanes of these requests
+    uint64_t accesses = 0;  // active lanes, summed over the requests
     uint64_t bytes = 0;     // bytes that the active lanes request
     uint64_t sectors = 0;   // sectors of global and local memory
     uint64_t lines = 0;     // lines of global and local memory

@@ -33,9 +33,9 @@ enum class Purpose : uint8_t { run, count, trace, check, step };
 [[nodiscard]] sim::Watch watch_for(Purpose purpose);
 
 struct Request {
-    sim::Launch launch;  // with grid, block, parameters and chosen blocks
+    sim::Launch launch;  // has grid, block, parameters and chosen blocks
     const model::Gpu* gpu = nullptr;
-    uint32_t registers = 0;  // per thread; 0: not known
+    uint32_t registers = 0;  // registers per thread; 0 means not known
     // The total size of the arrays. If the caches are not replayed, it limits the bytes from DRAM.
     uint64_t buffer_bytes = 0;
 
@@ -65,7 +65,7 @@ struct Result {
     std::optional<Checked> checked;
     std::optional<CacheResult> caches;
     model::Occupancy occupancy;
-    model::Work work;                 // for the whole grid
+    model::Work work;                 // work of the whole grid
     std::optional<model::Time> time;  // modelled, if the launch was counted
 };
 

@@ -67,7 +67,8 @@ class BlockOrder {
     [[nodiscard]] uint32_t block() const { return block_; }
     [[nodiscard]] uint32_t now() const { return now_; }
 
-    // Whether the earlier access by `lane_then` happens before what `lane` of `warp` does now.
+    // Returns whether the earlier access by `lane_then` happens before what `lane` of `warp` does
+    // now.
     [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                uint32_t lane) const {
         if (then.block == block_) {
@@ -80,17 +81,17 @@ class BlockOrder {
         }
         return has_flags() && knows_of(then, lane_then, warp, lane);
     }
-    // Whether a barrier of all threads came after the access.
+    // Returns whether all threads of the block passed a barrier after the access.
     [[nodiscard]] bool before_barrier(const Stamp& then) const {
         return then.block == block_ && then.time <= floor_;
     }
-    // Whether the block has used fences or flags, which may order more than barriers do.
+    // Returns whether the block has used fences or flags, which may order more than barriers do.
     [[nodiscard]] bool has_flags() const { return known_ || !threads_.empty(); }
-    // Whether the access would be ordered if the lanes of a warp ran in lockstep.
+    // Returns whether the access would be ordered if the lanes of a warp ran in lockstep.
     [[nodiscard]] bool lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                 uint32_t lane) const;
 
-    // From now on these lanes of a warp execute together, without the others.
+    // Records that from now on these lanes of a warp execute together, without the others.
     void converge(uint32_t warp, sim::LaneMask lanes) {
         if (warps_[warp].together != lanes) regroup(warp, lanes);
     }
@@ -100,8 +101,8 @@ class BlockOrder {
     void arrive(uint32_t warp, sim::LaneMask lanes, uint32_t barrier, bool everyone, bool waits);
     void complete(uint32_t barrier);
 
-    // What these lanes make visible when they arrive at their cluster's barrier. If `relaxed`, only
-    // what fences have already made visible.
+    // Returns the accesses that these lanes make visible when they arrive at their cluster's
+    // barrier. If `relaxed`, these are only the accesses that fences have already made visible.
     [[nodiscard]] ClockPtr release(uint32_t warp, sim::LaneMask lanes, bool relaxed);
     // Adds this to what all threads of the block know.
     void add_knowledge(const ClockPtr& clock) { known_ = join(known_, clock); }
@@ -118,22 +119,24 @@ class BlockOrder {
         uint32_t until = 0;
     };
     static constexpr size_t most_together = 16;
-    struct Lanes {  // of a warp
+    struct Lanes {  // the state of one warp
         uint32_t floor = 0;
         sim::LaneMask existing = 0;
         sim::LaneMask together = 0;
-        std::unique_ptr<Pairs> pairs;  // [i][j]: lane i knows what lane j did up to this time
+        // Pairs[i][j]: lane i knows what lane j did up to this time. Null if `floor` suffices.
+        std::unique_ptr<Pairs> pairs;
         std::array<Together, most_together> recent;
         uint32_t regrouped = 0;  // number of entries written to `recent`
     };
-    // What a thread has made visible with fences: its own accesses up to `time`, and a clock.
+    // The accesses that a thread has made visible with fences. These are its own accesses up to
+    // `time`, and those in `clock`.
     struct Fenced {
         uint32_t time = 0;
         ClockPtr clock;
     };
     struct Thread {
         ClockPtr known;
-        Fenced fenced[2];  // by Scope
+        Fenced fenced[2];  // indexed by Scope
     };
     struct Arrivals {
         struct Group {
@@ -149,8 +152,8 @@ class BlockOrder {
     [[nodiscard]] bool knows_of(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                 uint32_t lane) const;
     Thread& thread(uint32_t warp, uint32_t lane);
-    // What these lanes together know of other threads; with snapshot(), also their own accesses up
-    // to now.
+    // Returns what at least one of these lanes knows of other threads. snapshot() adds the lanes'
+    // own accesses up to now.
     [[nodiscard]] ClockPtr knowledge(uint32_t warp, sim::LaneMask lanes) const;
     [[nodiscard]] ClockPtr snapshot(uint32_t warp, sim::LaneMask lanes) const {
         return join(knowledge(warp, lanes), {{block_, warp, lanes, now_}});
@@ -159,8 +162,9 @@ class BlockOrder {
 
     uint32_t block_ = 0, now_ = 1, floor_ = 0, warp_count_ = 0;
     std::vector<Lanes> warps_;
-    std::vector<Thread> threads_;  // empty until the first fence or flag
-    ClockPtr known_, fenced_[2];   // what all threads know, and have made visible
+    std::vector<Thread> threads_;  // empty before the first fence or flag
+    // Known_ is what all threads know. fenced_ is what all threads have made visible.
+    ClockPtr known_, fenced_[2];
     std::array<Arrivals, sim::barrier_count> arrivals_;
 };
 

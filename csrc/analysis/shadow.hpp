@@ -26,7 +26,7 @@
 namespace coalesce::analysis {
 
 struct Cell {
-    Stamp write;  // its `extra` holds a set of Flag
+    Stamp write;  // the member `extra` holds a set of Flag
     Stamp read[2];
     enum Flag : uint8_t { has_strong = 1, initialised = 2, copying = 4 };
     [[nodiscard]] bool is(Flag flag) const { return write.extra & flag; }

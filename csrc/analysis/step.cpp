@@ -97,7 +97,7 @@ class OneBlock : public Worker {
         step(w, program_.ops[at], at);
     }
 
-    // Whether a warp has executed a loop that only reads memory. A call clears this state.
+    // Returns whether a warp has executed a loop that only reads memory. A call clears this state.
     bool has_spun() { return std::exchange(spun_, false); }
 
     sim::Block block;
@@ -193,7 +193,8 @@ struct Stepper::Impl {
     sim::Block& block() { return worker->block; }
     Warp& warp(uint32_t n) { return block().warps.at(n); }
 
-    // Whether the warp has a path to run. If so, this becomes the running path.
+    // Returns whether the warp has a path to run. If it has one, this path becomes the running
+    // path.
     bool ready(uint32_t n) {
         Warp& w = warp(n);
         return w.running || sim::next_path(w);

@@ -27,7 +27,7 @@ struct Position {
         ready,
         at_barrier,  // waits for other threads of the block
         at_lanes,    // waits for other lanes, in a warp operation
-        ended        // all its threads have left
+        ended        // all threads of the warp have ended
     } state = State::ready;
     // The next instruction. For a waiting warp, the instruction at which it waits.
     uint32_t pc = 0;
@@ -96,7 +96,7 @@ class Stepper {
     [[nodiscard]] const std::vector<bool>& shared_written() const;
 
     [[nodiscard]] Trace take_events();
-    // What the kernel has printed since the last call.
+    // Returns the text that the kernel has printed since the last call.
     [[nodiscard]] std::string take_output();
 
   private:

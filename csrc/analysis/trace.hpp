@@ -29,7 +29,7 @@ struct TraceEvent {
     uint32_t pc = 0;         // number of the instruction
     ptx::Space space = ptx::Space::global;
     sim::Access access = sim::Access::load;
-    uint8_t bytes = 0;  // per lane
+    uint8_t bytes = 0;  // bytes per lane
     sim::LaneMask mask = 0;
     uint64_t addresses[sim::warp_size] = {};  // 0 for inactive lanes
 };

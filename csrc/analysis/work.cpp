@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint64_t loads_under_way = 8;
 
-// Whether two instructions are executed about equally often.
+// Returns whether two instructions are executed about equally often.
 bool alike(uint64_t a, uint64_t b) { return 2 * std::min(a, b) > std::max(a, b); }
 
 // Returns the member of `work` for a pipe, or null if the model does not have this pipe.

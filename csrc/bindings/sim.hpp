@@ -93,7 +93,7 @@ class Attendant {
 [[nodiscard]] pybind11::dict columns_of(const std::vector<analysis::TraceEvent>& events,
                                         sim::Dim3 grid);
 
-// How the source declares the shared variables: {name: (shape, bytes per item, type)}.
+// The declarations of the shared variables in the source: {name: (shape, bytes per item, type)}.
 using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 [[nodiscard]] SharedShapes shared_shapes(const pybind11::dict& declared);
 // Returns the findings of a checked run: (list of dicts, number of findings in omitted groups).
@@ -115,8 +115,9 @@ struct StepSession {
 
     const sim::Program& program;
     const sim::RegisterMap& registers;
-    sim::ModuleMemory variables;  // a copy, so that launches between steps do not change it
-    pybind11::list given;         // the arguments, which keep the arrays alive
+    // A copy, so that launches between two steps do not change the variables of this block.
+    sim::ModuleMemory variables;
+    pybind11::list given;  // the arguments, which keep the arrays alive
     Arguments arrays;
     sim::AddressSpace memory;
     sim::Dim3 grid;

@@ -83,7 +83,7 @@ struct Driver {
         ok,
         no_driver,  // libcuda.so.1 is missing, or is not a driver
         failed,     // cuInit failed; `result` is its error
-        no_device,  // there is a driver, but no GPU that it can use
+        no_device,  // there is a driver, but it can use no GPU
     };
 
     // Returns the driver of the process. The first call loads it. The environment variable

@@ -59,7 +59,7 @@ class Function {
 
     // The resources that the compiled kernel needs.
     struct Resources {
-        int registers = 0;          // per thread
+        int registers = 0;          // registers per thread
         int static_shared = 0;      // bytes per block
         int local = 0;              // bytes per thread, for spilled registers and indexed arrays
         int constant = 0;           // bytes

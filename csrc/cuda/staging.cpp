@@ -114,7 +114,8 @@ bool Staging::is_pinned(const void* pointer) const {
     // The driver function takes a list of attributes; this list has one. For memory that the driver
     // does not know, it reports no error. (compute-sanitizer would show such an error to the user.)
     constexpr int memory_type = 2;
-    unsigned type = 0;  // 1: host memory that is registered with the driver
+    // 1 means host memory that is registered with the driver.
+    unsigned type = 0;
     void* results[] = {&type};
     return driver_.pointer_attributes(1, &memory_type, results,
                                       reinterpret_cast<Address>(pointer)) == success &&

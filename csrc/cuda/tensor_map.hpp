@@ -27,7 +27,7 @@ struct TiledMatrix {
     uint64_t rows = 0;
     uint64_t cols = 0;
     uint64_t row_bytes = 0;
-    Box box;  // at most 256 x 256
+    Box box;  // at most 256 x 256 elements
     // True: a row of a box has 128 bytes, and its 16-byte parts are permuted in each row.
     bool swizzled = false;
 };

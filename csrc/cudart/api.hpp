@@ -1,4 +1,4 @@
-// How a function of the API is written: CUDART(name)(parameters) { return call(...); }
+// Declares how a function of the API is written: CUDART(name)(parameters) { return call(...); }
 //
 // METHOD
 // call() acquires the runtime's only lock, runs the body, and translates exceptions into the errors

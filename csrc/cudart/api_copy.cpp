@@ -1,4 +1,4 @@
-// Copies and fills: of bytes, of rows and of boxes, to and from variables.
+// Functions that copy and fill bytes, rows, boxes and variables.
 #include "cudart/api.hpp"
 #include "cudart/runtime.hpp"
 #include "cudart/work.hpp"

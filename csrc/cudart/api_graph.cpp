@@ -1,4 +1,4 @@
-// Graphs: building them from nodes, changing them, launching them.
+// Functions that build, change and launch graphs.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

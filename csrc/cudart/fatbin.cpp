@@ -157,7 +157,7 @@ std::vector<std::span<const std::byte>> containers(std::span<const std::byte> se
     while (at + header_bytes <= section.size()) {
         const size_t bytes = container_bytes(section.subspan(at));
         if (bytes == 0 || bytes > section.size() - at) {
-            at += 8;  // containers are aligned to this
+            at += 8;  // containers are aligned to 8 bytes
             continue;
         }
         found.push_back(section.subspan(at, bytes));

@@ -33,11 +33,12 @@ struct Allocation {
     // The data. For device memory, this address differs from `address`.
     std::byte* host = nullptr;
     Kind kind = Kind::device;
-    bool writable = true;  // whether a kernel may write to it
+    bool writable = true;  // whether kernels may write to the allocation
     unsigned flags = 0;    // the flags of cudaHostAlloc() or a similar function
     uint64_t number = 0;   // number of the allocation, from 1
     const char* function = "";
-    void* caller = nullptr;  // return address of the call that allocated it
+    // The return address of the call that made the allocation.
+    void* caller = nullptr;
     // The name of the variable. For other allocations, it is made from the function and the number.
     std::string name;
     // In a checked run, whether each byte is undefined. Null means that all bytes are defined.
@@ -56,7 +57,7 @@ class Memory {
     // Registers memory that belongs to the program, or a variable of a module.
     Allocation& add(Allocation allocation);
     void free(uint64_t address, bool of_host, const char* function);
-    void remove(uint64_t address);  // memory that was registered with add()
+    void remove(uint64_t address);  // memory must be registered with add()
     void free_all();                // variables stay allocated
 
     // Returns the allocation that contains an address, or null.

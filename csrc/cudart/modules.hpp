@@ -28,8 +28,8 @@ struct ModuleRecord;
 // A kernel. The program identifies it by the address of its host function.
 struct Function {
     ModuleRecord* module = nullptr;
-    std::string entry;  // its name in the PTX
-    std::string name;   // "scale" of "scale(float*, int)"
+    std::string entry;  // the kernel's name in the PTX
+    std::string name;   // the short name: "scale" of "scale(float*, int)"
     // The limit for dynamic shared memory. cudaFuncSetAttribute raises it.
     uint32_t most_dynamic_shared = 48 << 10;
     int carveout = -1;

@@ -35,8 +35,9 @@ struct StreamRecord {
 struct EventRecord {
     unsigned flags = 0;
     bool recorded = false;
-    double time = 0;                  // modelled time in ms
-    StreamRecord* capture = nullptr;  // the captured stream in which it was recorded, if any
+    double time = 0;  // modelled time in ms
+    // The captured stream in which the event was recorded; null if there is none.
+    StreamRecord* capture = nullptr;
     std::vector<Node> nodes;
 };
 

@@ -1,4 +1,4 @@
-// The work of streams and graphs: launches, copies, callbacks, events.
+// The kinds of work of streams and graphs: launches, copies, callbacks, events.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct SetWork {
     std::byte* to = nullptr;
     size_t pitch = 0;
     uint32_t value = 0, element = 1;
-    size_t width = 0, height = 1;  // in elements
+    size_t width = 0, height = 1;  // the width is in elements
 };
 struct HostWork {
     HostFunction function = nullptr;

@@ -1,4 +1,4 @@
-// How long L2 is busy with the atomics of a launch.
+// Models how long L2 is busy with the atomics of a launch.
 //
 // METHOD
 // L2 consists of slices. Each slice serves 512 consecutive bytes, and executes their atomics one

@@ -1,4 +1,4 @@
-// How a GPU serves the addresses of one warp's shared access: wavefronts over 32 banks.
+// Models how a GPU serves the addresses of one warp's shared access: wavefronts over 32 banks.
 //
 // Shared memory has 32 banks of 4-byte words. In one wavefront, each bank delivers one word, to any
 // number of lanes. If no lane accesses more than 4 bytes, the number of wavefronts is the largest

@@ -9,7 +9,7 @@ namespace coalesce::model {
 
 namespace {
 
-constexpr double slice_cycles = 64;  // cycles of a multiprocessor's L1
+constexpr double slice_cycles = 64;  // the length of a slice in L1 cycles
 constexpr double drift = 1.7;
 
 // A pseudo-random number from 0 to 1 that depends only on the block's number.

@@ -1,4 +1,4 @@
-// Which block runs on which multiprocessor and when, and how time passes.
+// Models which block runs on which multiprocessor at which time.
 //
 // METHOD
 // Each multiprocessor holds a fixed number of blocks. Blocks start in the order of their numbers,

@@ -1,4 +1,4 @@
-// How a GPU serves the addresses of one warp's global access: sectors and lines.
+// Models how a GPU serves the addresses of one warp's global access: sectors and lines.
 //
 // L1 has 128-byte lines of four 32-byte sectors. A warp instruction is one request. It moves the
 // distinct sectors that its active lanes touch, and looks up the distinct lines.
@@ -83,7 +83,7 @@ inline Footprint footprint_of(const uint64_t* addresses, int n) {
 // split happens in some runs and not in others. It was recorded for atomics of 8 bytes and for
 // reductions of 4 bytes that touch at least 7 lines.
 inline bool may_be_divided(const Footprint& f, int lanes) {
-    constexpr uint32_t surely_together = 6;  // lines
+    constexpr uint32_t surely_together = 6;  // up to this number of lines, no sector is split
     return f.lines > surely_together && uint32_t(lanes) > f.sectors;
 }
 

@@ -68,8 +68,8 @@ class RequestCoalescer {
     // The number of entries per cluster. With so many entries, almost no request is forgotten.
     static constexpr uint32_t entries = 1 << 14;
 
-    // When each sector of a line was requested, and when it arrives. The model does not handle
-    // requests exactly in the order of time, so it checks both.
+    // For each sector of a line, the time of its request and the time of its arrival. The model
+    // does not handle requests exactly in the order of time, so it checks both.
     struct Pending {
         uint64_t line = ~uint64_t(0);
         double asked[4] = {never, never, never, never};

@@ -12,13 +12,15 @@ namespace {
 constexpr double launch_us = 1.65;  // elapsed minus active time, the same for all launches
 // Cycles before the first load of a launch. The code of the kernel is not in any cache yet.
 constexpr double startup = 480;
-constexpr double turnover = 500;  // from the end of a block to the first load of its successor
+// Cycles from the end of a block to the first load of the next block in its slot.
+constexpr double turnover = 500;
 constexpr double request_cycles = 1.25;  // the recorded lsuin_requests stay below 0.8 per cycle
-constexpr double constant_cycles = 2.3;  // for each address of a load from constant memory
+constexpr double constant_cycles = 2.3;  // cycles per address of a load from constant memory
 // Cycles from the first arrival at a barrier to the next instruction. Each warp of the block adds
 // `barrier_cycles_per_warp`.
 constexpr double barrier_cycles = 20, barrier_cycles_per_warp = 5;
-constexpr double instruction_latency = 4;  // from one instruction of a warp to the next
+// Cycles from one instruction of a warp to the next.
+constexpr double instruction_latency = 4;
 // l2_sectors_per_cycle is for a mixture of reads and writes. These are the values for only reads
 // (`access/gather`), only whole writes, and only partial writes.
 constexpr double l2_reads_per_cycle = 80.0 / 132, l2_writes_per_cycle = 65.0 / 132;
@@ -26,7 +28,7 @@ constexpr double l2_partial_per_cycle = 33.0 / 132;
 // Results per cycle of a multiprocessor, for compute capabilities 7.0 to 9.0. Source: CUDA C++
 // Programming Guide, Throughput of Native Arithmetic Instructions.
 constexpr double alu_lanes = 64, xu_lanes = 16;
-constexpr double dram_efficiency = 0.92;  // share of the published bandwidth that is reached
+constexpr double dram_efficiency = 0.92;  // the share of the published bandwidth that kernels reach
 
 // Returns the time of concurrent activities. If several of them take about equally long, the result
 // is somewhat longer than the longest.

@@ -32,7 +32,7 @@ namespace coalesce::model {
 // half of the sectors and writes the other half.
 inline constexpr double l2_sectors_per_cycle = 72.0 / 132;
 
-// What a launch executes, summed over all blocks.
+// The work of a launch, summed over all blocks.
 struct Work {
     uint64_t blocks = 0;
     uint64_t instructions = 0;  // warp instructions

@@ -42,9 +42,9 @@ struct Variant {
     Preparation preparation;
     // The only element type that the variant accepts. Empty means float32 and float64.
     std::string_view dtype = "";
-    bool hopper = false;  // whether it needs compute capability 9.0 or later
-    // Whether it reads through tensor maps. Such kernels use instructions of sm_90a, which run only
-    // on compute capability 9.0.
+    bool hopper = false;  // whether the kernel needs compute capability 9.0 or later
+    // Whether the kernel reads through tensor maps. Such kernels use instructions of sm_90a, which
+    // run only on compute capability 9.0.
     bool tensor_maps = false;
 
     // Returns the position among the variants of the operation: the number at the start of the file

@@ -64,9 +64,10 @@ Launch threads_over_columns(const Shape&);  // 256 threads per block, one column
 Launch block_for_each_row(const Shape&);    // 256 threads per row
 // Like block_for_each_row, with one element of dynamic shared memory per thread.
 Launch block_for_each_row_dynamic(const Shape&);
-Launch warp_for_each_row(const Shape&);          // 8 warps per block, one row per warp
-Launch warps_or_blocks_over_rows(const Shape&);  // one warp per row; 256 threads for long rows
-Launch block_for_32_columns(const Shape&);       // 32 x 32 threads for 32 columns
+Launch warp_for_each_row(const Shape&);  // 8 warps per block, one row per warp
+// One warp per row. For long rows, one block of 256 threads per row.
+Launch warps_or_blocks_over_rows(const Shape&);
+Launch block_for_32_columns(const Shape&);  // 32 x 32 threads for 32 columns
 // 32 x 8 threads, each for 16 bytes of a row. The slices of rows are on y.
 Launch slices_of_columns(const Shape&);
 

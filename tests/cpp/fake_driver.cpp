@@ -69,7 +69,7 @@ struct State {
     int busy_queries = 0;
     bool endless = false;  // whether a kernel runs until end() is called
     void* current = nullptr;
-    int context = 0;  // its address is the context's handle
+    int context = 0;  // the context's handle is the address of this variable
 };
 
 State& state() {

@@ -391,7 +391,7 @@ class PtxGenerator {
     }
 
     std::mt19937& random_;
-    size_t wrong_ = 0;  // one of this many operands is wrong; 0 means none
+    size_t wrong_ = 0;  // one of `wrong_` operands is wrong; 0 means none
     std::string_view type_, space_;
     // The letter of the wider registers that a narrow type uses. 0 means registers of its own
     // width.

@@ -1,4 +1,4 @@
-// How long L2 is busy with atomics: more accesses to the same element take longer.
+// Tests how long L2 is busy with atomics: more accesses to the same element take longer.
 #include <gtest/gtest.h>
 
 #include "model/atomics.hpp"

@@ -161,7 +161,7 @@ class Statements {
         if (kind < 10) return chain();
         if (kind < 11) return "st.global.f32 [" + a() + "+" + steps() + "], " + f() + ";\n";
         const std::string l = label();
-        if (kind == 11) {  // it is for some lanes, all lanes or none
+        if (kind == 11) {  // the branch is for some lanes, all lanes or none
             const char* lanes[] = {"5", "32", "64", "0", "31"};
             return "setp.lt.u32 %p, %lane, " + std::string(lanes[below(5)]) + ";\n@%p bra " + l +
                    ";\n" + some(4, depth + 1) + l + ":\n";
