@@ -1,10 +1,12 @@
 // The parser: its state and its grammar, with one method for each rule.
 //
 // METHOD
-// Recursive descent without backtracking: the first token of a rule always determines the rule.
-// Nested scopes of a body use a counter and not recursion. Expressions, vector operands and
-// initializers do use recursion, up to a limit. Therefore no text can exhaust the stack. A short
-// text could also request very many registers or array elements; these have limits, too.
+// The parser uses recursive descent without backtracking: the first token of a rule always
+// determines the rule. Nested scopes of a body use a counter and not recursion. Expressions, vector
+// operands and initializers do use recursion, up to a limit. Therefore no text can exhaust the
+// stack. A short text could also request very many registers or array elements. These have limits,
+// too.
+//
 //  parser.cpp        the module and its functions' headers
 //  declarations.cpp  variables, parameters, registers, initializers
 //  body.cpp          statements, instructions, operands

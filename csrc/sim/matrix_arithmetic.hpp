@@ -1,11 +1,11 @@
 // The arithmetic of tensor cores on a tile: d = a b + c with 16 x 8 (or 8 x 8) elements.
 //
 // METHOD
-// Floating-point products are exact. The products of one step and the element of c are aligned to
-// the largest exponent among them. They are truncated `fraction_bits` below it, towards zero, and
-// added exactly. The sum is rounded once: towards zero for 32 bits, to nearest for a half. The
-// exponent of a product is the sum of its factors' exponents; subnormal factors are not normalized.
-// Zeros have no exponent. A sum that rounds to zero is +0.
+// Floating-point products are exact. A step adds some products and the element of c. They are
+// aligned to the largest exponent among them. Their bits more than `fraction_bits` below this
+// exponent are cut off, and the rest is added exactly. The sum is rounded once: towards zero for 32
+// bits, to nearest for a half. The exponent of a product is the sum of its factors' exponents.
+// Subnormal factors are not normalized. Zeros have no exponent. A sum that rounds to zero is +0.
 //
 // Sources: Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021);
 // Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores" (2025); Xie, Wang, Yang and Yang,

@@ -91,7 +91,7 @@ inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
     return at <= size && bytes <= size - at;
 }
 
-// Returns base + by. Inactive lanes also call it, although their addresses have no meaning.
+// Returns base + by. It is also called for inactive lanes, whose addresses have no meaning.
 inline std::byte* displaced(std::byte* base, uint64_t by) {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + by);
 }
@@ -144,7 +144,8 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         if (w.block->shared_tag && !of) take_tag_off(w);
     }
     uint64_t low = w.address[0], high = w.address[warp_size - 1], together = low;
-    // Addresses with a constant positive stride: the range and the lowest bits are known.
+    // The addresses have a constant positive stride. So their range and their lowest bits are
+    // known.
     bool rising = false;
     if (watch == Watch::nothing && w.mask == all_lanes &&
         op.memory().family != ptx::AddressFamilies::none) {

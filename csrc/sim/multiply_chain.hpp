@@ -3,14 +3,14 @@
 // METHOD
 // The core of every matrix product is a sequence of
 //    ld.f32 x, [..];  ld.f32 y, [..];  fma.rn.f32 sum, x, y, sum;
-// with a few additions of addresses in between. First the addresses of all loads are resolved to
-// host memory, and the operations in between are executed, in order. Then the products are added,
-// with the sum in host registers. Without a chain, the sum would be stored and loaded for each
-// product.
+// with a few additions of addresses in between. First, all operations except the multiply-adds are
+// executed in order, and the addresses of the loads are resolved to host memory. Then the products
+// are added, with the sum in host registers. Without a chain, the sum would be stored and loaded
+// for each product.
 //
 // The result is the same, because nothing in a chain writes memory, and no other instruction reads
 // the sums in between (Decoder::find_chains). If a load cannot be resolved (it faults, or its
-// addresses have no constant stride), the rest of the chain is executed one by one.
+// addresses have no constant stride), the rest of the chain is executed op by op.
 #pragma once
 
 #include <cstring>

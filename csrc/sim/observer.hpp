@@ -1,7 +1,7 @@
 // The interface between the simulator and its observers.
 //
 // METHOD
-// The simulator announces events; an analysis is an observer that listens to them. An observer is a
+// The simulator announces events. An analysis is an observer that listens to them. An observer is a
 // class with a function for each event that it needs, and a list of these events:
 //
 //    class Barriers {
@@ -31,7 +31,7 @@
 
 namespace coalesce::sim {
 
-// The events, and the function that handles each of them.
+// The events. Each comment shows the function that handles the event.
 enum class Hook : uint16_t {
     // void start(Block&): a block is about to start.
     start = 1 << 0,
@@ -140,7 +140,8 @@ struct NoObserver {
 };
 static_assert(Observer<NoObserver>);
 
-// Combines several observers. Each event goes to those that listen to it, in the order of the list.
+// Combines several observers. Each event goes to all observers that listen to it, in the order of
+// the list.
 template <Observer... Parts>
 class Observers {
   public:
@@ -223,7 +224,7 @@ class Observers {
     std::tuple<Parts&...> parts_;
 };
 
-// What memory instructions announce to the observer (Block::observer).
+// The functions by which memory instructions announce events to the observer (Block::observer).
 struct Announcements {
     void (*access)(void*, const Warp&, const MemoryEvent&);
     void (*fault)(void*, const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask,

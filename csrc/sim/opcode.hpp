@@ -26,7 +26,8 @@ inline constexpr size_t operation_count = [] {
     return count;
 }();
 
-// The execution unit of a multiprocessor that executes an instruction without memory access.
+// The execution units of a multiprocessor. One of them executes each instruction without memory
+// access.
 enum class Pipe : uint8_t {
     other,    // none of the following units, or the unit is not known
     fp32,     // 32-bit floating-point arithmetic: FFMA, FADD, FMUL
@@ -37,7 +38,7 @@ enum class Pipe : uint8_t {
     by_type,  // Used in ops.inc only. The type of the instruction chooses between fp32 and fp64.
 };
 
-// A row of the table.
+// One row of the table.
 struct Operation {
     OpCode code = OpCode::unknown;
     std::string_view spelling;

@@ -278,7 +278,8 @@ Selection select_floating(const Request& in, Modifiers& m) {
     const OpCode op = in.code;
     const Type type = m.type();
     if (type != Type::f32 && type != Type::f64) return {};
-    if (m.has("rz") || m.has("rm") || m.has("rp")) return {};  // ops_rounding.cpp handles these
+    // ops_rounding.cpp handles directed rounding
+    if (m.has("rz") || m.has("rm") || m.has("rp")) return {};
 
     if (op == OpCode::add || op == OpCode::sub || op == OpCode::mul || op == OpCode::fma ||
         op == OpCode::mad) {

@@ -55,8 +55,8 @@ void add_carry(Warp& w, const Op& op) {
     store(w, op.operand[4], out);
 }
 
-// d = a + b + c. Operands 4 and 5 are the carries out. The payload specifies the carries in, and
-// which terms are negated or inverted.
+// d = a + b + c. Operands 4 and 5 are the carries out. The payload says which operands are the
+// carries in, and which terms are negated or inverted.
 void add3_carry(Warp& w, const Op& op) {
     const auto& how = op.get<CarryOperand>();
     const LaneMask in1 = carry_in(w, how.carry_in[0]), in2 = carry_in(w, how.carry_in[1]);
@@ -281,7 +281,7 @@ void vote(Warp& w, const Op& op) {
     p = (p & ~mask) | (value ? mask : 0);
 }
 
-// In all lanes, d becomes the a of the first active lane.
+// Broadcast: in all lanes, d becomes the value of a in the first active lane.
 void broadcast(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t value =

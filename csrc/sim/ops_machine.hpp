@@ -25,8 +25,8 @@ inline T joined(const uint32_t* r, int i) {
     return std::bit_cast<T>(uint64_t{r[i]} | uint64_t{r[next_register + i]} << 32);
 }
 
-// d = of(lane) for the active lanes. Two registers are either the same or do not overlap, so the
-// lanes are independent. The compiler cannot know this.
+// Sets d = of(lane) for the active lanes. Two registers are either the same or do not overlap, so
+// the lanes are independent. The compiler cannot know this.
 template <class F>
 inline void put_words(Warp& w, Locator at, F&& of) {
     uint32_t* const d = w.lanes<uint32_t>(at);
@@ -79,7 +79,7 @@ constexpr bool are_in_order(const MachineHandler (&handlers)[n], size_t first) {
     return true;
 }
 
-// Returns the operations on pairs, in ops_pairs.cpp.
+// Returns the handler of an operation on pairs. It is defined in ops_pairs.cpp.
 Handler select_pair(MachineOp op);
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -12,8 +12,8 @@ namespace coalesce::sim::COALESCE_ISA {
 
 namespace {
 
-// Converts a pair of 32-bit registers to one register with 64 bits per lane. The next function does
-// the opposite.
+// join_pair() converts a pair of 32-bit registers to one register with 64 bits per lane. The next
+// function does the opposite.
 void join_pair(Warp& w, const Op& op) {
     uint64_t* d = w.lanes<uint64_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -25,7 +25,7 @@ void split_pair(Warp& w, const Op& op) {
     put_pairs(w, op.operand[0], [=](int i) { return a[i]; });
 }
 
-// Changes the sign of a pair: removes it, inverts it, or both.
+// Changes the sign of a pair. It removes the sign, inverts it, or does both.
 void pair_sign(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);

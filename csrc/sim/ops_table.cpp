@@ -1,4 +1,5 @@
-// The interface of an instruction set to other files: its engines, which are constants.
+// The interface of an instruction set to other files. It consists of the engines, which are
+// constants.
 #include "sim/lanewise.hpp"
 #include "sim/memory_handlers.hpp"
 #include "sim/modifiers.hpp"

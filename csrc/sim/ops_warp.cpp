@@ -15,7 +15,7 @@ namespace {
 
 using ptx::Type;
 
-// shfl d|p, a, b, c (PTX ISA, "shfl.sync"): operands d, p, a, b, c.
+// shfl d|p, a, b, c (PTX ISA, "shfl.sync"). The operands are d, p, a, b, c in this order.
 void shuffle(Warp& w, const Op& op) {
     alignas(64) uint32_t a[warp_size];
     std::memcpy(a, w.lanes<const uint32_t>(op.operand[2]), sizeof a);

@@ -2,8 +2,8 @@
 //
 // METHOD
 // A branch has a target, a shuffle a mode, a load an offset and a size. Each kind of operation has
-// its own struct, and an Op stores one of them together with its number. Decoders set the payload;
-// handlers and the scheduler get it by its type. In builds with assertions (the C++ tests under
+// its own struct, and an Op stores one of them together with its number. Decoders set the payload.
+// Handlers and the scheduler get it by its type. In builds with assertions (the C++ tests under
 // sanitizers), it is an error to get another type than was set. Release builds do not check this,
 // so access is as fast as to a member.
 //
@@ -121,7 +121,7 @@ struct Jump {
     uint32_t offset = 0;       // added to the register
     bool to_function = false;  // the target must be the start of a function
 };
-// What a barrier instruction does besides waiting.
+// The effect of a barrier instruction besides waiting.
 enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
 struct BarrierOperand {
     BarrierKind kind = BarrierKind::sync;
@@ -155,7 +155,7 @@ struct VoteOperand {
 namespace relation {
 inline constexpr uint8_t less = 1, equal = 2, greater = 4, unordered = 8;
 }
-// How the result is combined with a further predicate.
+// How the result of a comparison is combined with another predicate.
 enum class Combination : uint8_t { none, conjunction, disjunction, difference };
 struct ComparisonOperand {
     uint8_t relations = 0;
@@ -210,7 +210,7 @@ struct LocalAddress {
     uint8_t bytes = 8;    // the size of the destination register
 };
 
-// Sums of machine code. Each term has a bit that says whether it is negated or inverted.
+// The payload of sums in machine code. Each term has a bit that says if it is negated or inverted.
 struct CarryOperand {
     uint8_t negated = 0, inverted = 0;
     Locator carry_in[2] = {no_operand, no_operand};  // the carries into a sum of three terms

@@ -15,7 +15,7 @@ inline void store(Warp& w, Locator at, LaneMask value) {
     d = (d & ~w.mask) | (value & w.mask);
 }
 
-// Combines the result of a comparison with a further predicate.
+// Combines the result of a comparison with another predicate.
 inline LaneMask combined(Combination how, LaneMask truth, LaneMask with) {
     switch (how) {
         case Combination::conjunction:

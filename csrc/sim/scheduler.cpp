@@ -194,7 +194,7 @@ void leave(Warp& w) {
     const LaneMask lanes = w.current.mask;
     w.live &= ~lanes;
     w.running = false;
-    // Lanes that wait for some of these lanes must determine again for whom they wait.
+    // Some lanes wait for lanes of this path. They must determine again for whom they wait.
     for (Path& p : w.paths) {
         if (p.wait == Wait::lanes && (p.members & lanes)) p.wait = Wait::none;
     }

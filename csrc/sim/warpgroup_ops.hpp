@@ -2,7 +2,7 @@
 //
 // METHOD
 // Each warp computes its 16 rows when it executes the instruction, tile by tile as for mma
-// (matrix_arithmetic.hpp). On a GPU, the sums are available only after wgmma.wait_group; here a
+// (matrix_arithmetic.hpp). On a GPU, the sums are available only after wgmma.wait_group. Here a
 // missing wait has no effect on the sums. The warps of a warpgroup wait for each other at
 // wgmma.wait_group. So after the wait of one warp, the awaited products of no warp read shared
 // memory.
