@@ -52,8 +52,8 @@ struct CacheResult {
     model::CacheCounts counts;
     std::vector<Misses> misses;  // misses in the replayed blocks, by instruction
     // Numbers of operations per warp in the replayed blocks. `operations` is the average over all
-    // warps. `most_in_block` takes the slowest warp of each block and averages over the blocks.
-    // `most` is the number of the slowest warp of all.
+    // warps. For `most_in_block`, each block counts with its slowest warp, and the average is over
+    // the blocks. `most` is the number of the slowest warp of all blocks.
     double operations = 0, most_in_block = 0, most = 0;
     double atomics = 0;  // cycles that L2 needs for atomics
 
@@ -120,7 +120,7 @@ class CacheReplay {
                                                        std::unique_ptr<BlockRequests> spare);
     void end(const sim::Block& block, BlockRequests& requests);
 
-    // Call once, after the last block.
+    // Returns the result. Call this function once, after the last block.
     [[nodiscard]] CacheResult finish();
 
   private:

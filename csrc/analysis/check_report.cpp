@@ -61,7 +61,7 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
     for (const auto& [offset, mangled] : mangled_at) number.emplace(mangled, int(number.size()));
     for (const sim::InstructionInfo& in : program_.instructions) {
         const auto known = number.find(in.origin.variable);
-        // A copy into shared memory is described by its source.
+        // The message about a copy into shared memory describes the source of the copy.
         const bool is_there = known != number.end() && in.access != Access::async_copy;
         home_.push_back(is_there ? known->second : -1);
     }

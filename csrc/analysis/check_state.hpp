@@ -46,8 +46,9 @@ struct CheckObserver::Place {
     uint32_t lane = 0;
     uint32_t buffer = 0;   // number of the buffer, for global memory
     uint64_t granule = 0;  // number of the granule in the buffer or in shared memory
-    uint64_t offset = 0;   // offset of the first accessed byte from the same start
-    uint64_t end = 0;      // offset one past the last accessed byte of the granule
+    // The offset of the first accessed byte in the buffer or in shared memory.
+    uint64_t offset = 0;
+    uint64_t end = 0;  // offset one past the last accessed byte of the granule
     Stamp me = {};
     [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then) const {
         return block.order.ordered(then, lane_then, me.warp, lane);

@@ -13,7 +13,7 @@ namespace coalesce::analysis {
 
 namespace {
 
-// The limit is from the CUDA C++ Programming Guide, "Thread Block Clusters".
+// The largest number of blocks in a cluster (CUDA C++ Programming Guide, "Thread Block Clusters").
 constexpr uint64_t most_blocks_of_cluster = 8;
 
 // Makes the observers of each host thread, runs the grid, and passes them to `take` one by one.

@@ -104,7 +104,7 @@ class BlockOrder {
     // Returns the accesses that these lanes make visible when they arrive at their cluster's
     // barrier. If `relaxed`, these are only the accesses that fences have already made visible.
     [[nodiscard]] ClockPtr release(uint32_t warp, sim::LaneMask lanes, bool relaxed);
-    // Adds this to what all threads of the block know.
+    // Adds the events in `clock` to what all threads of the block know.
     void add_knowledge(const ClockPtr& clock) { known_ = join(known_, clock); }
 
     void fence(uint32_t warp, sim::LaneMask lanes, Scope scope);

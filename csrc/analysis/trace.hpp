@@ -55,9 +55,9 @@ struct Recording {
     uint32_t exemplars = 0;
     uint32_t exemplars_per_warp = 0;
 
-    // If set, events are not kept, but passed to this function in batches of at most `batch`. The
-    // events of each block are in the order of execution. The host threads call the function, one
-    // at a time. An exception that it throws ends the launch.
+    // If `sink` is set, events are not kept. They are passed to `sink` in batches of at most
+    // `batch`. The events of each block are in the order of execution. The host threads call `sink`
+    // one at a time. An exception from `sink` ends the launch.
     std::function<void(std::vector<TraceEvent>&&)> sink;
     size_t batch = 1 << 16;
 

@@ -1,4 +1,5 @@
-// Each function here adds one area to the extension module. module.cpp calls them all.
+// Each function here adds one part of the C++ core to the extension module. module.cpp calls them
+// all.
 #pragma once
 
 #include <pybind11/pybind11.h>

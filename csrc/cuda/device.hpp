@@ -38,7 +38,8 @@ class Memory {
 
     [[nodiscard]] Device& device() const { return device_; }
     [[nodiscard]] Address address() const { return block_.address; }
-    [[nodiscard]] bool lost() const;  // whether a kernel fault has reset the context since
+    // Returns whether a kernel fault has reset the context since the allocation.
+    [[nodiscard]] bool lost() const;
 
     // Call this if a stream that is not ordered with the default stream may use the memory. After
     // the destructor, the memory is then reused only when all current work of the GPU has ended.

@@ -10,7 +10,7 @@ namespace coalesce::cuda {
 
 namespace {
 
-// Creates the two events for each launch of a batch, and reuses them for later batches.
+// Two events for each launch of a batch. Later batches reuse the events.
 class EventPairs {
   public:
     EventPairs(Device& device, size_t pairs)

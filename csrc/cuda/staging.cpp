@@ -11,8 +11,8 @@ namespace coalesce::cuda {
 
 namespace {
 
-// Divides a transfer into chunks, and chunks into pieces. A chunk fills one slot. A worker copies
-// one piece at a time.
+// How a transfer is divided. A transfer consists of chunks, and a chunk of pieces. A chunk fills
+// one slot. A worker copies one piece at a time.
 struct Plan {
     size_t bytes;
 

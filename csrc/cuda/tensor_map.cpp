@@ -9,7 +9,7 @@
 namespace coalesce::cuda {
 namespace {
 
-// The values of CUtensorMapDataType are from cuda.h.
+// An element type and its value in CUtensorMapDataType (cuda.h).
 struct Element {
     std::string_view name;
     int code;

@@ -1,9 +1,10 @@
 // Tensor maps. A tensor map describes a matrix in global memory to Hopper's copy engine, which
 // copies boxes of the matrix.
 //
-// The driver makes them (cuTensorMapEncodeTiled). The layout of their 128 bytes is not documented.
-// A kernel takes a tensor map as a parameter `const __grid_constant__ TensorMap`, where TensorMap
-// is any structure of 128 bytes aligned to 64. It passes the address to cp.async.bulk.tensor.
+// The driver makes tensor maps (cuTensorMapEncodeTiled). The layout of their 128 bytes is not
+// documented. A kernel takes a tensor map as a parameter `const __grid_constant__ TensorMap`, where
+// TensorMap is any structure of 128 bytes aligned to 64. The kernel passes the address of the
+// parameter to cp.async.bulk.tensor.
 #pragma once
 
 #include <cstdint>

@@ -155,7 +155,7 @@ CUDART(cudaPointerGetAttributes)(PointerAttributes* attributes, const void* poin
     });
 }
 
-// Allocates or frees memory in the order of a stream. The simulator does it immediately.
+// Allocates or frees memory in the order of a stream. The simulator does this immediately.
 CUDART(cudaMallocAsync)(void** pointer, size_t bytes, Stream stream) {
     return call("cudaMallocAsync", Waits::no, [&] {
         require(pointer, cudaErrorInvalidValue);

@@ -11,7 +11,7 @@ namespace coalesce::cudart {
 
 namespace {
 
-// The structure to which crt/host_runtime.h registers a pointer.
+// A structure of nvcc's generated code (crt/host_runtime.h). The program registers a pointer to it.
 struct Wrapper {
     int magic, version;
     const std::byte* container;
@@ -43,7 +43,7 @@ EXPORT void __cudaRegisterFatBinaryEnd(void** handle) {
     const std::lock_guard guard(detail::lock());
     try {
         runtime().modules.place_managed(reinterpret_cast<ModuleRecord*>(handle));
-    } catch (const Failure&) {  // the error was reported; the first use returns it
+    } catch (const Failure&) {  // the first use of the module returns the error
     }
 }
 

@@ -60,8 +60,8 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
                                          std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE));
     if (checked_) {
         a.undefined = std::make_unique<bool[]>(bytes);
-        // The host may write pinned and managed memory directly, without a call that could be
-        // recorded.
+        // The host may write pinned and managed memory directly. Such writes cannot be recorded, so
+        // all bytes of this memory count as defined.
         std::memset(a.undefined.get(), kind == Kind::device, bytes);
     }
     used_ += bytes;

@@ -27,7 +27,7 @@ struct Gpu {
     uint32_t multiprocessors;
     double clock_ghz;                 // boost clock
     uint32_t fp32_lanes, fp64_lanes;  // arithmetic lanes per multiprocessor
-    uint32_t warps, blocks;           // largest numbers on a multiprocessor
+    uint32_t warps, blocks;           // the most that a multiprocessor can hold
     uint32_t shared_kb;               // largest shared memory of a multiprocessor
     uint32_t l1_kb;                   // L1 and shared memory together
     double l2_mb;

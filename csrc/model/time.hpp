@@ -36,7 +36,7 @@ inline constexpr double l2_sectors_per_cycle = 72.0 / 132;
 struct Work {
     uint64_t blocks = 0;
     uint64_t instructions = 0;  // warp instructions
-    // Instructions by the pipe that executes them.
+    // Numbers of instructions, by the pipe that executes them.
     uint64_t fp32 = 0, fp64 = 0;
     uint64_t alu = 0;  // integer, logic and comparison instructions
     // Conversions, bit counts and transcendental functions.

@@ -49,7 +49,8 @@ Launch tiles_columns_on_x(const Shape&);    // TILE x TILE threads; threadIdx.x 
 Launch tiles_flat_block(const Shape&);      // TILE * TILE threads in one dimension; rows on x
 Launch blocks_of_64_by_64(const Shape&);    // 512 threads for 64 x 64 elements; columns on x
 Launch blocks_of_128_by_128(const Shape&);  // 256 threads for 128 x 128 elements; columns on x
-Launch block_for_each_multiprocessor(const Shape&);  // 256 threads that process several tiles
+// Blocks of 256 threads. Each block processes several tiles.
+Launch block_for_each_multiprocessor(const Shape&);
 // Two warpgroups multiply, and one copies. They process several tiles.
 Launch warpgroups_for_each_multiprocessor(const Shape&);
 // 256 threads per block. Each thread processes four elements of a row.

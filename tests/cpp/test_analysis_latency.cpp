@@ -182,7 +182,7 @@ TEST(Latency, TheSidesOfABranchDoNotWaitForEachOther) {
 
 TEST(Latency, RareCodeDoesNotDelayTheMainPath) {
     // A wait on the path without the branch does not delay the path that branches to the target.
-    // Cycles of waiting after the load and the branch.
+    // `waits` is the waiting time after the load and the branch.
     const double waits = l2_latency - 2 * step + step;
     Code seldom;
     seldom.load(often, 0).branch(often, 4).use(1, 1).add("FMUL", 1).use(often, 1);

@@ -153,8 +153,8 @@ TEST(SassLift, Approximations) {
     }
 }
 
-// These operands do not suit the fast path of a division. Kernels that divide 0 are recorded in
-// tests/data.
+// The fast path of a division cannot handle some of these operands. Kernels that divide 0 are
+// recorded in tests/data.
 TEST(SassLift, SlowDivisions) {
     const struct {
         float a, b;
