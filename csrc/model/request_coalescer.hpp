@@ -1,9 +1,9 @@
 // The unit between multiprocessors and L2 that merges reads of a sector that is already requested.
 //
 // METHOD
-// From compute capability 9.0 on, some reads do not reach L2. If another multiprocessor of the same
-// cluster (GPC, 16 to 18 multiprocessors) has requested the sector and still waits for it, the read
-// waits for the same answer. Nsight Compute's Profiling Guide names the unit, L2 Request Coalescer
+// From compute capability 9.0 on, some reads do not reach L2. A cluster (GPC) has 16 to 18
+// multiprocessors. If one of them waits for a sector, a read by another one waits for the same
+// answer. Nsight Compute's Profiling Guide names the unit, L2 Request Coalescer
 // (LRC). It says neither which multiprocessors share a unit nor how long a request can be merged.
 // Both were derived from an H200's counters (tests/data/models_h200.json): a merged read is missing
 // in lts__t_sectors_srcunit_tex_op_read, but counted in l1tex__m_xbar2l1tex_read_sectors.

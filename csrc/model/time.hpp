@@ -4,18 +4,16 @@
 // METHOD
 // A kernel takes as long as its slowest resource on its busiest multiprocessor. The resources are:
 //
-//  issue      warp instructions; each scheduler issues one per cycle
+//  issue      the schedulers; each issues one warp instruction per cycle
 //  fp32, fp64, alu, xu
-//             warp instructions of the arithmetic pipes, which have fewer lanes than a warp
-//  requests   memory instructions in the load-store unit
-//  data       tag lookups of L1 (one line of a request per cycle) and wavefronts of shared memory,
-//             which use the same data path
-//  constants  different addresses of a load from constant memory, served one after another
-//  l2         sectors through L2; writes take longer than reads, partial writes take longest
-//  atomics    atomics in L2; the most frequent address decides
-//  dram       bytes
-//  latency    the time that too few warps cannot hide: a multiprocessor executes its blocks in a
-//             fixed number of slots, and each block takes at least its own latency
+//             the arithmetic pipes, which have fewer lanes than a warp
+//  requests   the load-store unit, which takes the memory instructions
+//  data       the data path of L1, for tag lookups and for wavefronts of shared memory
+//  constants  the constant cache, which serves the addresses of a load one after another
+//  l2         the path to L2; writes take longer than reads, and partial writes take longest
+//  atomics    the units for atomics in L2; the most frequent address decides
+//  dram       the bandwidth of DRAM
+//  latency    the slots for blocks; each block occupies its slot for at least its own latency
 //
 // If several resources are nearly equally slow, the time is somewhat longer. The time before the
 // first block runs is added. The constants are derived from recordings (gpu.hpp).
