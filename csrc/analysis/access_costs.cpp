@@ -81,16 +81,55 @@ sim::LaneMask last_writers(const sim::MemoryEvent& e) {
 AccessCosts::AccessCosts(const sim::Program& program)
     : program_(program),
       regular_(program.instructions.size()),
+      repeated_(program.instructions.size()),
       sites_(program.instructions.size()) {}
 
+bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
+    if (e.mask != mask || e.space != space || e.shape != shape) return false;
+    if (shape != sim::Shape::scattered) return (e.first - first) % model::line_bytes == 0;
+    const int lane = std::countr_zero(mask);
+    const uint64_t distance = e.addresses[lane] - addresses[lane];
+    if (distance % model::line_bytes != 0) return false;
+    uint64_t other = 0;
+    if (mask == sim::all_lanes) {
+        for (int i = 0; i < sim::warp_size; ++i)
+            other |= (e.addresses[i] - addresses[i]) ^ distance;
+    } else {
+        sim::for_each_lane(mask,
+                           [&](int i) { other |= (e.addresses[i] - addresses[i]) ^ distance; });
+    }
+    return other == 0;
+}
+
+void AccessCosts::Repeated::add_to(InstructionCounts& total) const {
+    if (times == 0) return;
+    InstructionCounts all = cost;
+    for (const Counter& c : counters) all.*c.value *= times;
+    total.add(all);
+}
+
 uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
-    InstructionCounts& c = sites_[e.pc];
-    const uint64_t before = c.wavefronts;
-    if (is_copy(e))
+    if (is_copy(e)) {
+        InstructionCounts& c = sites_[e.pc];
+        const uint64_t before = c.wavefronts;
         add_copy(c, e);
-    else
-        add(c, e);
-    return uint32_t(c.wavefronts - before);
+        return uint32_t(c.wavefronts - before);
+    }
+    Repeated& last = repeated_[e.pc];
+    if (!last.is_like(e)) {
+        last.add_to(sites_[e.pc]);
+        last.times = 0;
+        last.cost = {};
+        add(last.cost, e);
+        last.mask = e.mask;
+        last.space = e.space;
+        last.shape = e.shape;
+        last.first = e.first;
+        if (e.shape == sim::Shape::scattered)
+            std::copy_n(e.addresses, sim::warp_size, last.addresses);
+    }
+    ++last.times;
+    return uint32_t(last.cost.wavefronts);
 }
 
 void AccessCosts::add(InstructionCounts& c, const sim::MemoryEvent& e) const {
@@ -123,6 +162,7 @@ void AccessCosts::add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent
 
 InstructionCounts AccessCosts::of(size_t i) const {
     InstructionCounts total = sites_[i];
+    repeated_[i].add_to(total);
     sim::MemoryEvent e;
     e.pc = uint32_t(i);
     e.access = program_.instructions[i].access;
@@ -146,6 +186,7 @@ InstructionCounts AccessCosts::of(size_t i) const {
 void AccessCosts::clear() {
     std::fill(regular_.begin(), regular_.end(), Regular{});
     std::fill(sites_.begin(), sites_.end(), InstructionCounts{});
+    for (Repeated& each : repeated_) each.times = 0;
 }
 
 void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {

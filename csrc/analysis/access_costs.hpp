@@ -58,6 +58,23 @@ class AccessCosts {
         uint64_t times[2][2] = {};
     };
 
+    // The last irregular access of an instruction, and how often it was repeated. Costs follow from
+    // the distances between the lanes' addresses and from the place of one of them in its line. So
+    // an access costs the same again if all its addresses lie a multiple of a line further on, as
+    // in most loops.
+    struct Repeated {
+        uint64_t times = 0;  // since the last clear(), including the first
+        InstructionCounts cost;
+        sim::LaneMask mask = 0;  // 0: there was no access
+        ptx::Space space = ptx::Space::generic;
+        sim::Shape shape = sim::Shape::scattered;
+        uint64_t first = 0;
+        uint64_t addresses[sim::warp_size] = {};
+
+        [[nodiscard]] bool is_like(const sim::MemoryEvent& e) const;
+        void add_to(InstructionCounts& total) const;
+    };
+
     uint32_t add_irregular(const sim::MemoryEvent& e);
     void add(InstructionCounts& c, const sim::MemoryEvent& e) const;
 
@@ -73,6 +90,7 @@ class AccessCosts {
 
     const sim::Program& program_;
     std::vector<Regular> regular_;          // counts of the regular accesses, by instruction
+    std::vector<Repeated> repeated_;        // the last irregular access, by instruction
     std::vector<InstructionCounts> sites_;  // counts of all other accesses, by instruction
     sim::LaneMask left_out_ = 0;            // lanes that the guard of the next copy excludes
     sim::MemoryEvent source_;               // the first event of the current copy
