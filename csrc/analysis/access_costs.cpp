@@ -85,7 +85,7 @@ AccessCosts::AccessCosts(const sim::Program& program)
       sites_(program.instructions.size()) {}
 
 bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
-    if (e.mask != mask || e.space != space || e.shape != shape) return false;
+    if (e.mask != mask || e.shape != shape) return false;
     if (shape != sim::Shape::scattered) return (e.first - first) % model::line_bytes == 0;
     const int lane = std::countr_zero(mask);
     const uint64_t distance = e.addresses[lane] - addresses[lane];
@@ -109,20 +109,25 @@ void AccessCosts::Repeated::add_to(InstructionCounts& total) const {
 }
 
 uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
+    InstructionCounts& c = sites_[e.pc];
     if (is_copy(e)) {
-        InstructionCounts& c = sites_[e.pc];
         const uint64_t before = c.wavefronts;
         add_copy(c, e);
         return uint32_t(c.wavefronts - before);
     }
+    // Bank conflicts take long to compute, and accesses to shared memory mostly repeat. Elsewhere
+    // the comparison with the last access would cost as much as it saves.
+    if (e.space != ptx::Space::shared) {
+        add(c, e);
+        return 0;
+    }
     Repeated& last = repeated_[e.pc];
     if (!last.is_like(e)) {
-        last.add_to(sites_[e.pc]);
+        last.add_to(c);
         last.times = 0;
         last.cost = {};
         add(last.cost, e);
         last.mask = e.mask;
-        last.space = e.space;
         last.shape = e.shape;
         last.first = e.first;
         if (e.shape == sim::Shape::scattered)

@@ -58,15 +58,13 @@ class AccessCosts {
         uint64_t times[2][2] = {};
     };
 
-    // The last irregular access of an instruction, and how often it was repeated. Costs follow from
-    // the distances between the lanes' addresses and from the place of one of them in its line. So
-    // an access costs the same again if all its addresses lie a multiple of a line further on, as
-    // in most loops.
+    // The last irregular access of an instruction to shared memory, and how often it was repeated.
+    // Its bank conflicts follow from the banks of the addresses. So an access costs the same if
+    // each of its addresses lies the same multiple of 128 bytes (32 banks) further on.
     struct Repeated {
         uint64_t times = 0;  // since the last clear(), including the first
         InstructionCounts cost;
         sim::LaneMask mask = 0;  // 0: there was no access
-        ptx::Space space = ptx::Space::generic;
         sim::Shape shape = sim::Shape::scattered;
         uint64_t first = 0;
         uint64_t addresses[sim::warp_size] = {};

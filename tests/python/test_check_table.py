@@ -75,7 +75,7 @@ TESTS = {
     ),
     "atomics of block scope, used between blocks": (
         "test_check_races.py",
-        '"atomics of block scope, used between blocks"',
+        '"atomics of block scope between blocks"',
     ),
     "two threads write different values to one element": (
         "test_check_races.py",
