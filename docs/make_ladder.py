@@ -140,7 +140,8 @@ waits for the first. The next idea to try: copy tiles of A through tensor maps, 
 warps transpose them in shared memory.
 
 **The compiler** is not deterministic: NVRTC 13.5 makes different machine code of `split_k` from
-compilation to compilation, with 19 to 54 % of its multiply-adds in bank conflicts if the tile is 64
+compilation to compilation. If the tile is 64, then 19 to 54 % of the multiply-adds of the main loop
+read two registers of one register bank, which takes a cycle more
 (`python benchmarks/cost_model.py split_k -DTILE=64 --compiles 10`). So the figures of `split_k` on
 this page come from one compilation, and yours may differ. The main loops of `tma`, `tensor_map` and
 `pipelined` were the same in every compilation.

@@ -338,7 +338,7 @@ lessons.predict(
 # | `dram__bytes_read.sum` | bytes from the memory | the chart: Device Memory |
 #
 # The tutorial's table expects a "Global Load Efficiency" of about 50 % for the naive kernel and of 90 to 100 % for the coalesced one. It expects L1 hit
-# rates below 5 % in both, and less "memory replay overhead", a counter of older profilers. The counts say:
+# rates below 5 % in both kernels. It also expects less "memory replay overhead", a counter of older profilers, in the coalesced kernel. The counts say:
 
 # %% tags=["counts"]
 for name, p in big.items():

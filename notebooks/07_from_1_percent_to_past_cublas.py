@@ -431,9 +431,9 @@ def first_load(rung, array):
 first_load("vectorized", "b_tile")
 
 # %% [markdown]
-# Neighbouring lanes have neighbouring groups of 8 columns, so their 16 bytes are 32 bytes apart. `warptiled` distributes the
-# 32 x 64 elements of a warp differently: a thread gets 4 x 4 elements in each quarter, and neighbouring lanes have
-# neighbouring 16 bytes. Nothing else changes.
+# In `vectorized`, each lane has 8 neighbouring columns (32 bytes), and one load takes 16 bytes of them. So the loads of neighbouring
+# lanes are 32 bytes apart. `warptiled` splits the 32 x 64 elements of a warp into four quarters. A thread gets 4 x 4 elements
+# of each quarter, so neighbouring lanes load neighbouring pieces of 16 bytes. Nothing else changes.
 
 # %%
 lessons.code(

@@ -100,7 +100,7 @@ class _Writer:
         self.indent -= 1
 
     def grouped(self) -> None:
-        """An exchange among lanes with the same value, also if the lanes execute it in groups."""
+        """Exchange data among lanes with the same value, which may execute it in groups."""
         key = f"{self.value()} % {self.random.choice([2, 3, 5, 32])}"
         self.line("{")
         self.indent += 1

@@ -275,7 +275,7 @@ def in_use() -> int:
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _Mallinfo
     found = mallinfo()
-    # A block of Python's allocator has at most 512 bytes; this is about the mean size.
+    # Blocks of Python's allocator have at most 512 bytes. Their mean size is taken to be 100 bytes.
     return int(found.uordblks + found.hblkhd + 100 * sys.getallocatedblocks())
 
 

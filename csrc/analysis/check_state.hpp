@@ -37,7 +37,8 @@ struct CheckObserver::Place {
     const sim::MemoryEvent& event;
     const CheckedInstruction& instruction;
     BlockState& block;
-    // The shadow of the block that owns the shared memory.
+    // The shadow memory of the shared memory that is accessed. In a cluster, it may be another
+    // block's.
     SharedShadow* memory = &block.shared;
     bool shared = false;
     // For global memory, one bool per byte, true if the byte is uninitialized. Null if all bytes

@@ -1,4 +1,4 @@
-"""One warp without a kernel: the cost of its addresses, and its threads."""
+"""Without a kernel: what the addresses of one warp cost, and which threads a warp has."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_local_memory_has_no_picture():
     [
         ({"numbers": []}, "at least one step"),
         ({"numbers": [-1]}, "numbers must be at least 0; got -1"),
-        ({"numbers": [64, 99]}, r"a step that there is, 0 to 63; got \[64, 99\]"),
+        ({"numbers": [64, 99]}, r"must contain a step of the trace, 0 to 63; got \[64, 99\]"),
         ({"cells": "row"}, "cells must be 'lane' or 'thread'; got 'row'"),
         ({"shapes": {"tile": (8, 8)}}, "shapes names 'tile', which the trace does not have"),
         ({"shapes": {"a": (8, 9)}}, r"shapes gives a shape \(8, 9\); it has 4096 elements"),

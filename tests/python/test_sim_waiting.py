@@ -197,7 +197,7 @@ def test_barriers_do_not_wait_for_exited_threads(device):
 
 
 def test_threads_that_leave_while_others_wait(device):
-    """The last threads that a barrier waits for exit instead of arriving, in each iteration."""
+    """In each iteration a barrier waits for some threads, which then exit and never arrive."""
     out = np.zeros((2, 128), np.int32)
     run(
         device,

@@ -127,11 +127,11 @@ def _compiled(
         return compiled(wanted)
     except CompileError as error:
         if not wanted or asked:
-            raise _told(error, code, source, name) from None
+            raise _in_the_users_lines(error, code, source, name) from None
     try:
         compiled(())
     except CompileError as error:
-        raise _told(error, code, source, name) from None
+        raise _in_the_users_lines(error, code, source, name) from None
     accepted: list[str] = []
     for expression in wanted:
         try:
@@ -142,8 +142,10 @@ def _compiled(
     return compiled(accepted)
 
 
-def _told(error: CompileError, code: DeviceCode, source: str, name: str) -> CompileError:
-    """Return the error with the user's own lines, and a note that names what was left out."""
+def _in_the_users_lines(
+    error: CompileError, code: DeviceCode, source: str, name: str
+) -> CompileError:
+    """Return the error with the lines as the user wrote them; it also names what was left out."""
     own, changed = source.split("\n"), code.text.split("\n")
     lines = str(error).split("\n")
     for i, line in enumerate(lines):

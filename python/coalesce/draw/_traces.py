@@ -152,7 +152,7 @@ def steps(
     single = [events for events in accesses if len(events) == 1]
     if loops and not any(step < len(events) for step in wanted for events in loops):
         most = max(map(len, loops))
-        raise ValueError(f"numbers must hold a step that there is, 0 to {most - 1}; got {wanted}")
+        raise ValueError(f"numbers must contain a step of the trace, 0 to {most - 1}; got {wanted}")
     begin = min((events[0] for events in loops), default=0)
     before = panels(0, [events for events in single if events[0] < begin])
     after = panels(0, [events for events in single if events[0] >= begin])
