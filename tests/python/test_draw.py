@@ -414,6 +414,7 @@ class TestMatrices:
         (cell,) = marked(draw.matrices([matrix]), "touched")
         assert cell["lanes"] == "32"
         assert matrix.direction == "all lanes at one cell"
+        assert matrix.notes == ["all lanes at one cell", "1 sector", "a broadcast"]
 
     def test_a_tile_in_shared_memory_has_no_sectors(self):
         picture = draw.matrices([Matrix("tile", (4, 4), [(0, 0)], memory="shared")])

@@ -52,6 +52,20 @@ def test_a_guess_is_shown_next_to_the_measurement(stride, check_html):
     check_html(p._repr_html_())
 
 
+@pytest.mark.parametrize(
+    ("text", "html", "plain"),
+    [
+        ("a *word* and `a * b`", "a <em>word</em> and <code>a * b</code>", "a word and `a * b`"),
+        ("**Wrong.** *Two words*", "<b>Wrong.</b> <em>Two words</em>", "Wrong. Two words"),
+        ("2*n*n products, 3 * 4 * 5", "2*n*n products, 3 * 4 * 5", "2*n*n products, 3 * 4 * 5"),
+        ("x*y and *(p + 1)", "x*y and *(p + 1)", "x*y and *(p + 1)"),
+    ],
+)
+def test_marks_of_emphasis(text, html, plain):
+    assert _predict._inline(text) == html
+    assert _predict._plain(text) == plain
+
+
 def test_an_unforeseen_wrong_guess_gets_no_invented_reason(stride):
     p = stride(guess=7)
     assert p.right is False

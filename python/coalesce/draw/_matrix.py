@@ -17,6 +17,7 @@ from coalesce.draw._sectors import Memory, memory_of
 from coalesce.draw._words import percent, plural
 
 MOST_CELLS = 4096  # the most touched cells of one matrix in one frame
+_ONE_CELL = "all lanes at one cell"
 Cell = tuple[int, int]
 
 
@@ -164,7 +165,9 @@ class Matrix:
         lines = [self.direction] if self.direction else []
         if self.moved:
             lines.append(plural(len(self.moved.sectors), "sector"))
-            lines.append(f"{percent(self.moved.bytes_used, self.moved.bytes_moved)} of it used")
+            used = f"{percent(self.moved.bytes_used, self.moved.bytes_moved)} of it used"
+            # A broadcast uses a small share of the sector, but wastes nothing.
+            lines.append("a broadcast" if self.direction == _ONE_CELL else used)
         return lines
 
     @property
@@ -174,7 +177,7 @@ class Matrix:
             return ""
         steps = {(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(self.cells)}
         return {
-            frozenset({(0, 0)}): "all lanes at one cell",
+            frozenset({(0, 0)}): _ONE_CELL,
             frozenset({(0, 1)}): "lanes along a row",
             frozenset({(1, 0)}): "lanes down a column",
         }.get(frozenset(steps), "")

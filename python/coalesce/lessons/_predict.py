@@ -266,11 +266,16 @@ def _text(thing: Any) -> str:
     return "" if hasattr(thing, "get_figure") else str(thing)
 
 
+# A word or phrase between single asterisks, but no product such as 2*n*n.
+_EMPHASIS = re.compile(r"(?<![\w*])\*([^*\s](?:[^*]*[^*\s])?)\*(?![\w*])")
+
+
 def _inline(text: str) -> Markup:
-    """Return text with `code` and **bold** as HTML."""
+    """Return text with `code`, **bold** and *emphasis* as HTML."""
     made = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
-    return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", made))
+    made = re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", made)
+    return Markup(_EMPHASIS.sub(r"<em>\1</em>", made))
 
 
 def _plain(text: str) -> str:
-    return text.replace("**", "")
+    return _EMPHASIS.sub(r"\1", text.replace("**", ""))
