@@ -59,6 +59,17 @@ def test_demo_shows_sectors_per_request(capsys, on_simulator):
     assert cells["pipelined"][4] == "5.33"
 
 
+def test_demo_shows_no_figures_that_leave_something_out(capsys, on_simulator):
+    """Bulk copies and wgmma are neither counted nor modelled."""
+    _, out, _ = run(capsys, "demo", "--size", "64", "--device", on_simulator)
+    cells = {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
+    for name in ("tma", "tf32"):
+        assert cells[name][1:6] == ["-"] * 5
+    assert "-: tma, tensor_map, bf16, tf32, tf32x3 use bulk copies" in out
+    proposed = out.partition("--variants ")[2].split()[0].split(",")
+    assert not set(proposed) & {"tma", "tensor_map", "bf16", "tf32", "tf32x3"}
+
+
 def test_demo_accepts_variants_and_a_dtype(capsys, device):
     options = ("--variant", "naive", "--variant", "tiled", "--dtype", "float64")
     status, out, _ = run(capsys, "demo", "--size", "33", "--device", device, *options)

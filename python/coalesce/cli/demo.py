@@ -38,6 +38,11 @@ class Row:
     passed: bool
     uncounted: bool = False  # the kernel has copies or products that the model does not know
 
+    @property
+    def has_time(self) -> bool:
+        """Whether the time is that of the whole kernel: measured, or modelled completely."""
+        return self.timing.source == "measured" or not self.uncounted
+
 
 def run_demo(
     console: Console,
@@ -154,14 +159,17 @@ def table(rows: list[Row]) -> Table:
     slowest = max(row.timing.kernel_ms for row in rows)
     for row in rows:
         timing = row.timing
-        style = "green" if timing.kernel_ms * 4 < slowest else ""
-        result.add_row(
-            row.variant,
+        style = "green" if row.has_time and timing.kernel_ms * 4 < slowest else ""
+        figures = (
             milliseconds(timing.kernel_ms).removesuffix(" ms"),
             timing.source,
             f"{timing.gflops:,.0f}" if timing.gflops >= 100 else f"{timing.gflops:.3g}",
-            _ratio(row.sectors_per_request),
-            _ratio(row.wavefronts_per_request),
+        )
+        result.add_row(
+            row.variant,
+            *(figures if row.has_time else ("-", "-", "-")),
+            _ratio(None if row.uncounted else row.sectors_per_request),
+            _ratio(None if row.uncounted else row.wavefronts_per_request),
             f"{row.error:.1e}" + ("" if row.passed else " WRONG"),
             style=style if row.passed else "red",
         )
@@ -185,18 +193,19 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
         notes.append(f"Both are counted by the simulator, at N = {min(n, COUNTED_SIZE)}.")
     else:
         notes.append(f"ms: modelled on a {device.description}, an estimate; nothing was measured.")
-    prepared = [row.variant for row in rows if len(row.timing.parts) > 1]
+    prepared = [row.variant for row in rows if row.has_time and len(row.timing.parts) > 1]
     if prepared:
         notes.append(benchmark_text.of_several_launches(prepared))
     uncounted = [row.variant for row in rows if row.uncounted]
-    if uncounted and device.kind == "sim":
+    if uncounted:
         notes.append(
-            f"ms of {', '.join(uncounted)}: without their bulk copies and products of warpgroups, "
-            "which the model does not know."
+            f"-: {', '.join(uncounted)} use bulk copies or products of warpgroups, which are "
+            "neither counted nor modelled."
         )
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
-    by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
-    names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
-    notes.append(f"Why, line by line: coalesce explain matmul --variants {','.join(names)}")
+    by_time = sorted((row for row in rows if not row.uncounted), key=lambda r: -r.timing.kernel_ms)
+    if by_time:
+        names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
+        notes.append(f"Why, line by line: coalesce explain matmul --variants {','.join(names)}")
     notes.append("To learn what the numbers mean: the lessons, notebooks/README.md in a checkout.")
     return notes
