@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,21 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
+from whole_programs import NEEDS_COMPILERS
 
 from coalesce.compile import program
 
-
-def _compiler() -> str | None:
-    try:
-        return program.nvcc()
-    except LookupError:
-        return None
-
-
-pytestmark = pytest.mark.skipif(
-    _compiler() is None or shutil.which("g++") is None or not sys.platform.startswith("linux"),
-    reason="needs nvcc (pip install 'coalesce-gpu[programs]') and g++",
-)
+pytestmark = NEEDS_COMPILERS
 
 VECTOR_ADD = """
 #include <cstdio>

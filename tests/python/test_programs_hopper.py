@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 import wgmma_cases
 from wgmma_cases import A_BYTES, Wgmma
+from whole_programs import NEEDS_COMPILERS
 
-from coalesce.compile import program
-
-
-def _compiler() -> str | None:
-    try:
-        return program.nvcc()
-    except LookupError:
-        return None
-
-
-pytestmark = pytest.mark.skipif(
-    _compiler() is None or shutil.which("g++") is None or not sys.platform.startswith("linux"),
-    reason="needs nvcc (pip install 'coalesce-gpu[programs]') and g++",
-)
+pytestmark = NEEDS_COMPILERS
 
 TENSOR_MAP = """
 #include <cuda.h>
