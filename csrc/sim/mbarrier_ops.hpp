@@ -298,6 +298,22 @@ inline void announce_bulk(Warp& w, const Op& op, ptx::Space space, Access access
         });
 }
 
+// Checks the mbarrier on which a lane's copy completes. `at` is its place in shared memory. Reports
+// a fault and returns false if no mbarrier can be there.
+template <Watch watch>
+bool check_mbarrier_of_copy(Warp& w, const Op& op, int i, uint32_t at) {
+    if (at % sizeof(uint64_t) || !holds(w.block->shared_bytes, at, sizeof(uint64_t))) {
+        Op update = op;
+        update.memory().bytes = sizeof(uint64_t);
+        w.address[i] = at;
+        fault<watch>(w, update, Access::atomic, ptx::Space::shared,
+                     at % sizeof(uint64_t) ? Fault::misaligned : Fault::outside, 1u << i);
+        return false;
+    }
+    (void)read_mbarrier(w, op, i, w.block->shared + at);
+    return true;
+}
+
 // Executes cp.async.bulk.shared.global. Operand 2 is the mbarrier's address, and operand 3 an
 // offset from it.
 template <Watch watch>
@@ -309,15 +325,7 @@ void bulk_copy_to_shared(Warp& w, const Op& op) {
                                   ? w.lanes<const uint32_t>(op.operand[2])[i]
                                   : w.lanes<const uint64_t>(op.operand[2])[i];
         const uint32_t at = uint32_t(base) + w.lanes<const uint32_t>(op.operand[3])[i];
-        if (at % sizeof(uint64_t) || !holds(w.block->shared_bytes, at, sizeof(uint64_t))) {
-            Op update = op;
-            update.memory().bytes = sizeof(uint64_t);
-            w.address[i] = at;
-            fault<watch>(w, update, Access::atomic, ptx::Space::shared,
-                         at % sizeof(uint64_t) ? Fault::misaligned : Fault::outside, 1u << i);
-            return;
-        }
-        (void)read_mbarrier(w, op, i, w.block->shared + at);
+        if (!check_mbarrier_of_copy<watch>(w, op, i, at)) return;
         announce_bulk<watch>(w, op, ptx::Space::global, Access::async_copy, i, bulk.global,
                              bulk.bytes);
         announce_bulk<watch>(w, op, ptx::Space::shared, Access::async_copy, i, bulk.shared,

@@ -170,15 +170,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
 template <Watch watch>
 inline void start_box(Warp& w, const Op& op, int i, uint64_t shared, uint32_t bytes,
                       uint32_t barrier, const TensorBox& box) {
-    if (barrier % sizeof(uint64_t) || !holds(w.block->shared_bytes, barrier, sizeof(uint64_t))) {
-        Op update = op;
-        update.memory().bytes = sizeof(uint64_t);
-        w.address[i] = barrier;
-        fault<watch>(w, update, Access::atomic, ptx::Space::shared,
-                     barrier % sizeof(uint64_t) ? Fault::misaligned : Fault::outside, 1u << i);
-        return;
-    }
-    (void)read_mbarrier(w, op, i, w.block->shared + barrier);
+    if (!check_mbarrier_of_copy<watch>(w, op, i, barrier)) return;
     announce_bulk<watch>(w, op, ptx::Space::shared, Access::async_copy, i, shared, bytes);
     w.block->bulk_copies.push_back({op.pc, w.index, uint32_t(i), bytes, barrier, uint32_t(shared),
                                     nullptr, keep_box(*w.block, box)});
