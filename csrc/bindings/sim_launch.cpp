@@ -44,17 +44,20 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
         throw LaunchError(program.kernel + " takes " + std::to_string(program.parameters.size()) +
                           " arguments, got " + std::to_string(arguments.size()));
     }
-    std::vector<std::byte> bytes(program.parameter_bytes);
+    std::vector<uint64_t> pointers(arguments.size());  // of the arguments that are arrays
     size_t array = 0;
+    for (size_t i = 0; i < arguments.size(); ++i)
+        if (py::isinstance<BufferArgument>(arguments[i]))
+            pointers[i] =
+                arrays.address(array++) + arguments[i].cast<const BufferArgument&>().offset;
+    std::vector<std::byte> bytes(program.parameter_bytes);
     for (size_t i = 0; i < program.parameters.size(); ++i) {
         const sim::ParameterInfo& p = program.parameters[i];
         if (py::isinstance<BufferArgument>(arguments[i])) {
-            const uint64_t address =
-                arrays.address(array++) + arguments[i].cast<const BufferArgument&>().offset;
             if (p.bytes != 8)
                 throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
                                   " is an array, but the parameter is a scalar");
-            std::memcpy(&bytes[p.offset], &address, sizeof address);
+            std::memcpy(&bytes[p.offset], &pointers[i], sizeof(uint64_t));
             continue;
         }
         if (py::isinstance<py::tuple>(arguments[i])) {
@@ -64,12 +67,8 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
                 !py::isinstance<BufferArgument>(arguments[given.first]))
                 throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
                                   " is no tensor map of an array");
-            size_t number = 0;
-            for (size_t n = 0; n < given.first; ++n)
-                number += py::isinstance<BufferArgument>(arguments[n]) ? 1 : 0;
             sim::TensorMap of_array = *map;
-            of_array.address += arrays.address(number) +
-                                arguments[given.first].cast<const BufferArgument&>().offset;
+            of_array.address += pointers[given.first];
             const sim::TensorMapBytes encoded = sim::encode(of_array);
             std::memcpy(&bytes[p.offset], encoded.data(), encoded.size());
             continue;
