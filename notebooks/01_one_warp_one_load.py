@@ -256,7 +256,7 @@ for width in (4, 16):
 # ## What the memory behind the caches moves
 #
 # From stride 8 to stride 16 the number of sectors stays the same, but the bandwidth falls to half. The bandwidth counts the
-# bytes that were asked for. The next cell counts the bytes that must be moved to deliver them, first in pieces of 32 bytes,
+# bytes that the lanes requested. The next cell counts the bytes that must be moved to deliver them, first in pieces of 32 bytes,
 # then in pieces of 64:
 
 # %%

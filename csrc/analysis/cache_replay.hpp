@@ -13,8 +13,8 @@
 // repeats a pending read of a neighbouring multiprocessor does not reach L2
 // (model/request_coalescer.hpp).
 //
-// If replaying the whole grid would take too long, only its first blocks are replayed. These are at
-// least twice as many as the GPU holds at once. Their second half represents the rest of the grid.
+// If replaying the whole grid would take too long, only its first blocks are replayed: at least
+// twice the number that the GPU holds at once. Their second half represents the rest of the grid.
 #pragma once
 
 #include <cstdint>

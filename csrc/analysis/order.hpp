@@ -6,8 +6,8 @@
 // Model"):
 // - bar.sync orders the threads that take part: the whole block, or the threads of a named barrier.
 // - bar.warp.sync orders the lanes of its mask. shfl, vote and match order nothing.
-// - barrier.cluster orders the threads of a cluster. What a thread did before it arrived happens
-//   before what the threads do after the barrier.
+// - barrier.cluster orders the threads of a cluster. Accesses of a thread before it arrives happen
+//   before accesses of all these threads after the barrier.
 // - A fence followed by a strong write or atomic starts a synchronization. If a strong read of
 //   another thread sees the written value, accesses before the fence happen before accesses after
 //   the read. .release and .acquire have the same effect.

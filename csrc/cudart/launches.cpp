@@ -4,7 +4,7 @@
 // A plain launch executes the PTX. Some launches are counted instead: they execute the machine code
 // and replay the caches. Such a launch takes longer, but yields the modelled time. For each kernel
 // and geometry, the launches number 1, 2, 4, 8, ... are counted. Other launches get the time of the
-// last counted one. In a large grid, only the first blocks are counted, as many as the GPU holds at
+// last counted one. In a large grid, only the first blocks are counted: those that the GPU holds at
 // once. The rest runs plainly. Blocks of these two parts cannot wait for each other on a GPU
 // either.
 #include <bit>

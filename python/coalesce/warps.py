@@ -1,4 +1,4 @@
-"""Without a kernel: what the addresses of one warp cost, and which threads a warp has."""
+"""Without a kernel: what the addresses of one warp cost, and which threads are in it."""
 
 from __future__ import annotations
 

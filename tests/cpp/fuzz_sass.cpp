@@ -75,7 +75,7 @@ class Maker {
     size_t below(size_t n) { return random_() % n; }
 
     // Replaces words of the instruction. With probability 1 / `wrong`, a word becomes any other
-    // word. Of the remaining words, one in four becomes a word of the same kind.
+    // word. A quarter of the other words are replaced by words of the same kind.
     std::string changed(const std::string& instruction, size_t wrong) {
         std::string text;
         size_t at = 0;

@@ -58,7 +58,7 @@ def test_a_kernel_without_memory(profiles):
     assert "grid 2 x 3 x 4, block 8 x 8: 48 warps" in text
     assert "No access to global or shared memory." in text
     assert "modelled" in text.lower()
-    assert "L1" not in text  # the test asked for nothing from L1
+    assert "L1" not in text  # this kernel makes no request to L1
 
 
 def test_inexact_counts_are_reported():

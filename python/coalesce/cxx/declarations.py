@@ -245,7 +245,7 @@ def is_settled(word: str, known: Mapping[str, str]) -> bool:
     if not re.match(r"[A-Za-z_]", word):
         return True
     if word in known:
-        return known[word] == word  # certain for a class, which stands for itself
+        return known[word] == word  # a class means itself; a typedef may mean another type
     return word in _KEYWORDS or element_types.is_known(word)
 
 
