@@ -49,8 +49,12 @@ glossary](../notebooks/glossary.md) explains the terms.
   read the same data, the data therefore take twice their size in L2.
 - **DRAM** is read in half lines of 64 bytes. A line is written when L2 evicts it.
 - **Time** is the time of the slowest resource of the busiest multiprocessor. The resources are:
-  issue of instructions, the arithmetic pipes, the load-store unit, the data stage of L1,
-  constants, L2, the atomics of L2, DRAM, and latency.
+  issue of instructions, the arithmetic pipes, the tensor cores, the load-store unit, the data stage
+  of L1, constants, L2, the atomics of L2, DRAM, and latency.
+- **Tensor cores.** A product of a warp (`mma.sync`) occupies one of the four tensor cores of a
+  multiprocessor for as many cycles as an H200's counter says
+  (`tests/data/mma_counters_h200.json`). No recorded time tests this part of the model. The clock
+  is that of the table below, but a GPU that multiplies for long lowers its clock.
 - **Latency** is the time that blocks wait if there are too few warps to hide it. The model follows
   one warp through the machine code. The machine code says after how many cycles each instruction
   can follow the one before, and for which results it waits. The replay of the caches says how
@@ -66,6 +70,11 @@ glossary](../notebooks/glossary.md) explains the terms.
 If the replay of a grid would take long, only its first blocks are replayed: at least twice as many
 as the GPU holds at once. These blocks represent the others. Caches are empty at the start. A
 profile with a sample or an executor models neither caches nor time.
+
+**No time is modelled for kernels with bulk copies (`cp.async.bulk`, tensor maps) or with products
+of warpgroups (`wgmma`).** What they cost is not known to the model. Tables then show "-" instead of
+a time, `Timing.no_time` and `Profile.not_modelled` say why, and `Timing.kernel_ms` is NaN. The same
+holds for products of matrices in a kernel that is counted on its PTX.
 
 ## The GPUs
 

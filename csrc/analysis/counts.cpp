@@ -52,4 +52,32 @@ uint64_t Counts::threads() const {
     return n;
 }
 
+std::string Counts::not_counted() const {
+    bool of_warpgroup = false;
+    for (size_t i = 0; i < instructions.size(); ++i) {
+        if (instructions[i].executed == 0) continue;
+        const sim::Traits& traits = listing->instructions[i].traits;
+        if (traits.bulk)
+            return "bulk copies (cp.async.bulk) are executed and not counted: they do not pass "
+                   "through the load/store unit, and their cost is not modelled";
+        of_warpgroup = of_warpgroup || traits.code == sim::OpCode::wgmma;
+    }
+    if (of_warpgroup)
+        return "products of warpgroups (wgmma) are executed, and their reads of shared memory are "
+               "not counted: they do not pass through the load/store unit, and their cost is not "
+               "modelled";
+    return "";
+}
+
+std::string Counts::not_modelled() const {
+    if (std::string why = not_counted(); !why.empty()) return why;
+    for (size_t i = 0; i < instructions.size(); ++i) {
+        const sim::Traits& traits = listing->instructions[i].traits;
+        if (instructions[i].executed && traits.tensor_operations && !traits.tensor_cycles)
+            return "products of matrices are executed as PTX, and the time of the tensor cores is "
+                   "known for machine code only";
+    }
+    return "";
+}
+
 }  // namespace coalesce::analysis

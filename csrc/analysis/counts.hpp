@@ -50,6 +50,10 @@ struct Counts {
     [[nodiscard]] model::Work work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
                                    const sim::MachineCode* machine = nullptr,
                                    const CacheResult* caches = nullptr) const;
+    // Returns why the counts lack accesses of the launch. The text is empty if they lack none.
+    [[nodiscard]] std::string not_counted() const;
+    // Returns why the time of the launch cannot be modelled. The text is empty if it can.
+    [[nodiscard]] std::string not_modelled() const;
     // Returns the counts under Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
     void add_tensor_cores(std::map<std::string, double>& metrics) const;

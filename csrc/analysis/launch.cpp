@@ -306,7 +306,8 @@ Result launch(const sim::Program& program, const Request& request, sim::AddressS
     if (request.first_rounds)
         result.work = scaled(result.work, double(launch.grid.count()) /
                                               double(std::max<uint64_t>(1, launch.block_count())));
-    result.time = model::modelled_time(gpu, result.occupancy, result.work);
+    if (result.counts->not_modelled().empty())
+        result.time = model::modelled_time(gpu, result.occupancy, result.work);
     return result;
 }
 

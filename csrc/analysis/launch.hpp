@@ -65,8 +65,9 @@ struct Result {
     std::optional<Checked> checked;
     std::optional<CacheResult> caches;
     model::Occupancy occupancy;
-    model::Work work;                 // work of the whole grid
-    std::optional<model::Time> time;  // modelled, if the launch was counted
+    model::Work work;  // work of the whole grid
+    // Modelled, if the launch was counted and Counts::not_modelled() has no reason against it.
+    std::optional<model::Time> time;
 };
 
 // Sets the GPU's properties in the launch, and chooses the blocks to run and the events to keep.

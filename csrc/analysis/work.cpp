@@ -104,6 +104,7 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
     for (size_t i = 0; i < instructions.size(); ++i) {
         const InstructionCounts& c = instructions[i];
         const sim::InstructionInfo& info = listing->instructions[i];
+        work.tensor_cycles += c.executed * info.traits.tensor_cycles;
         if (info.space == Space::reg) {
             if (uint64_t* const issued = part_of(work, info.traits.pipe)) *issued += c.executed;
         } else if (c.space == Space::constant) {

@@ -50,6 +50,7 @@ void for_each_field(Work& w, F&& f) {
     f("fp64", w.fp64);
     f("alu", w.alu);
     f("xu", w.xu);
+    f("tensor_cycles", w.tensor_cycles);
     f("requests", w.requests);
     f("tag_lookups", w.tag_lookups);
     f("shared_wavefronts", w.shared_wavefronts);

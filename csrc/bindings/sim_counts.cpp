@@ -204,6 +204,10 @@ void add_sim_counts(py::module_& m) {
             "parameter "
             "or -1, the name of a variable\n"
             "or none) and what it cost, summed over all warps.")
+        .def_property_readonly("not_counted", &Counts::not_counted,
+                               "Why the counts lack accesses of the launch; empty if none lack.")
+        .def_property_readonly("not_modelled", &Counts::not_modelled,
+                               "Why the time cannot be modelled; empty if it can.")
         .def_property_readonly(
             "files", [](const Counts& c) { return c.listing->files; },
             "The source files by the numbers that the table has.")

@@ -175,6 +175,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
                                              module.listing(program));
         add_counts(total, *result.counts, blocks);
         ms = result.time ? result.time->ms : 0;
+        if (!result.time) total.no_time = result.counts->not_modelled();
         if (blocks == all) return;
         const sim::Program& plain = module.program(w.function->entry, Purpose::run);
         Request rest = request_of(w, plain);

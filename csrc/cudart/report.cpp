@@ -67,7 +67,8 @@ std::string total(const KernelTotal& k) {
         .add("store_requests", k.store_requests)
         .add("store_sectors", k.store_sectors)
         .add("instructions", k.instructions)
-        .add("modelled_ms", k.ms)
+        .raw("modelled_ms", k.no_time.empty() ? json::of(k.ms) : "null")
+        .add("no_time", k.no_time)
         .text();
 }
 

@@ -25,6 +25,8 @@ struct KernelTotal {
     double load_requests = 0, load_sectors = 0, store_requests = 0, store_sectors = 0;
     double instructions = 0;
     double ms = 0;  // modelled time of all launches
+    // Why the time of a launch cannot be modelled. The text is empty if it can.
+    std::string no_time;
 };
 
 // A mistake in the host code.

@@ -48,6 +48,7 @@ Work scaled(Work work, double by) {
                                          &Work::fp64,
                                          &Work::alu,
                                          &Work::xu,
+                                         &Work::tensor_cycles,
                                          &Work::requests,
                                          &Work::tag_lookups,
                                          &Work::shared_wavefronts,
@@ -68,6 +69,8 @@ const char* name_of(Bound bound) {
             return "alu";
         case Bound::xu:
             return "xu";
+        case Bound::tensor:
+            return "tensor";
         case Bound::requests:
             return "requests";
         case Bound::data:
@@ -101,6 +104,7 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     at(Bound::fp64) = double(work.fp64) * share * 32 / gpu.fp64_lanes;
     at(Bound::alu) = double(work.alu) * share * 32 / alu_lanes;
     at(Bound::xu) = double(work.xu) * share * 32 / xu_lanes;
+    at(Bound::tensor) = double(work.tensor_cycles) * share / schedulers;
     at(Bound::requests) = double(work.requests) * share * request_cycles;
     at(Bound::data) = double(work.tag_lookups + work.shared_wavefronts) * share;
     at(Bound::constants) = double(work.constant_lookups) * share * constant_cycles;

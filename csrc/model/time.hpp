@@ -7,6 +7,7 @@
 //  issue      the schedulers; each issues one warp instruction per cycle
 //  fp32, fp64, alu, xu
 //             the arithmetic pipes, which have fewer lanes than a warp
+//  tensor     the tensor cores, for products of a warp (mma.sync)
 //  requests   the load-store unit, which takes the memory instructions
 //  data       the data path of L1, for tag lookups and for wavefronts of shared memory
 //  constants  the constant cache, which serves the addresses of a load one after another
@@ -39,8 +40,9 @@ struct Work {
     uint64_t alu = 0;  // integer, logic and comparison instructions
     // Conversions, bit counts and transcendental functions.
     uint64_t xu = 0;
-    uint64_t requests = 0;     // accesses to global, local and shared memory
-    uint64_t tag_lookups = 0;  // L1 cycles; without a cache replay, number of lines
+    uint64_t tensor_cycles = 0;  // cycles of the tensor cores, of which a multiprocessor has four
+    uint64_t requests = 0;       // accesses to global, local and shared memory
+    uint64_t tag_lookups = 0;    // L1 cycles; without a cache replay, number of lines
     uint64_t shared_wavefronts = 0;
     // The number of different addresses beyond the first one of each request.
     uint64_t constant_lookups = 0;
@@ -74,6 +76,7 @@ enum class Bound : uint8_t {
     fp64,
     alu,
     xu,
+    tensor,
     requests,
     data,
     constants,
@@ -82,7 +85,7 @@ enum class Bound : uint8_t {
     dram,
     latency
 };
-inline constexpr int bounds = 12;
+inline constexpr int bounds = 13;
 [[nodiscard]] const char* name_of(Bound bound);
 
 struct Time {

@@ -249,6 +249,8 @@ def _lines_before(shell: Any, cell: str) -> int:
 
 
 def _time(kernel: Kernel, record: LaunchRecord) -> str:
+    if record.no_time:
+        return f"{kernel.name}: no time is modelled, because {record.no_time}"
     text = f"{kernel.name}: {milliseconds(record.kernel_ms)}, {record.source} on {record.device}"
     if record.source == "measured":
         text += f", median of {record.runs} runs, spread {record.spread:.1%}"

@@ -33,7 +33,7 @@ def _table(benchmark: Benchmark) -> Markup:
     heads = [cell(tag("b", name), align=_align(name)) for name in names]
     heads.insert(2, cell(""))
     rows = [row(heads)]
-    slowest = max(r.timing.kernel_ms for r in benchmark)
+    slowest = max((r.timing.kernel_ms for r in benchmark if not r.timing.no_time), default=0.0)
     for r in benchmark:
         cells = [cell(_content(r, name, r is best), align=_align(name)) for name in names]
         cells.insert(2, cell(_bar(r, slowest)))
@@ -57,7 +57,7 @@ def _content(r: BenchmarkRow, name: str, best: bool) -> str:
 
 def _bar(r: BenchmarkRow, slowest: float) -> str:
     """Draw a time as a bar: solid if measured, shaded if modelled."""
-    if r.correct is False or slowest <= 0:
+    if r.correct is False or r.timing.no_time or slowest <= 0:
         return ""
     share = r.timing.kernel_ms / slowest
     full, rest = divmod(max(1, round(share * _BAR * 8)), 8)

@@ -242,6 +242,9 @@ class Benchmark:
 def _plain(row: BenchmarkRow) -> dict[str, Any]:
     fields = asdict(row)
     fields["timing"]["parts"] = [list(part) for part in row.timing.parts]
-    # JSON has no infinity.
+    # JSON has no infinity and no NaN.
     fields["error"] = None if row.error == float("inf") else row.error
+    if row.timing.no_time:
+        fields["timing"] |= dict.fromkeys(("kernel_ms", "spread", "gflops", "gbps"))
+        fields["timing"]["parts"] = [[name, None] for name, _ in row.timing.parts]
     return fields

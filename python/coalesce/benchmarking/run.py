@@ -112,6 +112,8 @@ def _row(
         timing.gflops / peaks.gflops if peaks and peaks.gflops and timing.gflops else None,
         timing.gbps / peaks.gbps if peaks else None,
     )
+    if timing.no_time:
+        shares = None, None
     error = tolerance = None
     if settings.verify:
         key = name if operation in ("access", "transpose") and name not in PEERS else ""
@@ -169,6 +171,7 @@ def _beside_the_first(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
     compared = []
     for row in rows:
         comparable = row.timing.source == first.source and row.timing.kernel_ms > 0
+        comparable = comparable and not first.no_time
         compared.append(
             replace(row, speedup=first.kernel_ms / row.timing.kernel_ms) if comparable else row
         )

@@ -62,10 +62,10 @@ def cell(row: BenchmarkRow, column: str) -> str:
     if column == "variant":
         return row.variant
     if column == "source":
-        return timing.source
+        return "-" if timing.no_time else timing.source
     if column == "max. error":
         return _error(row)
-    if row.correct is False:  # a wrong result has no meaningful time
+    if row.correct is False or timing.no_time:  # a wrong result has no meaningful time
         return "-"
     if column == "ms":
         return milliseconds(timing.kernel_ms).removesuffix(" ms")
@@ -101,11 +101,15 @@ def _error(row: BenchmarkRow) -> str:
 def fastest(benchmark: Benchmark) -> BenchmarkRow | None:
     """Return the fastest row, or None if fewer than two rows can be compared.
 
-    Rows can be compared if their times have the same source as the first row's, measured or
+    Rows can be compared if they have times of the same source as the first row's, measured or
     modelled, and their results are not wrong.
     """
     first = benchmark.rows[0].timing.source
-    rows = [r for r in benchmark if r.timing.source == first and r.correct is not False]
+    rows = [
+        r
+        for r in benchmark
+        if r.timing.source == first and r.correct is not False and not r.timing.no_time
+    ]
     return min(rows, key=lambda r: r.timing.kernel_ms) if len(rows) > 1 else None
 
 
@@ -124,11 +128,20 @@ def of_several_launches(variants: Sequence[str]) -> str:
     return f"ms of {', '.join(variants)}: with launches that prepare operands or add up parts."
 
 
+def no_times(variants: Sequence[str], why: str) -> str:
+    """Say why variants have no time."""
+    return f"- for {', '.join(variants)}: no time is modelled, because {why}."
+
+
 def notes(benchmark: Benchmark) -> list[str]:
     """Say what the numbers mean and where they come from."""
     shown = columns(benchmark)
     lines = [*_of_times(benchmark)]
-    prepared = [row.variant for row in benchmark if len(row.timing.parts) > 1]
+    without = [row for row in benchmark if row.timing.no_time]
+    if without:
+        lines.append(no_times([row.variant for row in without], without[0].timing.no_time))
+    timed = [row for row in benchmark if not row.timing.no_time]
+    prepared = [row.variant for row in timed if len(row.timing.parts) > 1]
     if prepared:
         lines.append(of_several_launches(prepared))
     if "speedup" in shown:
@@ -142,7 +155,7 @@ def notes(benchmark: Benchmark) -> list[str]:
             else "max. error: difference from NumPy in float64, as a share of the sum of the "
             "magnitudes of the terms."
         )
-    catalogued = [r for r in benchmark if r.bound is not None or r.timing.parts]
+    catalogued = [r for r in timed if r.bound is not None or r.timing.parts]
     if catalogued:
         by_time = sorted(catalogued, key=lambda r: -r.timing.kernel_ms)
         names = dict.fromkeys((by_time[0].variant, by_time[-1].variant))

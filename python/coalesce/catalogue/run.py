@@ -272,7 +272,8 @@ class Run:
         operations, moved_bytes = self.work
         records = [record for _, record in self.records]
         kernel_ms = sum(r.kernel_ms for r in records)
-        rate = 1e-6 / kernel_ms if kernel_ms > 0 else 0.0
+        no_time = next((r.no_time for r in records if r.no_time), "")
+        rate = math.nan if no_time else 1e-6 / kernel_ms if kernel_ms > 0 else 0.0
         return Timing(
             kernel_ms=kernel_ms,
             spread=sum(r.spread * r.kernel_ms for r in records) / kernel_ms if kernel_ms else 0.0,
@@ -284,6 +285,7 @@ class Run:
             device=self.device.name,
             source="measured" if self.on_gpu else "modelled",
             parts=tuple((name, r.kernel_ms) for name, r in self.records),
+            no_time=no_time,
         )
 
 

@@ -16,7 +16,6 @@ from coalesce.benchmarking import text as benchmark_text
 from coalesce.catalogue.products import run_matmul
 from coalesce.catalogue.reference import operand_rounding
 from coalesce.common.timing import Timing, milliseconds
-from coalesce.profiling import exactness
 
 # A GPU multiplies in milliseconds what takes the simulator seconds.
 DEFAULT_SIZE = {"cuda": 2048, "sim": 512}
@@ -36,12 +35,7 @@ class Row:
     wavefronts_per_request: float | None
     error: float
     passed: bool
-    uncounted: bool = False  # the kernel has copies or products that the model does not know
-
-    @property
-    def has_time(self) -> bool:
-        """Whether the time is that of the whole kernel: measured, or modelled completely."""
-        return self.timing.source == "measured" or not self.uncounted
+    uncounted: str = ""  # why the counts lack accesses; empty if they lack none
 
 
 def run_demo(
@@ -123,7 +117,7 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Ro
     wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts
     return replace(
         row,
-        uncounted=exactness.not_counted(counts) is not None,
+        uncounted=counts.not_counted,
         sectors_per_request=counts.metrics().get(SECTORS_PER_REQUEST),
         wavefronts_per_request=wavefronts / shared_requests if shared_requests else None,
     )
@@ -156,10 +150,10 @@ def table(rows: list[Row]) -> Table:
         "max. error",
     ):
         result.add_column(heading, justify="right", no_wrap=True)
-    slowest = max(row.timing.kernel_ms for row in rows)
+    slowest = max((row.timing.kernel_ms for row in rows if not row.timing.no_time), default=0.0)
     for row in rows:
         timing = row.timing
-        style = "green" if row.has_time and timing.kernel_ms * 4 < slowest else ""
+        style = "green" if timing.kernel_ms * 4 < slowest else ""
         figures = (
             milliseconds(timing.kernel_ms).removesuffix(" ms"),
             timing.source,
@@ -167,7 +161,7 @@ def table(rows: list[Row]) -> Table:
         )
         result.add_row(
             row.variant,
-            *(figures if row.has_time else ("-", "-", "-")),
+            *(("-", "-", "-") if timing.no_time else figures),
             _ratio(None if row.uncounted else row.sectors_per_request),
             _ratio(None if row.uncounted else row.wavefronts_per_request),
             f"{row.error:.1e}" + ("" if row.passed else " WRONG"),
@@ -193,7 +187,8 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
         notes.append(f"Both are counted by the simulator, at N = {min(n, COUNTED_SIZE)}.")
     else:
         notes.append(f"ms: modelled on a {device.description}, an estimate; nothing was measured.")
-    prepared = [row.variant for row in rows if row.has_time and len(row.timing.parts) > 1]
+    timed = [row for row in rows if not row.timing.no_time]
+    prepared = [row.variant for row in timed if len(row.timing.parts) > 1]
     if prepared:
         notes.append(benchmark_text.of_several_launches(prepared))
     uncounted = [row.variant for row in rows if row.uncounted]
@@ -203,7 +198,7 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
             "neither counted nor modelled."
         )
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
-    by_time = sorted((row for row in rows if not row.uncounted), key=lambda r: -r.timing.kernel_ms)
+    by_time = sorted((row for row in timed if not row.uncounted), key=lambda r: -r.timing.kernel_ms)
     if by_time:
         names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
         notes.append(f"Why, line by line: coalesce explain matmul --variants {','.join(names)}")

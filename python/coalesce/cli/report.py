@@ -123,6 +123,7 @@ def _ladders(timed: Benchmark, profiles: Mapping[str, Profile]) -> Iterator[Mark
     from coalesce import plots
 
     right = {row.variant: row.timing for row in timed if row.correct is not False}
+    right = {name: timing for name, timing in right.items() if not timing.no_time}
     drawn = []
     if right:
         drawn.append((plots.ladder(right, theme="transparent"), "Milliseconds of each variant"))

@@ -14,7 +14,7 @@ class Timing:
     ----------
     kernel_ms : float
         Milliseconds of the kernel, the median over `runs`. If an operation launches several kernels
-        (a transposition before the product), their sum.
+        (a transposition before the product), their sum. NaN if there is no time (`no_time`).
     spread : float
         (80th - 20th percentile) / median of the runs, as a fraction. 0 for a modelled time.
     runs : int
@@ -35,6 +35,9 @@ class Timing:
         time is an estimate of a GPU's time, not the time that the simulation took.
     parts : tuple of (str, float)
         The name of each kernel that ran, and its milliseconds.
+    no_time : str
+        Why the simulator cannot model the time: the kernel has copies or products that the model
+        does not know. Then the time and the rates are NaN. Empty if there is a time.
 
     Examples
     --------
@@ -53,8 +56,11 @@ class Timing:
     device: str
     source: Literal["measured", "modelled"]
     parts: tuple[tuple[str, float], ...] = ()
+    no_time: str = ""
 
     def __repr__(self) -> str:
+        if self.no_time:
+            return f"Timing(no time {self.source} on {self.device}: {self.no_time})"
         pieces = [f"{milliseconds(self.kernel_ms)} {self.source} on {self.device}"]
         if self.source == "measured":
             pieces.append(f"spread {self.spread:.1%} over {self.runs} runs")

@@ -15,6 +15,7 @@ BOUNDS = {
     "fp64": "the float64 pipes",
     "alu": "the pipes for integers, logic and comparisons",
     "xu": "conversions and transcendental functions",
+    "tensor": "the tensor cores",
     "requests": "the load-store unit, which takes one memory instruction at a time",
     "data": "the data stage of L1",
     "constants": "loads from constant memory with different addresses",

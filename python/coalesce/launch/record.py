@@ -15,7 +15,8 @@ class LaunchRecord:
     Attributes
     ----------
     kernel_ms : float
-        Milliseconds of the kernel, the median over `runs`; 0 if nothing was timed.
+        Milliseconds of the kernel, the median over `runs`; 0 if nothing was timed, NaN if there is
+        no time (`no_time`).
     spread : float
         (80th - 20th percentile) / median of the runs, as a fraction; 0 for a single run.
     runs : int
@@ -31,7 +32,9 @@ class LaunchRecord:
         The simulator's counts, with ``counts=True``. ``counts.metrics()`` returns them by Nsight
         Compute's names.
     modelled : Modelled or None
-        How the modelled time is composed; None if it was measured.
+        How the modelled time is composed; None if it was measured or there is none.
+    no_time : str
+        Why the simulator cannot model the time of this kernel; empty if it can.
 
     Examples
     --------
@@ -50,3 +53,4 @@ class LaunchRecord:
     device: str
     counts: Any = None
     modelled: Modelled | None = None
+    no_time: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,8 +65,9 @@ def run(
     for argument in arguments:
         if isinstance(argument, HostArray):
             argument.finish()
+    no_time = result.counts.not_modelled if timed and result.counts is not None else ""
     return LaunchRecord(
-        kernel_ms=result.modelled_ms if timed else 0.0,
+        kernel_ms=0.0 if not timed else math.nan if no_time else result.modelled_ms or 0.0,
         spread=0.0,
         runs=1 if timed else 0,
         h2d_ms=0.0,
@@ -73,7 +75,8 @@ def run(
         source="modelled",
         device=device.name,
         counts=result.counts if counts or timed else None,
-        modelled=Modelled.of(result.model) if timed else None,
+        modelled=Modelled.of(result.model) if timed and result.model else None,
+        no_time=no_time,
     )
 
 

@@ -99,6 +99,8 @@ def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
         return _time(name, variant)
     if not hasattr(variant, "kernel_ms"):
         raise ValueError(f'{name!r} has no rate: of="{of}" is for timings (return_timing=True)')
+    if why := getattr(variant, "no_time", ""):
+        raise ValueError(f"{name!r} has no time: {why}")
     value = variant.kernel_ms if of == "time" else getattr(variant, of)
     return float(value), variant.source == "modelled"
 
@@ -108,7 +110,8 @@ def _time(name: str, profile: ProfileLike) -> tuple[float, bool]:
         return float(profile.measured_ms), False
     if profile.modelled_ms is not None:
         return float(profile.modelled_ms), True
-    raise ValueError(f"{name!r} has no time, neither measured nor modelled")
+    why = getattr(profile, "not_modelled", "") or "it was neither measured nor modelled"
+    raise ValueError(f"{name!r} has no time: {why}")
 
 
 def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float | None) -> Work:

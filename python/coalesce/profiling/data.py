@@ -54,6 +54,7 @@ def as_dict(profile: Profile) -> dict[str, Any]:
         "arrays": [{**asdict(a), "shape": list(a.shape)} for a in profile.arrays],
         "modelled_ms": profile.modelled_ms,
         "modelled": _modelled(profile.modelled),
+        "not_modelled": profile.not_modelled,
         "measured_ms": profile.measured_ms,
         "estimate": None
         if profile.estimate is None

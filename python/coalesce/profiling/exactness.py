@@ -64,14 +64,6 @@ DISTANT = (
     "atomics on the shared memory of other blocks of the cluster are not counted, because it is "
     "not known what the hardware counts"
 )
-BULK = (
-    "bulk copies (cp.async.bulk) are executed and not counted: they do not pass through the "
-    "load/store unit, and their cost is not modelled"
-)
-WARPGROUP = (
-    "products of warpgroups (wgmma) are executed, and their reads of shared memory are not "
-    "counted: they do not pass through the load/store unit, and their cost is not modelled"
-)
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
@@ -131,16 +123,6 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         add([n for n in metrics if "shared" in n], CONTENDED)
         add(TOTALS, CONTENDED)
     return reasons
-
-
-def not_counted(counts: sim.Counts) -> str | None:
-    """Return why accesses of a launch are missing in its counts, if some are."""
-    table = counts.table()
-    executed = table["executed"] > 0
-    if (table["bulk"] & executed).any():
-        return BULK
-    warpgroup = any(str(opcode).startswith("wgmma.mma") for opcode in table["opcode"][executed])
-    return WARPGROUP if warpgroup else None
 
 
 def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:

@@ -76,6 +76,9 @@ class Profile(Assertions):
         Milliseconds on the simulated GPU, estimated by the time model.
     modelled : Modelled or None
         The results of the models of caches and time. ``modelled.why`` says what bounds the kernel.
+    not_modelled : str
+        Why the models do not know this kernel: it has bulk copies, or products of warpgroups. Empty
+        if they do.
     measured_ms : float or None
         If `device` is a GPU, milliseconds on it: the median, timed by CUDA events.
     preparation : tuple of Profile
@@ -102,6 +105,7 @@ class Profile(Assertions):
         instructions: Sequence[Instruction],
         arrays: Sequence[ArrayInfo] = (),
         modelled: Modelled | None = None,
+        not_modelled: str = "",
         measured_ms: float | None = None,
         title: str = "",
         launch: Launch | None = None,
@@ -119,6 +123,7 @@ class Profile(Assertions):
         self.arrays = tuple(arrays)
         self.modelled = modelled
         self.modelled_ms = None if modelled is None else modelled.ms
+        self.not_modelled = not_modelled
         self.measured_ms = measured_ms
         self.preparation: tuple[Profile, ...] = ()
         self._metrics = {name: _whole(value) for name, value in metrics.items()}
@@ -267,8 +272,9 @@ class Profile(Assertions):
         dict
             ``coalesce`` (its version), ``kernel``, ``title``, ``grid``, ``block``,
             ``shared_bytes``, ``device``, ``arrays``, ``modelled_ms``, ``modelled`` (None, or the
-            attributes of `Modelled`), ``measured_ms``, ``estimate`` (None, or ``share``,
-            ``blocks_run``, ``blocks_total`` and ``errors`` by metric), ``verdict``, ``metrics``,
+            attributes of `Modelled`), ``not_modelled``, ``measured_ms``, ``estimate`` (None, or
+            ``share``, ``blocks_run``, ``blocks_total`` and ``errors`` by metric), ``verdict``,
+            ``metrics``,
             ``inexact``, ``lines`` (the attributes of `Line`; ``accesses`` has the attributes of
             `Access`, each with a ``pattern`` and an ``example``: ``block``, ``warp``, ``mask`` and
             ``addresses``), ``instructions`` (those of `Instruction`) and ``preparation`` (of such

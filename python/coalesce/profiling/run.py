@@ -137,8 +137,8 @@ def of_prepared(
         for space in atomics.spaces(ptx, text):
             inexact = exactness.ordered(metrics, space) | inexact
     modelled = counted.modelled
-    if missing := exactness.not_counted(counts):
-        inexact, modelled = dict.fromkeys(metrics, missing), None
+    if missing := counts.not_counted:
+        inexact = dict.fromkeys(metrics, missing)
     if counted.estimate is not None:
         metrics, errors = counted.estimate.metrics(metrics)
         why = f"estimated from {counted.estimate.share:.1%} of the blocks"
@@ -164,6 +164,7 @@ def of_prepared(
             if isinstance(a, HostArray)
         ],
         modelled=modelled,
+        not_modelled=counts.not_modelled,
         measured_ms=record.kernel_ms if on_gpu else None,
         estimate=counted.estimate,
         errors=errors,
@@ -206,8 +207,11 @@ def _listing(
 
 
 def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
+    no_time = counted.counts.not_modelled
     modelled_ms = 0.0 if counted.modelled is None else counted.modelled.ms
-    return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name)
+    if no_time:
+        modelled_ms = math.nan
+    return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name, no_time=no_time)
 
 
 def _again(

@@ -108,7 +108,9 @@ def notes(profile: Profile) -> list[str]:
         sentences.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
     if profile.estimate is None:
         sentences += exactness(profile)
-    if profile.modelled is None:
+    if profile.not_modelled:
+        sentences.append(f"Caches and time are not modelled: {profile.not_modelled}.")
+    elif profile.modelled is None:
         sentences.append(
             "Caches and time are not modelled with a sample or an executor, because they depend on "
             "all blocks and on the order in which a GPU runs them."
@@ -118,11 +120,10 @@ def notes(profile: Profile) -> list[str]:
 
 def exactness(profile: Profile) -> list[str]:
     """Say which counts are exact, and why others may not be."""
+    estimates = "" if profile.not_modelled else "Caches and times are modelled estimates. "
     first = next(iter(profile.inexact.values()), "")
     if first.startswith("counted on the PTX"):
-        return [
-            f"No count is exact: the kernel was {first}. Caches and times are modelled estimates."
-        ]
+        return [f"No count is exact: the kernel was {first}. {estimates}".rstrip()]
     doubts: dict[str, list[str]] = {}
     for name, why in profile.inexact.items():
         listed = name.startswith(("l1tex__t_requests", "l1tex__t_sectors_pipe", "memory_"))
@@ -131,7 +132,7 @@ def exactness(profile: Profile) -> list[str]:
     but = ", with these exceptions" * bool(doubts)
     exact = f"Requests, sectors and wavefronts are counted and exact{but}"
     end = ":" if doubts else "."
-    sentences = [f"Caches and times are modelled estimates. {exact}{end}"]
+    sentences = [f"{estimates}{exact}{end}"]
     for why, names in doubts.items():
         spaces = [s for s in ("global", "shared", "local") if any(s in name for name in names)]
         sentences.append(f"A GPU may count {' and '.join(spaces)} memory differently: {why}.")

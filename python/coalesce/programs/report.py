@@ -34,7 +34,7 @@ def _kernels(report: dict[str, Any]) -> str:
                 f"{k['blocks']:,}",
                 _rate(k["load_sectors"], k["load_requests"]),
                 _rate(k["store_sectors"], k["store_requests"]),
-                _time(k["modelled_ms"]) if k["launches_counted"] else "-",
+                _time(k["modelled_ms"]) if k["launches_counted"] and not k["no_time"] else "-",
             )
         )
         if ptx:
@@ -44,6 +44,8 @@ def _kernels(report: dict[str, Any]) -> str:
                 f"{k['name']}: sectors of {k['launches_counted']:,} of {k['launches']:,} launches, "
                 f"{k['blocks_counted']:,} of {k['blocks']:,} blocks"
             )
+        if k["no_time"]:
+            notes.append(f"{k['name']}: no time is modelled, because {k['no_time']}")
     columns = (
         *("kernel", "launches", "blocks", "sectors/load", "sectors/store"),
         f"modelled time ({report['gpu']})",

@@ -1,0 +1,77 @@
+"""Times that the simulator cannot model are not shown, everywhere in the same way."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import coalesce
+
+A = np.random.default_rng(1).random((128, 128), dtype=np.float32)
+
+MMA = """
+extern "C" __global__ void mma(float* out, int n) {
+    float d[4] = {};
+    unsigned a[4] = {0x3c003c00, 0x3c003c00, 0x3c003c00, 0x3c003c00}, b[2] = {a[0], a[0]};
+    for (int i = 0; i < n; ++i)
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+            "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    out[blockIdx.x * blockDim.x + threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}
+"""
+
+
+@pytest.mark.parametrize("variant", ["tma", "tensor_map", "tf32"])
+def test_copies_and_products_of_warpgroups_have_no_time(variant: str) -> None:
+    _, timing = coalesce.matmul(A, A, variant=variant, device="sim", return_timing=True)
+    assert all(map(math.isnan, (timing.kernel_ms, timing.gflops, timing.gbps)))
+    assert "not counted" in timing.no_time
+    assert repr(timing).startswith("Timing(no time modelled on sim:")
+    profile = coalesce.profile("matmul", A, A, variant=variant, device="sim")
+    assert profile.modelled_ms is None
+    assert profile.not_modelled == timing.no_time
+    assert f"Caches and time are not modelled: {timing.no_time}." in " ".join(str(profile).split())
+    assert "modelled estimates" not in " ".join(str(profile).split())
+
+
+def test_a_benchmark_shows_no_time_and_says_why() -> None:
+    table = coalesce.benchmark(
+        "matmul", A, A, variants=["tma", "tiled", "naive"], device="sim", runs=1
+    )
+    row = next(line for line in str(table).splitlines() if line.strip().startswith("tma"))
+    assert row.split()[1:4] == ["-", "-", "-"]
+    assert "- for tma: no time is modelled, because bulk copies" in " ".join(str(table).split())
+    assert [r.speedup for r in table] == [None, None, None]
+    assert json.loads(json.dumps(table.to_dict(), allow_nan=False))["rows"][0]["timing"]["no_time"]
+    assert "tma" in (table.to_html() or "")
+
+
+def test_a_plot_of_a_missing_time_is_refused() -> None:
+    pytest.importorskip("matplotlib")
+    _, timing = coalesce.matmul(A, A, variant="tma", device="sim", return_timing=True)
+    with pytest.raises(ValueError, match="'tma' has no time: bulk copies"):
+        coalesce.plots.ladder({"tma": timing})
+
+
+def test_products_of_warps_take_the_time_of_the_tensor_cores() -> None:
+    kernel = coalesce.Kernel(MMA, "mma")
+    record = kernel.launch(132 * 4, 256, np.zeros(132 * 4 * 256, np.float32), 300, runs=1)
+    assert record.modelled is not None
+    assert record.modelled.bound == "tensor"
+    # One product takes 6 cycles of one of four tensor cores (mma_counters_h200.json). A
+    # multiprocessor executes 4 blocks of 8 warps.
+    assert record.modelled.cycles["tensor"] == 4 * 8 * 300 * 6 / 4
+
+
+def test_products_on_ptx_have_no_time() -> None:
+    ptx = coalesce.Kernel(MMA, "mma").ptx
+    record = coalesce.Kernel(ptx, "mma").launch(1, 32, np.zeros(32, np.float32), 1, runs=1)
+    assert not record.counts.machine_code
+    assert "PTX" in record.no_time
+    assert math.isnan(record.kernel_ms)
