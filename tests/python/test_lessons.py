@@ -164,7 +164,7 @@ STARTS = {
     "transpose": ("counts", ["global stores take 32 sectors"]),
     "swizzle": ("counts", ["32-way bank conflict"]),
     "mirror": ("counts", ["global loads take 16 sectors", "global stores take 16 sectors"]),
-    "row_means": ("counts", ["16,384 requests", "Only 1 lanes of 32 are active"]),
+    "row_means": ("counts", ["16,384 requests", "Only 1 of 32 lanes is active"]),
     "block_sums": ("counts", ["8-way bank conflict"]),
     "column_max": ("counts", ["global loads take 32 sectors"]),
     "double_all": ("check", ["the same value"]),
@@ -209,53 +209,6 @@ def test_a_solution_passes(name):
     assert "solved" in str(verdict)
 
 
-# A solution, a student's change to it, and the verdict: a result or a finding.
-WRONG = [
-    ("thread_number", "(threadIdx.y + blockDim.y", "(threadIdx.y + blockDim.x", "result", "wrong"),
-    ("thread_number", "threadIdx.x + blockDim.x *", "1 + threadIdx.x + blockDim.x *", "result", ""),
-    ("which_warp", "/ 32", "% 32", "result", ""),
-    ("which_warp", "/ 32", "/ 64", "result", ""),
-    ("copy_four", "j * 256", "j * 255", "check", "two threads write"),
-    ("copy_four", "j < 4", "j < 3", "result", "some elements were not written"),
-    ("copy_four", "= x[i]", "= x[i > 0 ? i - 1 : n - 1]", "result", "one place too late"),
-    ("copy_four", "= x[i]", "= x[n - 1 - i]", "result", "in reverse order"),
-    ("copy_four", "= x[i]", "= 2 * x[i]", "result", "2 times the right value"),
-    ("grey", "__syncthreads();", "", "check", "race"),
-    ("crop", "col < width", "col < cols", "check", "two blocks write"),
-    ("gram", "out[i * N + j]", "out[j * N + (i + 1) % N]", "result", ""),
-    ("product", "k < K", "k < 0", "result", "All elements are 0"),
-    ("barriers", "        __syncthreads();\n        for", "        for", "check", "race"),
-    ("tiled", "k < 16", "k < 15", "result", "wrong"),
-    ("corner", "[33]", "[40]", "counts", "bank conflict"),
-    ("transpose", "out[out_row * rows + out_col]", "out[out_row + out_col * cols]", "result", ""),
-    ("transpose", "tile[tx][ty]", "tile[ty][tx]", "check", ""),
-    ("swizzle", "[ty ^ tx]", "[ty]", "result", ""),
-    ("mirror", "cols - 1 - col", "col", "result", "mirrored: the columns"),
-    ("mirror", "image[row", "image[(rows - 1 - row)", "result", "180 degrees|upside down|rows"),
-    ("row_means", "sum / cols", "sum", "result", "70 times the right value"),
-    ("block_sums", "int s = 128", "int s = 64", "result", "wrong"),
-    ("column_max", "row += 8", "row += 16", "result", "wrong"),
-    ("histogram", "    __syncthreads();\n    if (threadIdx.x < 64) at", "    at", "check", ""),
-    ("register_tile", "t / 16 * 4, col", "t / 16, col", "check|result", ""),
-    ("register_tile", "k < 16", "k < 15", "result", "wrong"),
-    ("turned_tile", "[66]", "[65]", "counts", "2-way bank conflict"),
-    ("turned_tile", "[66]", "[68]", "counts", "2-way bank conflict"),
-    ("brighten", "int row = i / cols", "int row = rows - 1 - i / cols", "check|result", ""),
-    ("rotate", "rows - 1 - from", "from", "result", "mirrored"),
-    ("smooth", "j < 17", "j < 16", "result", "wrong"),
-]
-
-
-@pytest.mark.parametrize(("name", "right", "wrong", "stage", "says"), WRONG)
-def test_a_wrong_answer_does_not_pass_and_is_described(name, right, wrong, stage, says):
-    one = lessons.exercise(name)
-    text = one.solution
-    assert right in text
-    verdict = one.check(text.replace(right, wrong, 1))
-    assert verdict.stage in stage.split("|"), str(verdict)
-    assert re.search(says, verdict.text), str(verdict)
-
-
 def test_a_transposed_result_is_called_so():
     one = lessons.exercise("gram")
     text = one.solution.replace("sum += x[k * N + i] * x[k * N + j]", "sum += x[k * N + i]")
@@ -267,7 +220,7 @@ def test_a_transposed_result_is_called_so():
         "  if (row < rows && col < cols) out[row * cols + col] = in[row * cols + col];\n}"
     )
     assert verdict.stage == "result"
-    assert "The result is transposed" in verdict.text
+    assert "The result is the image itself" in verdict.text
 
 
 def test_an_endless_loop_is_stopped(monkeypatch):

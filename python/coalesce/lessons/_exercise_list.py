@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coalesce.common import checks
+from coalesce.cxx import variables
 from coalesce.lessons._exercises import Case, Demand, Exercise
 from coalesce.profiling import Profile
 from coalesce.profiling.advice import wasteful
@@ -95,7 +97,8 @@ def _reasons(accesses: list[Access], quantity: Quantity, once: int) -> list[str]
     ]
     lanes = sum(a.bytes / a.width for a in accesses) / sum(a.requests for a in accesses)
     if lanes < 16:
-        return [*lines, f"    Only {lanes:.3g} lanes of 32 are active on average."]
+        verb = "is" if lanes == 1 else "are"
+        return [*lines, f"    Only {lanes:.3g} of 32 lanes {verb} active on average."]
     if quantity == "sectors" and sum(a.requests for a in accesses) < 2 * once / 4:
         return [*lines, "    Several loads visit the same sectors, each for a part of their bytes."]
     repeated = (
@@ -139,10 +142,31 @@ def _shared_words(most: float) -> Demand:
                 "    A thread with R x C elements uses R + C words for R * C multiply-adds. Which "
                 "R and C\n    load the fewest words for the same number of elements?"
             )
+            if any(a.conflict > 1 for a in accesses):
+                advice = (
+                    "    Bank conflicts add wavefronts: the lanes of a warp read many rows of a "
+                    "tile at once.\n    Which part of the thread's number should choose the row?"
+                )
             raise AssertionError("\n".join([message, *lines, advice]))
 
     text = f"loads of shared memory take at most {most:g} wavefronts per multiply-add of a warp"
     return Demand(text, judge)
+
+
+def _no_padding(most: int) -> Demand:
+    """Demand that the shared arrays of the source are not larger than this."""
+
+    def judge(profile: Profile, case: Case) -> None:
+        del case
+        arrays = variables.shared_arrays(profile.source)
+        found = sum(math.prod(shape) * size for shape, size, _ in arrays.values())
+        if found > most:
+            raise AssertionError(
+                f"shared memory takes {found:,} bytes; at most {most:,} wanted\n    Padding makes "
+                "the tile larger. Keep its size, and store the elements of a row in another order."
+            )
+
+    return Demand(f"shared memory of at most {most:,} bytes", judge)
 
 
 _CONFLICTS = Demand("no bank conflicts in shared memory", _no_conflicts)
@@ -187,9 +211,7 @@ def _which_warp(even: bool) -> Case:
     width, height = (24, 5) if even else (10, 7)
     out = np.full((height, width), -1, np.int32)
     expected = (np.arange(width * height, dtype=np.int32) // 32).reshape(height, width)
-    rows = np.arange(height, dtype=np.int32)[:, None].repeat(width, axis=1)
-    mistakes = (("A row got a warp of its own. Warps are cut from the line of threads.", rows),)
-    return Case(1, (width, height), (out, width, height), out, expected, mistakes=mistakes)
+    return Case(1, (width, height), (out, width, height), out, expected)
 
 
 def _copy_four(even: bool) -> Case:
@@ -236,13 +258,7 @@ def _tiled(even: bool) -> Case:
 
 
 def _untiled(even: bool) -> Case:
-    case = _square_product(even, 16, 48)
-    a, b, out, n = case.arguments
-    i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
-    parts = sum(a[i, k + j % 16] * b[k + i % 16, j] for k in range(0, n, 16))
-    sentence = "Each element got one product per tile instead of 16."
-    mistakes = ((sentence, np.asarray(parts)),)
-    return Case(case.grid, case.block, case.arguments, out, case.expected, mistakes=mistakes)
+    return _square_product(even, 16, 48)
 
 
 def _corner(even: bool) -> Case:
@@ -292,7 +308,7 @@ def _block_sums(even: bool) -> Case:
 
 def _column_max(even: bool) -> Case:
     rows, cols = (128, 256) if even else (50, 70)
-    x, out = _random(rows, cols), _empty(cols)
+    x, out = _random(rows, cols) - 1, _empty(cols)  # all are negative
     return Case(_ceil(cols, 32), (32, 8), (x, out, rows, cols), out, x.max(axis=0), x.size)
 
 
@@ -475,7 +491,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _swizzle,
         "transposes a tile of 32 x 32 elements through shared memory, without padding.",
         "one block of 32 x 32 threads",
-        (_CONFLICTS, *_GOOD),
+        (_CONFLICTS, *_GOOD, _no_padding(4096)),
         "All elements of a column are in one bank. Move each row's elements by another amount.",
         "Keep element (r, c) at column c ^ r.",
     ),

@@ -9,6 +9,7 @@ solution.
 from __future__ import annotations
 
 import _thread
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,14 +20,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from coalesce.check import Finding
 from coalesce.common import checks
 from coalesce.kernel import Kernel
-from coalesce.lessons import _wrong_results
+from coalesce.lessons import _findings, _mistakes, _wrong_results
 from coalesce.profiling import Profile
 
 Array = NDArray[Any]
+Stage = Literal["solved", "time", "check", "result", "counts"]
 _SOURCES = Path(__file__).with_name("sources")
 _PATIENCE = 30.0  # the limit in seconds; every solution takes less than one second
+
+_failures: dict[str, int] = {}  # for each exercise: how many checks of this session failed
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,6 @@ class Case:
     out: Array
     expected: Array
     elements: int = 0  # the number of elements that must be read; 0 means the size of `out`
-    # Sentences, each with the wrong result that the sentence explains.
-    mistakes: tuple[tuple[str, Array], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,21 @@ class Verdict:
         not meet the demands of the exercise.
     text : str
         What is wrong; if solved, the counts.
+    help : str
+        The call that shows the next hint. Each failed check of an exercise leads to a later hint.
     """
 
     exercise: str
-    stage: Literal["solved", "time", "check", "result", "counts"]
+    stage: Stage
     text: str
+    help: str = ""
 
     def __bool__(self) -> bool:
         return self.stage == "solved"
 
     def __repr__(self) -> str:
-        return f"{self.exercise}: {_HEADS[self.stage]}\n{self.text}"
+        lines = [f"{self.exercise}: {_HEADS[self.stage]}", self.text]
+        return "\n".join([*lines, f"Help: {self.help}"] if self.help else lines)
 
 
 _HEADS = {
@@ -181,36 +188,41 @@ class Exercise:
             raise TypeError(f"kernel must be a Kernel or its CUDA text; got {checks.shown(kernel)}")
         try:
             with _patience(_PATIENCE):
-                return self._checked(kernel)
+                stage, text = self._checked(kernel)
         except _EndlessError:
-            return Verdict(
-                self.name,
-                "time",
+            stage = "time"
+            text = (
                 f"  after {_PATIENCE:g} s it was stopped; solutions take less than a second. Does "
-                "the condition of each loop become false, and does its counter change?",
+                "the condition of each loop become false, and does its counter change?"
             )
+        if stage == "solved":
+            return Verdict(self.name, stage, text)
+        failures = _failures[self.name] = _failures.get(self.name, 0) + 1
+        more = f".hint({failures})" if failures <= len(self._hints) else ".solution"
+        return Verdict(self.name, stage, text, f"lessons.exercise({self.name!r}){more}")
 
-    def _checked(self, kernel: Kernel) -> Verdict:
+    def _checked(self, kernel: Kernel) -> tuple[Stage, str]:
+        """Return the stage at which the check stops, and what is wrong there."""
         for even in (False, True):  # the odd shape tests the edges; the even shape is counted
             case = self._make(even)
             found = kernel.check(case.grid, case.block, *case.arguments)
             if found:  # includes warnings: code that relies on lockstep is not correct
-                return Verdict(self.name, "check", str(found[0]))
-            wrong = _first_wrong(case)
+                return "check", _found(self.name, found[0], case)
+            wrong = _first_wrong(self.name, case)
             if wrong:
-                return Verdict(self.name, "result", wrong)
+                return "result", wrong
         if case.out.dtype.kind == "i":
             case = self._make(True)  # a fresh output, because the kernel may add to it
         profile = kernel.profile(case.grid, case.block, *case.arguments)
         messages = [_judged(demand, profile, case) for demand in self._demands]
         failed = [text for text in messages if text]
         if failed:
-            return Verdict(self.name, "counts", _once(failed))
+            return "counts", _once(failed)
         totals = [
             f"  {t.name}: {t.requests:,} requests of {t.per_request:.3g} {t.unit}"
             for t in profile.totals()
         ]
-        return Verdict(self.name, "solved", "\n".join(totals))
+        return "solved", "\n".join(totals)
 
 
 class _EndlessError(Exception):
@@ -260,7 +272,23 @@ def _once(failed: list[str]) -> str:
     return "\n".join("\n".join([*found, lines]) for lines, found in heads.items())
 
 
-def _first_wrong(case: Case) -> str:
+def _found(name: str, finding: Finding, case: Case) -> str:
+    """Return a finding, and the mistake that usually is the cause in this exercise."""
+    known = _findings.FINDINGS.get(name, {})
+    kind = finding.kind
+    sentence = known.get(f"{kind} in {finding.space}") or known.get(kind, "")
+    mistakes = _mistakes.results(name, case.arguments, case.expected)
+    sentence = sentence or _wrong_results.recognized(case.out, case.expected, mistakes)
+    return "\n".join([str(finding), *_indented([sentence])])
+
+
+def _indented(sentences: list[str]) -> list[str]:
+    return [
+        textwrap.fill(s, 96, initial_indent="  ", subsequent_indent="  ") for s in sentences if s
+    ]
+
+
+def _first_wrong(name: str, case: Case) -> str:
     """Name the first element that is wrong and what the result looks like, or return ""."""
     right = _wrong_results.close(case.out, case.expected)
     if right.all():
@@ -275,6 +303,6 @@ def _first_wrong(case: Case) -> str:
     lines = [
         f"  out has shape {case.out.shape}; {difference}; {count:,} of {right.size:,} are wrong"
     ]
-    if sentence := _wrong_results.described(case.out, case.expected, case.mistakes):
-        lines.append(f"  {sentence}")
-    return "\n".join(lines)
+    mistakes = _mistakes.results(name, case.arguments, case.expected)
+    sentence = _wrong_results.described(case.out, case.expected, mistakes)
+    return "\n".join([*lines, *_indented([sentence])])

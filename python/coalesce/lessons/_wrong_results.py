@@ -17,7 +17,7 @@ def close(out: Array, expected: Array) -> NDArray[np.bool_]:
 
 
 def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = ()) -> str:
-    """Describe a wrong result in a sentence, if it looks like a known mistake; else return "".
+    """Describe a wrong result in a sentence: the mistake if it is known, else where it is wrong.
 
     `known` has mistakes of this exercise: a sentence, and the result that the mistake gives.
     """
@@ -30,10 +30,16 @@ def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = 
             "What was written is right, but some elements were not written. Do the indices of all "
             "threads together cover the array, also where it is no multiple of the block?"
         )
+    found = recognized(out, expected, known) or _scaled(out, expected) or _permuted(out, expected)
+    return found or " ".join(filter(None, [_place(wrong), _direction(out, expected)]))
+
+
+def recognized(out: Array, expected: Array, known: Sequence[tuple[str, Array]]) -> str:
+    """Return the sentence of the mistake that gives this result, or "" if none does."""
     for sentence, variant in [*known, *_variants(expected)]:
         if variant.size == out.size and close(out.ravel(), variant.ravel()).all():
             return sentence
-    return _scaled(out, expected) or _permuted(out, expected) or _edges(wrong)
+    return ""
 
 
 def _variants(expected: Array) -> list[tuple[str, Array]]:
@@ -66,21 +72,21 @@ def _variants(expected: Array) -> list[tuple[str, Array]]:
                 expected.T[:, ::-1],
             ),
         ]
-    if expected.ndim == 3:
-        found.append(
-            (
-                "The axes are in reverse order: x must run fastest, then y, then z.",
-                np.broadcast_to(
-                    np.arange(expected.size).reshape(expected.shape[::-1]).T, expected.shape
-                ),
-            )
-        )
     flat = expected.ravel()
     found += [
         ("All elements are one place too early. Is an index off by one?", np.roll(flat, -1)),
         ("All elements are one place too late. Is an index off by one?", np.roll(flat, 1)),
         ("The elements are in reverse order.", flat[::-1]),
     ]
+    for axis, name in zip(range(expected.ndim), _AXES[expected.ndim], strict=True):
+        if expected.ndim > 1:
+            for step, where in ((-1, "early"), (1, "late")):
+                found.append(
+                    (
+                        f"All elements are one {name} too {where}. Is an index off by one?",
+                        np.roll(expected, step, axis),
+                    )
+                )
     return found
 
 
@@ -94,7 +100,7 @@ def _scaled(out: Array, expected: Array) -> str:
         return ""
     factor = float(factors.flat[0])
     if factor == 0:
-        return "All elements are 0. Does the kernel store what it computed?"
+        return "All elements are 0. Does the loop run, and does the kernel store what it computed?"
     reason = "Is something added several times?" if factor > 1 else "Is a part left out?"
     return f"Each element is {factor:.4g} times the right value. {reason}"
 
@@ -104,23 +110,50 @@ def _permuted(out: Array, expected: Array) -> str:
     if not np.isfinite(out).all() or np.unique(expected).size < 2:
         return ""
     if close(np.sort(out.ravel()), np.sort(expected.ravel())).all():
-        return "The values are right, but in the wrong places. Check the index of the store."
+        return "The values are right, but in the wrong places. Check the indices."
     return ""
 
 
-def _edges(wrong: NDArray[np.bool_]) -> str:
-    """Recognize wrong elements at the end of an axis only."""
-    for axis, name in zip(range(wrong.ndim), ("row", "column"), strict=False):
+def _place(wrong: NDArray[np.bool_]) -> str:
+    """Say which rows or columns are wrong, if some are right."""
+    for axis, name in zip(range(wrong.ndim), _AXES[wrong.ndim], strict=True):
         others = tuple(i for i in range(wrong.ndim) if i != axis)
         places = np.flatnonzero(wrong.any(axis=others) if others else wrong)
-        if (
-            places.size
-            and places[0] > wrong.shape[axis] / 2
-            and places[-1] == wrong.shape[axis] - 1
-        ):
-            what = name if wrong.ndim == 2 else "element"
+        count = wrong.shape[axis]
+        if not 0 < places.size < count:
+            continue
+        first, last = int(places[0]), int(places[-1])
+        if places.size != last - first + 1:
+            continue  # not one range
+        if last == count - 1:
+            if first > count / 2:
+                return (
+                    f"Only from {name} {first} on something is wrong. Look at the last block, "
+                    "where the array ends."
+                )
             return (
-                f"Only from {what} {places[0]} on something is wrong. Look at the last block, "
-                "where the array ends."
+                f"Everything before {name} {first} is right. What changes there: the block, the "
+                "tile, or a part of the index?"
             )
+        if first == 0:
+            return f"Everything after {name} {last} is right. What is special before?"
     return ""
+
+
+def _direction(out: Array, expected: Array) -> str:
+    """Say whether all wrong elements are too small, or too large, by one number or by several."""
+    wrong = ~close(out, expected) & np.isfinite(out)
+    difference = out[wrong].astype(float) - expected[wrong]
+    if not difference.size:
+        return ""
+    word = "large" if difference[0] > 0 else "small"
+    if (difference > 0).any() and (difference < 0).any():
+        return "Compute the first wrong element by hand. Which index do you get?"
+    if wrong.all() and np.allclose(difference, difference[0], rtol=1e-3):
+        reason = "Does the count begin at 0 or at 1?" if out.dtype.kind == "i" else ""
+        return f"Each element is {abs(difference[0]):.4g} too {word}. {reason}".rstrip()
+    reason = "counted several times" if word == "large" else "left out"
+    return f"All wrong elements are too {word}. Is a part {reason}?"
+
+
+_AXES = {1: ("element",), 2: ("row", "column"), 3: ("layer", "row", "column")}

@@ -1,0 +1,124 @@
+"""Sentences for the findings of `Kernel.check` in the exercises: the mistake behind each finding.
+
+The keys are the name of the exercise and the kind of the finding. "race in global" is a race in
+global memory.
+"""
+
+from __future__ import annotations
+
+_OVERLAP = (
+    "Two threads compute the same element: their parts of the result overlap. How many elements "
+    "does a thread compute along each axis, and how far apart do the parts of two neighbouring "
+    "threads begin?"
+)
+_SAME_WORK = (
+    "Several threads double the same elements. Does the start of the loop depend on blockIdx.x, "
+    "and does its step count the threads of all blocks?"
+)
+_TILE_READ = (
+    "A thread reads what another one has stored. What makes it wait until that store has happened?"
+)
+_TWO_BARRIERS = (
+    "A tile is stored by all threads and read by all threads. Which barrier comes between the "
+    "stores and the loads, and which one before the next tile is stored?"
+)
+_NOT_STORED = (
+    "This element of the tile was never stored. At the edge of the matrix store a 0; a thread "
+    "without an element of out must store, too."
+)
+_EDGE = "At the edge some threads have no element. Which condition must their index meet?"
+
+FINDINGS: dict[str, dict[str, str]] = {
+    "copy_four": {
+        "same_value": "Two threads copy the same element. How many elements does a block copy in "
+        "one iteration, and how many in all four?",
+        "race": "Two threads copy to the same element. How many elements does a block copy in one "
+        "iteration, and how many in all four?",
+        "out_of_bounds": "n is no multiple of 1024, so not every thread has four elements. Which "
+        "index must be less than n?",
+    },
+    "grey": {
+        "race": _TILE_READ,
+        "uninitialized": "256 pixels are 768 floats. How many must each thread of the block load?",
+        "out_of_bounds": "A pixel is three floats. How large must the tile be, and with what must "
+        "an index into pixels be compared?",
+    },
+    "crop": {
+        "race": "Threads with col >= width write, too, and out[row * width + col] is then in the "
+        "next row. How many columns does out have?",
+        "out_of_bounds": "Rows of out have `width` elements, and rows of image have `cols`. Which "
+        "of them is in your index?",
+    },
+    "product": {
+        "out_of_bounds": "Which index is too large here: k, row or col? k is less than K, and M "
+        "and N are no multiples of 32.",
+    },
+    "gram": {"out_of_bounds": "x has K rows and N columns. Which of them does your index count?"},
+    "barriers": {"race": _TWO_BARRIERS},
+    "tiled": {"race": _TWO_BARRIERS, "uninitialized": _NOT_STORED, "out_of_bounds": _EDGE},
+    "corner": {"race": _TWO_BARRIERS, "uninitialized": _NOT_STORED, "out_of_bounds": _EDGE},
+    "transpose": {
+        "uninitialized": "No thread has stored this element: its place is outside the image. Two "
+        "things must be mirrored: the block's place in the image, and the thread's place in the "
+        "tile. Which of them is not?",
+        "race": _TILE_READ,
+        "out_of_bounds": "out has `cols` rows and `rows` columns. What must each index be "
+        "compared with?",
+    },
+    "swizzle": {
+        "race": _TILE_READ,
+        "out_of_bounds": "A row of the tile has 32 columns. Which rule moves the elements of a row "
+        "to other columns, but never out of the row?",
+    },
+    "mirror": {
+        "out_of_bounds": "Column 0 of out takes column cols - 1 of image. Which one does your "
+        "index give?"
+    },
+    "row_means": {
+        "same_value": "Several lanes write the same element of out. Which lane has the whole sum?",
+        "race": "Several lanes write the same element of out. Which lane has the whole sum?",
+        "lockstep": "Several lanes write the same element of out. Which lane has the whole sum?",
+    },
+    "block_sums": {
+        "race": "A thread adds an element that another warp has changed. What makes it wait in "
+        "each iteration?",
+        "lockstep": "Lanes of a warp read elements that other lanes change in the same iteration. "
+        "Which threads may add with this s?",
+        "out_of_bounds": "part has 256 elements. Which threads may add with this s?",
+    },
+    "column_max": {"race": _TILE_READ},
+    "double_all": {"same_value": _SAME_WORK, "lockstep": _SAME_WORK, "race": _SAME_WORK},
+    "untiled": {"out_of_bounds": _EDGE},
+    "histogram": {
+        "uninitialized": "Shared memory is not 0 at the start of a kernel. Who sets it to 0, and "
+        "when?",
+        "race": "Several threads count in the same element. Is each increment atomic, and do all "
+        "threads wait between setting to 0, counting and adding?",
+        "out_of_bounds": "There are 64 bins and 256 threads. Which threads may access a bin by "
+        "their own number?",
+    },
+    "register_tile": {
+        "lockstep": _OVERLAP,
+        "race in global": _OVERLAP,
+        "race in shared": _TWO_BARRIERS,
+        "same_value": _OVERLAP,
+        "uninitialized": _NOT_STORED,
+        "out_of_bounds": _EDGE,
+    },
+    "turned_tile": {"race": _TWO_BARRIERS, "uninitialized": _NOT_STORED, "out_of_bounds": _EDGE},
+    "brighten": {"out_of_bounds": _EDGE},
+    "rotate": {
+        "race": _TILE_READ,
+        "uninitialized": "No thread has stored this element, as its place is outside the image. "
+        "Which element of the image does the thread's element of out come from?",
+        "out_of_bounds": "out has `cols` rows and `rows` columns. Row 0 of image becomes the last "
+        "column, rows - 1. Which column does your index give?",
+    },
+    "smooth": {
+        "race": _TILE_READ,
+        "uninitialized": "A block needs 256 elements and 8 at each end, and it has 256 threads. "
+        "Who loads the last 16?",
+        "out_of_bounds": "The window reaches beyond the ends of the array. Which element takes the "
+        "place of one that does not exist?",
+    },
+}

@@ -1,0 +1,503 @@
+"""Wrong answers to the exercises: each is refused, and the message names the mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from coalesce import lessons
+from coalesce.lessons import _exercises, _findings, _mistakes, _wrong_results
+
+pytestmark = pytest.mark.usefixtures("on_simulator")
+
+
+@pytest.fixture(autouse=True)
+def simulated(monkeypatch):
+    monkeypatch.setenv("COALESCE_DEVICE", "sim")
+
+
+# A solution, a student's change to it, the stage at which the check stops, and the message.
+WRONG = [
+    (
+        "thread_number",
+        "(threadIdx.y + blockDim.y",
+        "(threadIdx.y + blockDim.x",
+        "result",
+        "You multiplied z by the square of the width.",
+    ),
+    (
+        "thread_number",
+        "threadIdx.x + blockDim.x *",
+        "1 + threadIdx.x + blockDim.x *",
+        "result",
+        "Each element is 1 too large.",
+    ),
+    (
+        "thread_number",
+        "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)",
+        "threadIdx.x + blockDim.x * threadIdx.y",
+        "result",
+        "All layers have the same numbers:",
+    ),
+    (
+        "thread_number",
+        "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)",
+        "threadIdx.x + blockDim.x * threadIdx.y + blockDim.y * threadIdx.z",
+        "result",
+        "A step of z must pass a whole layer.",
+    ),
+    (
+        "which_warp",
+        "/ 32",
+        "% 32",
+        "result",
+        "This is the lane, the remainder of the division by 32.",
+    ),
+    ("which_warp", "/ 32", "/ 64", "result", "You divided by 64."),
+    (
+        "which_warp",
+        "(y * width + x) / 32",
+        "(x * height + y) / 32",
+        "result",
+        "You let y run fastest.",
+    ),
+    (
+        "which_warp",
+        "(y * width + x) / 32",
+        "(y * width + x) / 8",
+        "result",
+        "You divided by 8, the number of floats in a sector.",
+    ),
+    (
+        "which_warp",
+        "(y * width + x) / 32",
+        "(y * width + x + 31) / 32",
+        "result",
+        "You rounded up.",
+    ),
+    ("copy_four", "j * 256", "j * 255", "check", "Two threads copy the same element."),
+    (
+        "copy_four",
+        "j < 4",
+        "j < 3",
+        "result",
+        "What was written is right, but some elements were not written.",
+    ),
+    (
+        "copy_four",
+        "= x[i]",
+        "= x[i > 0 ? i - 1 : n - 1]",
+        "result",
+        "All elements are one place too late.",
+    ),
+    ("copy_four", "= x[i]", "= x[n - 1 - i]", "result", "The elements are in reverse order."),
+    ("copy_four", "= x[i]", "= 2 * x[i]", "result", "Each element is 2 times the right value."),
+    (
+        "copy_four",
+        "if (i < n) ",
+        "",
+        "check",
+        "n is no multiple of 1024, so not every thread has four elements.",
+    ),
+    (
+        "copy_four",
+        "blockIdx.x * 1024",
+        "blockIdx.x * 256",
+        "check",
+        "Two threads copy the same element.",
+    ),
+    ("grey", "__syncthreads();", "", "check", "A thread reads what another one has stored."),
+    ("grey", "j < 3 * 256; j += 256", "j < 256; j += 256", "check", "256 pixels are 768 floats."),
+    (
+        "grey",
+        "__shared__ float tile[3 * 256]",
+        "__shared__ float tile[256]",
+        "check",
+        "A pixel is three floats.",
+    ),
+    (
+        "crop",
+        "col < width",
+        "col < cols",
+        "check",
+        "Threads with col >= width write, too, and out[row * width + col] is then in the next",
+    ),
+    (
+        "crop",
+        "row * width + col",
+        "row * cols + col",
+        "check",
+        "Rows of out have `width` elements, and rows of image have `cols`.",
+    ),
+    (
+        "crop",
+        "image[row * cols + col]",
+        "image[row * width + col]",
+        "result",
+        "You used the row length of out for image.",
+    ),
+    ("product", "k < K", "k < 0", "result", "All elements are 0."),
+    (
+        "product",
+        "b[k * N + col]",
+        "b[col * K + k]",
+        "result",
+        "You read b by columns, with K elements from one to the next.",
+    ),
+    ("product", "k < K", "k < N", "check", "Which index is too large here:"),
+    ("product", "if (row >= M || col >= N) return;", "", "check", "Which index is too large here:"),
+    (
+        "gram",
+        "out[i * N + j]",
+        "out[j * N + (i + 1) % N]",
+        "result",
+        "All elements are one column too late.",
+    ),
+    (
+        "gram",
+        "x[k * N + i] * x[k * N + j]",
+        "x[k * N + j] * x[k * N + j]",
+        "result",
+        "Both factors come from column j.",
+    ),
+    ("gram", "k < K", "k < N", "check", "x has K rows and N columns."),
+    (
+        "barriers",
+        "        __syncthreads();\n        for",
+        "        for",
+        "check",
+        "A tile is stored by all threads and read by all threads.",
+    ),
+    (
+        "barriers",
+        "sum += tile[j];\n        __syncthreads();",
+        "sum += tile[j];",
+        "check",
+        "A tile is stored by all threads and read by all threads.",
+    ),
+    (
+        "barriers",
+        "for (int j = 0; j < 256",
+        "sum = 0; for (int j = 0; j < 256",
+        "result",
+        "Only the last 256 elements are in the sum.",
+    ),
+    (
+        "barriers",
+        "__syncthreads();\n        for",
+        "__syncwarp();\n        for",
+        "check",
+        "A tile is stored by all threads and read by all threads.",
+    ),
+    ("tiled", "k < 16", "k < 15", "result", "The last step of each tile is missing in the sums."),
+    ("tiled", "k0 < n", "k0 < n - 15", "result", "The last tile is missing in the sums:"),
+    (
+        "tiled",
+        "sum += a_tile[ty][k] * b_tile[k][tx]",
+        "sum = a_tile[ty][k] * b_tile[k][tx]",
+        "result",
+        "Each element has only the last product.",
+    ),
+    (
+        "tiled",
+        "sum += a_tile[ty][k] * b_tile[k][tx]",
+        "sum += a_tile[ty][k] * b_tile[tx][k]",
+        "result",
+        "The tile of b is transposed:",
+    ),
+    (
+        "tiled",
+        "    float sum = 0;",
+        "    if (row >= n || col >= n) return;\n    float sum = 0;",
+        "check",
+        "This element of the tile was never stored.",
+    ),
+    ("corner", "[33]", "[40]", "counts", "2-way bank conflict:"),
+    (
+        "corner",
+        "b_tile[32][33]",
+        "b_tile[33][32]",
+        "counts",
+        "neighbouring lanes are 32 words apart",
+    ),
+    (
+        "corner",
+        "b_tile[ty][tx] = bcol",
+        "b_tile[tx][ty] = bcol",
+        "result",
+        "The tile of b is transposed:",
+    ),
+    (
+        "transpose",
+        "out[out_row * rows + out_col]",
+        "out[out_row + out_col * cols]",
+        "result",
+        "The result is the image itself.",
+    ),
+    ("transpose", "tile[tx][ty]", "tile[ty][tx]", "check", "No thread has stored this element:"),
+    ("transpose", "[33]", "[32]", "counts", "neighbouring lanes are 32 words apart"),
+    (
+        "transpose",
+        "out_row = blockIdx.x * 32 + ty, out_col = blockIdx.y * 32 + tx",
+        "out_row = blockIdx.y * 32 + ty, out_col = blockIdx.x * 32 + tx",
+        "check",
+        "No thread has stored this element:",
+    ),
+    (
+        "transpose",
+        "    __syncthreads();",
+        "",
+        "check",
+        "A thread reads what another one has stored.",
+    ),
+    (
+        "swizzle",
+        "[ty ^ tx]",
+        "[ty]",
+        "result",
+        "Only one of the two accesses to the tile is swizzled.",
+    ),
+    ("swizzle", "tile[32][32]", "tile[32][33]", "counts", "Padding makes the tile larger"),
+    ("swizzle", "^ ty]", "+ ty]", "check", "A row of the tile has 32 columns."),
+    ("swizzle", "^ ty", "^ (ty / 2)", "result", "The values are right, but in the wrong places."),
+    ("mirror", "cols - 1 - col", "col", "result", "This is the image itself."),
+    ("mirror", "image[row", "image[(rows - 1 - row)", "result", "The result is upside down:"),
+    (
+        "mirror",
+        "cols - 1 - col",
+        "cols - col",
+        "check",
+        "Column 0 of out takes column cols - 1 of image.",
+    ),
+    (
+        "mirror",
+        "image[row * cols",
+        "image[row * rows",
+        "result",
+        "You multiplied the row by `rows`.",
+    ),
+    ("row_means", "sum / cols", "sum", "result", "These are the sums of the rows."),
+    ("row_means", "step = 16", "step = 8", "result", "Only the parts of 16 lanes are in the mean."),
+    (
+        "row_means",
+        "col += 32",
+        "col += 1",
+        "result",
+        "With a step of 1, several lanes add the same elements.",
+    ),
+    (
+        "row_means",
+        "if (threadIdx.x == 0) ",
+        "",
+        "check",
+        "Several lanes write the same element of out.",
+    ),
+    ("row_means", "sum / cols", "sum / 32", "result", "You divided by 32, the number of lanes."),
+    (
+        "row_means",
+        "sum += __shfl_down_sync(0xffffffff, sum, step)",
+        "sum += 0",
+        "result",
+        "Only the part of lane 0 is in the mean.",
+    ),
+    (
+        "block_sums",
+        "int s = 128",
+        "int s = 64",
+        "result",
+        "Only the first 128 of 256 elements are in each sum.",
+    ),
+    ("block_sums", "if (t < s) ", "", "check", "part has 256 elements."),
+    ("block_sums", "s > 0", "s > 1", "result", "Half of the elements are missing:"),
+    (
+        "block_sums",
+        "        __syncthreads();\n",
+        "",
+        "check",
+        "A thread adds an element that another warp has changed.",
+    ),
+    (
+        "column_max",
+        "row += 8",
+        "row += 16",
+        "result",
+        "A warp moves on by 16 rows, so rows are left out.",
+    ),
+    (
+        "column_max",
+        "-INFINITY",
+        "0",
+        "result",
+        "A column with negative elements only has the maximum 0.",
+    ),
+    ("column_max", "j < 8", "j < 1", "result", "Only 1 of the 8 parts of each column is compared."),
+    (
+        "column_max",
+        "    __syncthreads();\n",
+        "",
+        "check",
+        "A thread reads what another one has stored.",
+    ),
+    (
+        "double_all",
+        "stride = gridDim.x * blockDim.x",
+        "stride = gridDim.x",
+        "check",
+        "Several threads double the same elements.",
+    ),
+    (
+        "double_all",
+        "stride = gridDim.x * blockDim.x",
+        "stride = blockDim.x",
+        "check",
+        "Several threads double the same elements.",
+    ),
+    ("double_all", "2 * x[i]", "x[i] * x[i]", "result", "Each element is squared."),
+    (
+        "untiled",
+        "k < 16",
+        "k < 8",
+        "result",
+        "The second half of each tile is missing in the sums.",
+    ),
+    (
+        "untiled",
+        "b[(tile * 16 + k) * n + col]",
+        "b[col * n + tile * 16 + k]",
+        "result",
+        "b is taken as its transpose:",
+    ),
+    (
+        "histogram",
+        "    __syncthreads();\n    if (threadIdx.x < 64) at",
+        "    at",
+        "check",
+        "There are 64 bins and 256 threads.",
+    ),
+    (
+        "histogram",
+        "    if (threadIdx.x < 64) mine[threadIdx.x] = 0;\n",
+        "",
+        "check",
+        "Shared memory is not 0 at the start of a kernel.",
+    ),
+    (
+        "histogram",
+        "atomicAdd(&mine[values[i]], 1)",
+        "mine[values[i]]++",
+        "check",
+        "Several threads count in the same element.",
+    ),
+    (
+        "histogram",
+        "    if (threadIdx.x < 64) at",
+        "    at",
+        "check",
+        "There are 64 bins and 256 threads.",
+    ),
+    (
+        "histogram",
+        "i += gridDim.x * 256",
+        "i += 256",
+        "result",
+        "Several blocks count the same elements.",
+    ),
+    (
+        "register_tile",
+        "t / 16 * 4, col",
+        "t / 16, col",
+        "check",
+        "Two threads compute the same element:",
+    ),
+    (
+        "register_tile",
+        "k < 16",
+        "k < 15",
+        "result",
+        "The last step of each tile is missing in the sums.",
+    ),
+    ("register_tile", "t % 16 * 4;", "t % 16;", "check", "Two threads compute the same element:"),
+    (
+        "register_tile",
+        "row = t / 16 * 4, col = t % 16 * 4",
+        "row = t % 16 * 4, col = t / 16 * 4",
+        "counts",
+        "the lanes of a warp read many rows of a tile at once",
+    ),
+    ("turned_tile", "[66]", "[65]", "counts", "2-way bank conflict"),
+    ("turned_tile", "[66]", "[68]", "counts", "2-way bank conflict"),
+    ("turned_tile", "[66]", "[80]", "counts", "bank conflict"),
+    (
+        "brighten",
+        "int row = i / cols",
+        "int row = rows - 1 - i / cols",
+        "check",
+        "At the edge some threads have no element.",
+    ),
+    ("brighten", "row < rows", "col < cols", "check", "At the edge some threads have no element."),
+    ("brighten", "gain * image", "gain + image", "result", "The gain is added."),
+    ("rotate", "rows - 1 - from", "from", "result", "The image is transposed, not turned:"),
+    (
+        "rotate",
+        "rows - 1 - from",
+        "rows - from",
+        "check",
+        "out has `cols` rows and `rows` columns.",
+    ),
+    (
+        "rotate",
+        "tile[31 - tx][ty]",
+        "tile[tx][ty]",
+        "check",
+        "No thread has stored this element, as its place is outside the image.",
+    ),
+    ("smooth", "j < 17", "j < 16", "result", "The last element of the window is missing."),
+    ("smooth", "sum / 17", "sum / 16", "result", "You divided by 16."),
+    ("smooth", "- 8;", ";", "result", "Your window begins at element i."),
+    (
+        "smooth",
+        "j < 256 + 16; j += 256",
+        "j < 256; j += 256",
+        "check",
+        "A block needs 256 elements and 8 at each end, and it has 256 threads.",
+    ),
+    (
+        "smooth",
+        "x[min(max(first + j, 0), n - 1)]",
+        "first + j >= 0 && first + j < n ? x[first + j] : 0",
+        "result",
+        "You added zeros beyond the ends.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "right", "wrong", "stage", "says"), WRONG)
+def test_a_wrong_answer_does_not_pass_and_the_mistake_is_named(name, right, wrong, stage, says):
+    one = lessons.exercise(name)
+    assert right in one.solution
+    verdict = one.check(one.solution.replace(right, wrong, 1))
+    assert verdict.stage == stage, str(verdict)
+    assert says in " ".join(verdict.text.split()), str(verdict)
+
+
+def test_each_failure_leads_to_a_later_hint(monkeypatch):
+    monkeypatch.setattr(_exercises, "_failures", {})
+    one = lessons.exercise("which_warp")
+    helps = [one.check(one.source).help for _ in range(3)]
+    calls = [".hint(1)", ".hint(2)", ".solution"]
+    assert helps == [f"lessons.exercise('which_warp'){call}" for call in calls]
+    assert f"Help: {helps[2]}" not in str(one.check(one.solution))
+    assert str(one.check(one.source)).endswith(".solution")
+
+
+@pytest.mark.parametrize("one", lessons.exercises(), ids=lambda one: one.name)
+def test_known_mistakes_give_wrong_results_of_the_right_size(one):
+    case = one._make(False)
+    for sentence, result in _mistakes.results(one.name, case.arguments, case.expected):
+        assert result.size == case.expected.size, sentence
+        assert not _wrong_results.close(result.ravel(), case.expected.ravel()).all(), sentence
+
+
+def test_mistakes_belong_to_exercises():
+    names = {one.name for one in lessons.exercises()}
+    assert set(_mistakes._RESULTS) <= names
+    assert set(_findings.FINDINGS) <= names
