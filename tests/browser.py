@@ -62,6 +62,11 @@ GUESS = """(async () => {
 })()"""
 
 
+NO_STORAGE = """Object.defineProperty(window, "localStorage", {
+  get() { throw new DOMException("Access is denied for this document.", "SecurityError"); },
+});"""
+
+
 class Page:
     """A page of the browser."""
 
@@ -111,8 +116,9 @@ class Page:
             self.errors.append(str(about["exceptionDetails"]))
         if method == "Log.entryAdded" and about["entry"]["level"] == "error":
             url = about["entry"].get("url", "")
-            # Check only the page's own files: formulas come from the network, which may be missing.
-            if url.startswith(self._address) and not url.endswith("favicon.ico"):
+            # Formulas come from the network, which may be missing.
+            foreign = url.startswith("http") and not url.startswith(self._address)
+            if not foreign and not url.endswith("favicon.ico"):
                 self.errors.append(f"{about['entry']['text']} {url}")
         if method == "Runtime.consoleAPICalled" and about["type"] == "error":
             self.errors.append(str(about["args"]))
@@ -135,15 +141,22 @@ def served(site: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def browser() -> Iterator[str]:
-    """Start Chromium; yield the address of its debugging protocol."""
+def browser(*more: str) -> Iterator[str]:
+    """Start Chromium, with more options; yield the address of its debugging protocol."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         raise SystemExit("tests/browser.py needs Chromium: apt-get install chromium")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]
         started = subprocess.Popen(
-            [program, *options, "--no-first-run", f"--user-data-dir={profile}", "about:blank"],
+            [
+                program,
+                *options,
+                *more,
+                "--no-first-run",
+                f"--user-data-dir={profile}",
+                "about:blank",
+            ],
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -160,14 +173,20 @@ def browser() -> Iterator[str]:
             started.wait(20)
 
 
-async def look(site: Path, address: str, debugger: str, pictures: Path | None) -> list[str]:
-    """Return what is wrong with the pages."""
+async def opened(debugger: str, address: str) -> Page:
+    """Return the browser's page; `address` is where its own files come from."""
     with urllib.request.urlopen(f"{debugger}/json/list") as answer:
         target = next(t for t in json.load(answer) if t["type"] == "page")
     socket = await websocket_connect(target["webSocketDebuggerUrl"], max_message_size=1 << 28)
     page = Page(socket, address)
     for domain in ("Page", "Runtime", "Log"):
         await page.call(f"{domain}.enable")
+    return page
+
+
+async def look(site: Path, address: str, debugger: str, pictures: Path | None) -> list[str]:
+    """Return what is wrong with the pages."""
+    page = await opened(debugger, address)
     wrong = []
 
     def demand(condition: bool, sentence: str) -> None:
@@ -199,12 +218,21 @@ async def look(site: Path, address: str, debugger: str, pictures: Path | None) -
             first != await page.value(PAPER), f"pictures stay {scheme} when the page gets {other}"
         )
 
-    await page.open(f"{address}/{LESSON}", 1280)
-    said = await page.value(GUESS)
-    demand(isinstance(said, list) and len(said) >= 10, f"predictions: {said}")
-    for answer in said if isinstance(said, list) else []:
-        demand(bool(answer) and "Right." in answer, f"a right guess gets {answer!r}")
-    demand("Score:" in str(said), "no score is shown")
+    errors = list(page.errors)
+    for storage in ("with storage", "without storage"):
+        if storage == "without storage":
+            await page.call("Page.addScriptToEvaluateOnNewDocument", source=NO_STORAGE)
+        await page.open(f"{address}/{LESSON}", 1280)
+        said = await page.value(GUESS)
+        if not isinstance(said, list) or len(said) < 10:
+            wrong.append(f"{storage}, predictions: {said}")
+            continue
+        for count, answer in enumerate(said, 1):
+            demand("Right." in answer, f"{storage}, a right guess gets {answer!r}")
+            score = f"Score: {count} of {count} right"
+            demand(score in answer, f"{storage}, the score is not {score!r}: {answer!r}")
+    # The theme's own scripts fail without storage.
+    page.errors = errors + [error for error in page.errors if "coalesce.js" in error]
 
     # Without scripts, a click opens the answers.
     await page.call("Emulation.setScriptExecutionDisabled", value=True)

@@ -38,17 +38,21 @@
   }
 
   const KEY = "coalesce-predictions"; // name -> whether the first guess was right
+  let firstGuesses = {}; // the same, for this page: the browser may refuse to store it
 
   function score(name, right) {
-    let known = {};
     try {
-      known = JSON.parse(localStorage.getItem(KEY)) || {};
-      if (!(name in known)) known[name] = right;
-      localStorage.setItem(KEY, JSON.stringify(known));
+      firstGuesses = JSON.parse(localStorage.getItem(KEY)) || firstGuesses;
     } catch {
-      known[name] = right; // storage is switched off
+      // Storage is switched off, or holds something else.
     }
-    const all = Object.values(known);
+    if (!(name in firstGuesses)) firstGuesses[name] = right;
+    try {
+      localStorage.setItem(KEY, JSON.stringify(firstGuesses));
+    } catch {
+      // Storage is switched off or full: the score counts this page only.
+    }
+    const all = Object.values(firstGuesses);
     return `Score: ${all.filter(Boolean).length} of ${all.length} right at the first guess.`;
   }
 
