@@ -31,10 +31,13 @@ HEAD = """\
 
 *Written by `docs/make_accuracy.py` from the recordings in `tests/data`; do not edit.*
 
-Each launch below ran twice: on an {gpu} under Nsight Compute, and on the simulator. If a cell has
-one figure, prediction and measurement are equal, to the last unit. If they differ, the cell has
-the prediction in bold and then the measurement. [The glossary](../notebooks/glossary.md) explains
-the terms.
+The simulator predicts what the hardware counters of a GPU will show. This page tests the
+predictions. Each launch below ran twice: on the simulator, and on an {gpu} under Nsight Compute,
+NVIDIA's profiler.
+
+If a cell of a table has one figure, prediction and measurement are exactly equal. If they differ,
+the cell has the prediction in bold and then the measurement. [The
+glossary](../notebooks/glossary.md) explains the terms.
 
 | | |
 |---|---|
@@ -45,14 +48,15 @@ the terms.
 """
 
 EXPLANATION = """
-The wavefronts of shared memory are counted in two ways:
+A wavefront is one pass of shared memory. Two metrics count wavefronts:
 
-- `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` is the only counter that does not follow from
-  the addresses alone. If several warps use the data stage at the same time, the hardware adds
-  wavefronts for arbitration. Their number differs from run to run.
-- `memory_l1_wavefronts_shared` has only the wavefronts that the addresses need.
+- `memory_l1_wavefronts_shared` counts the wavefronts that the addresses of the accesses need.
+- `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` counts more. If several warps use the data stage
+  of L1 at the same time, the hardware adds wavefronts to decide which warp is first. Their number
+  differs from run to run, so it cannot be predicted. This is the only counter that the addresses do
+  not determine.
 
-In the patterns below each warp runs alone, and both counts are equal.
+In the patterns at the end of this page, each warp runs alone. There, both metrics are equal.
 
 Other counts also differ from run to run on the GPU, in three cases:
 
@@ -171,9 +175,12 @@ def counted() -> Iterator[str]:
     yield HEAD.format(**sets["shipped"].recording)
     yield "## All metrics"
     yield ""
-    yield "Each set of launches has three columns. The first counts the launches in which the"
-    yield "metric is not 0. *equal* counts the launches among these in which prediction and"
-    yield "measurement are equal. *off by* is the largest difference, relative to the measurement."
+    yield "The launches are in five sets: `shipped`, `awkward`, `programs`, `unseen` and `patterns`."
+    yield "The sections below describe them. Each set has three columns:"
+    yield ""
+    yield "- The first column counts the launches in which the metric is not 0."
+    yield "- *equal* counts those of them in which prediction and measurement are equal."
+    yield "- *off by* is the largest difference, relative to the measurement."
     yield ""
     metrics = sorted({metric for each in sets.values() for metric in each.metrics()})
     rows = []
@@ -199,7 +206,8 @@ def counted() -> Iterator[str]:
     yield ""
     yield "## Awkward kernels"
     yield ""
-    yield "These kernels are in `tests/kernels/awkward.cu`. `#2` is a kernel's second launch."
+    yield "These kernels are in `tests/kernels/awkward.cu`. Their counts are easy to get wrong."
+    yield "`#2` is a kernel's second launch."
     yield ""
     yield from sets["awkward"].table({**COLUMNS, **ATOMIC_COLUMNS})
     yield ""
@@ -216,8 +224,9 @@ def counted() -> Iterator[str]:
     yield ""
     yield (
         "These kernels are in `tests/kernels/unseen_*.cu`. They were recorded on {date}, before "
-        "any rule was changed for them. If a figure differs, `p.inexact` names the metric "
-        "and the reason. Metrics that are called exact but differ: {wrong}.".format(
+        "any rule was changed for them. If a figure differs, the profile's `p.inexact` should name "
+        "the metric and the reason. Metrics that differ although they are called exact: "
+        "{wrong}.".format(
             **sets["unseen"].recording, wrong=", ".join(sets["unseen"].wrong()) or "none"
         )
     )
@@ -227,9 +236,10 @@ def counted() -> Iterator[str]:
     yield "## One access of one warp"
     yield ""
     yield (
-        "The kernels of `tests/kernels/patterns.cu` execute one access in one warp: with strides, "
-        "permutations, equal and scattered addresses, by all lanes and by some. The table counts "
-        "the patterns, and those in which every metric is equal."
+        "Each kernel of `tests/kernels/patterns.cu` executes one access in one warp. The addresses "
+        "are at a stride, permuted, equal or scattered, and all lanes or some lanes are active. "
+        "Each combination is a pattern. The table counts the patterns of each kernel, and those "
+        "in which every metric is equal. The last column names the metrics that differ."
     )
     yield ""
     yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))

@@ -18,11 +18,13 @@ HEAD = """\
 
 *Written by `docs/make_instructions.py` from `csrc/sim/ops.inc`; do not edit.*
 
-These are the instructions that the simulator executes: PTX for plain runs, checks, traces and
-steps, and machine code of compute capability 9.0 for counting. If the simulator does not know an
-instruction, its type or one of its modifiers, `UnsupportedInstruction` is raised before anything
-runs. The error names the instruction and its line. [Adding an
-instruction](adding_an_instruction.md) shows how to add a row.
+These are the instructions that the simulator executes. There are two lists. PTX, NVIDIA's assembly
+language, is executed in plain runs, checks, traces and steps. Machine code of compute capability
+9.0 is executed for counting.
+
+If a kernel has PTX that the simulator does not know, `UnsupportedInstruction` is raised before
+anything runs. The error names the instruction and its line. This also holds for an unknown type or
+modifier. [Adding an instruction](adding_an_instruction.md) shows how to add a row to these tables.
 """
 
 SECTION = re.compile(r"^// ---- (?P<language>PTX|machine code): (?P<title>.*) ----$")

@@ -28,7 +28,10 @@ def text(found: dict[str, Any]) -> str:
     lines = [
         "# The ladder, measured",
         "",
+        _INTRODUCTION,
+        "",
         where,
+        "",
         _METHOD,
         "",
         "## Every rung at 4096 x 4096 x 4096",
@@ -100,61 +103,100 @@ def _tensor_cores(entries: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+_INTRODUCTION = """\
+*Written by `docs/make_ladder.py`; do not edit.*
+
+`coalesce.matmul` has many variants: kernels that compute the same matrix product. Most of them are
+faster than the one before, like the rungs of a ladder. This page compares them with cuBLAS,
+NVIDIA's library. [The glossary](../notebooks/glossary.md) explains the terms, and
+[lesson 7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
+
 _METHOD = """\
-A rung is a variant of `matmul`. Operands are random numbers in [-1, 1), in float32 unless another
-type is named. Every result was checked against a product in float64. cuBLAS runs without TF32
-unless TF32 is named. Rungs and cuBLAS take turns, so that the GPU's clock is the same for both. A
-time is the median of all turns. The time includes what a rung does to its operands first, such
-as packing. L2 is not cleared: it holds what the rung's previous run left. `python
-docs/make_ladder.py` writes this page. [The glossary](../notebooks/glossary.md) explains the
-terms."""
+How the times were measured:
+
+- The operands are random numbers in [-1, 1), in float32 unless another type is named.
+- Every result was checked against a product in float64.
+- Rungs and cuBLAS take turns, so that the GPU's clock is the same for all. A time is the median of
+  all turns.
+- The time includes what a rung does to its operands before the product, such as packing (copying
+  them in another order).
+- The L2 cache is not cleared. It holds data of the previous run of the same rung.
+- cuBLAS does not use TF32, a format with fewer bits, unless TF32 is named."""
 
 _TENSOR_CORES = """\
 ## Tensor cores
 
-`tf32x3` computes with the accuracy of float32. `tf32` and `bf16` round their operands, and `dmma`
-is for float64. cuBLAS computes with the same precision. The kernel `bf16` writes float32; cuBLAS
-was timed twice, with results in float32 and in bfloat16. The error was computed for 64 rows: the
-norm of their error, divided by the norm of the exact rows. The time of `tf32x3` includes a pass
-over A.
+Tensor cores are units that multiply small matrices. Four rungs use them:
 
-These kernels reach the power limit of the GPU. The clock then falls, and the figures of one run
-depend on the temperature. Therefore compare only the columns of one line: they were measured in
-turn."""
+- `tf32x3` computes with the accuracy of float32. Its time includes a pass over A, which computes what
+  TF32 cuts off from each element.
+- `tf32` rounds its operands to TF32, and `bf16` rounds them to bfloat16. The result of `bf16` is in
+  float32. Therefore cuBLAS was timed twice, with results in float32 and in bfloat16.
+- `dmma` is for float64.
+
+cuBLAS computes with the precision in its column. The *error* is the norm of the error of 64 rows,
+divided by the norm of the exact rows.
+
+Compare only the columns of one line, which were measured in turn. These kernels reach the power
+limit of the GPU. The GPU then lowers its clock, so figures also depend on its temperature."""
 
 _LIMITS = """\
 ## What limits the fastest kernels
 
-**`tensor_map`.** The issue of instructions limits the main loop (`python benchmarks/cost_model.py
-tensor_map`). The copies are fully hidden. At 2048 two other costs matter more: the packing of A,
-and the last tiles, which do not occupy the whole GPU. Twelve other orders of its loads and
-multiply-adds were tried (timed with `benchmarks/ladder.py`; they are not in the repository). Some
-have fewer bank conflicts in the model, but none was faster. The next idea to try: let the idle
-warps of the copying warpgroup pack A while the others multiply.
+This section says for each of the fastest rungs what limits its speed, which changes were tried,
+and which change to try next. Times before and after a change come from `benchmarks/ladder.py`.
 
-**`split_k`** copies A one element at a time, to transpose it on the way. A step of k starts only a
-few copies. In an earlier version every warp started all copies of a stage at once. Loads from
-shared memory waited behind these copies, and 1024 took 17 % longer (timed with
-`benchmarks/ladder.py` before and after the change). At 256 a block has so few stages that it mostly
-waits for the first. The next idea to try: copy tiles of A through tensor maps, and let the copying
-warps transpose them in shared memory.
+### `tensor_map`
 
-**The compiler** is not deterministic: NVRTC 13.5 makes different machine code of `split_k` from
-compilation to compilation. If the tile is 64, then 19 to 54 % of the multiply-adds of the main loop
-read two registers of one register bank, which takes a cycle more
-(`python benchmarks/cost_model.py split_k -DTILE=64 --compiles 10`). So the figures of `split_k` on
-this page come from one compilation, and yours may differ. The main loops of `tma`, `tensor_map` and
+**Limit.** The main loop is limited by the issue of instructions: no more instructions can start per
+cycle (`python benchmarks/cost_model.py tensor_map`). The copies take no additional time, because
+they run during the multiplications. At 2048 two other costs matter more: the packing of A, and the
+last tiles, which do not occupy the whole GPU.
+
+**Tried.** Twelve other orders of the loads and multiply-adds were timed. (They are not in the
+repository.) Some have fewer bank conflicts in the model, but none was faster.
+
+**Next.** One warpgroup (four warps) only copies, and some of its warps are idle. They could pack A
+while the other warpgroups multiply.
+
+### `split_k`
+
+**Limit.** This kernel transposes A while it copies A to shared memory, so it must copy one element
+at a time. At 256, a block has so few stages that it mostly waits for the first. (A stage is one
+part of K, whose tiles are copied together.)
+
+**Tried.** In an earlier version, every warp started all copies of a stage at once. Loads from shared
+memory waited for these copies, and the product of 1024 took 17 % longer. Now each step of k starts
+only a few copies.
+
+**Next.** Tensor maps could copy whole tiles of A. The copying warps could then transpose the tiles
+in shared memory.
+
+**Other figures are possible.** NVRTC 13.5, the compiler, is not deterministic: from the same source
+of `split_k` it makes different machine code in each compilation. If the tile is 64, then 19 to 54 %
+of the multiply-adds of the main loop read two registers of the same register bank. These
+multiply-adds take one cycle more (`python benchmarks/cost_model.py split_k -DTILE=64 --compiles
+10`). The figures on this page come from one compilation. The main loops of `tma`, `tensor_map` and
 `pipelined` were the same in every compilation.
 
-**`bf16` and `tf32`** are limited by power at 4096 and 8192. Sharing copies in clusters of two
-blocks (multicast) did not change the rate.
+### `bf16` and `tf32`
 
-**`dmma`** runs at a clock that the power limit lowers, to 1815 MHz. But power is not all: with 128
-multiply-adds per cycle and multiprocessor (67 TFLOP/s at 1980 MHz in NVIDIA's data sheet), this
-clock gives 61 TFLOP/s. cuBLAS reaches 97 % of that, `dmma` 84 %. Reading operands ahead did not
-change the rate, so the latency of shared memory does not limit it. A version with 16 warps and
-smaller tiles, which read more, was slower. The next idea to try: the instruction for K = 16
-(`mma.m16n8k16.f64`), which needs half as many instructions as the present instruction for K = 8.
+**Limit.** At 4096 and 8192 the power of the GPU limits the speed.
+
+**Tried.** In clusters of two blocks, both blocks can share one copy (multicast). This did not change
+the speed.
+
+### `dmma`
+
+**Limit.** Power is one limit: it lowers the clock to 1815 MHz. At this clock, 61 TFLOP/s are
+possible. (NVIDIA's data sheet gives 67 TFLOP/s at 1980 MHz. This is 128 multiply-adds per cycle and
+multiprocessor.) cuBLAS reaches 97 % of the 61 TFLOP/s, and `dmma` 84 %. So there is another limit.
+
+**Tried.** Reading operands earlier did not change the speed, so the latency of shared memory is not
+the limit. A version with 16 warps and smaller tiles was slower, because it reads more.
+
+**Next.** The kernel uses the instruction for K = 8. The instruction for K = 16
+(`mma.m16n8k16.f64`) would need half as many instructions.
 """
 
 

@@ -24,112 +24,157 @@ HEAD = """\
 
 *Written by `docs/make_models.py`; do not edit.*
 
-Requests, sectors and wavefronts follow from the addresses and are exact. Three things are not
-published by NVIDIA: what the caches keep, what DRAM transfers, and how long this takes. These
-figures come from models. They are labelled as modelled wherever they appear. [The
+The addresses of a kernel's accesses determine its requests, sectors and wavefronts. These counts
+are exact. Three things do not follow from the addresses alone: what the caches keep, what DRAM (the
+memory of the GPU) transfers, and how long this takes. NVIDIA does not publish the rules. Therefore
+these figures come from models, and they are labelled as modelled wherever they appear.
+
+This page describes the models, the simulated GPUs, and the errors of the models. [The
 glossary](../notebooks/glossary.md) explains the terms.
 
-- **L1.** The accesses of a block are replayed through a model of the cache, one request of each
-  warp in turn. A line has 128 bytes in four sectors. The cache has the block's share of the memory
-  that shared memory leaves free. A store goes to L2. The store also takes a line in L1, but L1 does
-  not keep its data. Warps without barriers between them do not advance together. The model delays
-  the start of each warp by a random number of requests, at most 64.
-- **L2: which blocks run.** The blocks of the grid run as on the GPU. Registers, shared memory,
-  warps and the limit on blocks decide how many run at once. When a block ends, the next one
-  starts. On a multiprocessor, older blocks are ahead of younger ones. Blocks with the same work
-  drift apart at random (a random walk). The drift was fitted to the tiled matrix products.
-- **L2: merged reads.** From compute capability 9.0 on, several multiprocessors can share one read.
-  If a multiprocessor reads a sector while a neighbour still waits for the same sector, the two
-  reads are merged. Neighbours are the 16 or so multiprocessors of one GPU processing cluster (GPC).
-  A unit merges the reads; its name in Nsight Compute is L2 Request Coalescer (LRC). In the model a
-  read waits 200 cycles if L2 has the sector, and 600 cycles if DRAM has it. Both figures were
-  fitted to `gather`, whose reads coincide only by chance.
-- **L2: partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer
-  partition. This partition keeps copies of data from the other partition. If all multiprocessors
-  read the same data, the data therefore take twice their size in L2.
-- **DRAM** is read in half lines of 64 bytes. A line is written when L2 evicts it.
-- **Time** is the time of the slowest resource of the busiest multiprocessor. The resources are:
-  issue of instructions, the arithmetic pipes, the tensor cores, the load-store unit, the data stage
-  of L1, constants, L2, the atomics of L2, DRAM, and latency.
-- **Tensor cores.** A product of a warp (`mma.sync`) occupies one of the four tensor cores of a
-  multiprocessor for as many cycles as an H200's counter says
-  (`tests/data/mma_counters_h200.json`). No recorded time tests this part of the model. The clock
-  is that of the table below, but a GPU that multiplies for long lowers its clock.
-- **Latency** is the time that blocks wait if there are too few warps to hide it. The model follows
-  one warp through the machine code. The machine code says after how many cycles each instruction
-  can follow the one before, and for which results it waits. The replay of the caches says how
-  often L1, L2 and DRAM answer an access. A block lasts as long as its slowest warp.
-- **The data stage of L1** serves up to four lines in one cycle, if each is in a different one of
-  its four sets. It serves one word of each bank in one cycle. The set of each line was derived from
-  the counters of single loads. The result explains all of these counters
-  (`tests/data/tag_sets_h200.json`).
-- **Atomics** on the same sector are executed one after another in L2. An H200 needs 0.7 ns for
-  each request to the same sector, and 1.7 ns if the request adds floats
-  (`docs/measured/atomics_h200.txt`).
+## The model of L1
 
-If the replay of a grid would take long, only its first blocks are replayed: at least twice as many
-as the GPU holds at once. These blocks represent the others. Caches are empty at the start. A
-profile with a sample or an executor models neither caches nor time.
+L1 is the cache of one multiprocessor. A line of the cache has 128 bytes, in four sectors.
 
-**No time is modelled for kernels with bulk copies (`cp.async.bulk`, tensor maps) or with products
-of warpgroups (`wgmma`).** What they cost is not known to the model. Tables then show "-" instead of
-a time, `Timing.no_time` and `Profile.not_modelled` say why, and `Timing.kernel_ms` is NaN. The same
-holds for products of matrices in a kernel that is counted on its PTX.
+The simulator executes the blocks first and records their accesses. Then it replays them: it looks
+up each recorded access in the modelled cache. The warps of a block take turns, one request each.
+Warps without barriers between them do not advance together on a GPU. Therefore the model delays the
+start of each warp by a random number of requests, at most 64.
+
+L1 and shared memory use the same memory. The modelled cache of a block has the block's share of the
+part that shared memory leaves free.
+
+A store goes to L2. It also takes a line in L1, but L1 does not keep its data.
+
+## The models of L2 and DRAM
+
+L2 is the cache that all multiprocessors share. What it holds depends on the order of the accesses
+of all blocks.
+
+**Which blocks run.** A GPU holds a limited number of blocks at once. The limits are its registers,
+its shared memory, its warps, and a maximum number of blocks. When a block ends, the next one
+starts. The model does the same. On a multiprocessor, older blocks are ahead of younger ones. Blocks
+with the same work do not stay together: the distance between them changes at random (a random
+walk). The size of these changes was fitted to the tiled matrix products.
+
+**Merged reads.** From compute capability 9.0 on, several multiprocessors can share one read of L2.
+A multiprocessor may read a sector while a neighbour still waits for the same sector. The two reads
+are then merged into one. Neighbours are the 16 or so multiprocessors of one GPU processing cluster
+(GPC). Nsight Compute calls the unit that merges reads L2 Request Coalescer (LRC). In the model, a
+read waits 200 cycles if L2 has the sector, and 600 cycles if only DRAM has it. Both figures were
+fitted to `gather`, whose reads coincide only by chance.
+
+**Partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer partition, which
+keeps copies of data from the other partition. If all multiprocessors read the same data, the data
+are therefore in both partitions and take twice their size.
+
+**DRAM.** DRAM is read in half lines of 64 bytes. A line is written when L2 needs its place for
+other data.
+
+## The model of time
+
+The modelled time is the time of the slowest resource of the busiest multiprocessor. The resources
+are:
+
+| resource | what it does |
+|---|---|
+| issue | starts instructions |
+| arithmetic pipes | compute |
+| tensor cores | multiply small matrices |
+| load-store unit | executes memory instructions, one request after another |
+| data stage of L1 | reads lines of the cache and words of shared memory |
+| constants | reads from constant memory |
+| L2 | serves what misses in L1 |
+| atomics of L2 | execute atomics on global memory |
+| DRAM | serves what misses in L2 |
+| latency | the time in which all warps wait |
+
+**Latency.** If a multiprocessor has enough warps, some work while others wait. If it has too few,
+the waiting takes time. The model follows one warp through the machine code. The machine code says
+how many cycles each instruction must wait after the one before, and for which results it waits. The
+model of the caches says how often L1, L2 and DRAM serve an access. A block lasts as long as its
+slowest warp.
+
+**The data stage of L1.** In one cycle it serves one word of each bank of shared memory. Or it serves
+up to four lines of the cache, if they are in four different sets (parts of the cache). The set of a
+line depends on its address. The rule was found from the counters of single loads, and gives exactly
+these counters (`tests/data/tag_sets_h200.json`).
+
+**Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
+of them busy for a number of cycles, which a counter of an H200 gave
+(`tests/data/mma_counters_h200.json`). No measured time tests this part of the model yet. The model
+uses the clock of the table below, but a GPU that multiplies for long lowers its clock.
+
+**Atomics.** L2 executes atomics on the same sector one after another. An H200 needs 0.7 ns for each
+request to the same sector, and 1.7 ns if the request adds floats
+(`docs/measured/atomics_h200.txt`).
+
+## Limits of the models
+
+- Caches are empty at the start.
+- For a large grid, only the first blocks are replayed: at least twice as many as the GPU holds at
+  once. These blocks represent the others.
+- A profile with `sample=` or `executor=` models neither caches nor time.
+- No time is modelled for kernels with bulk copies (`cp.async.bulk`, tensor maps) or with products
+  of warpgroups (`wgmma`), because their cost is not known. The same holds for products of matrices
+  in a kernel that is counted on its PTX. Tables then show "-" instead of a time. `Timing.no_time`
+  and `Profile.not_modelled` give the reason, and `Timing.kernel_ms` is NaN.
 
 ## The GPUs
 
-Code is compiled for the architecture of the simulated GPU. CUDA 13 no longer supports 7.0; the
-oldest supported architecture is used instead. Modelled times use the figures below and constants
-that were recorded on the H200. **Only the H200 was checked against hardware.**"""
+A kernel is compiled for the architecture of the simulated GPU. There is one exception: CUDA 13 no
+longer supports compute capability 7.0, so the oldest supported architecture is used instead.
+
+The models use the figures below, and constants that were recorded on an H200. **Only the H200 was
+compared with hardware.**"""
 
 ACCURACY = """
 ## How far off
 
-The table compares the models with the counters of an {gpu} (driver {driver}, Nsight Compute {ncu},
-cold caches, {date}). It has {launches} launches: every shipped kernel in several sizes. `python
-docs/model_accuracy.py` computes the figures, and `tests/python/test_models.py` checks the small
-launches. *Order* compares pairs of variants of one operation whose measured times differ by more
-than 10 %. It says for how many of these pairs the model puts the faster variant first.
+The models were compared with the counters of an {gpu} (driver {driver}, Nsight Compute {ncu}, cold
+caches, {date}). There are {launches} launches: every shipped kernel in several sizes. `python
+docs/model_accuracy.py` computes the figures. `tests/python/test_models.py` checks the small
+launches.
 
-The columns "recorded counts" test the time model alone. For these columns, the time model gets the
-instructions and wavefronts that the GPU counted, instead of the simulator's counts. If these errors
-are much smaller than those of "time", the simulator executed other instructions than the GPU. This
-happens if the simulator executes the PTX instead of the machine code, because the assembler merges
-or removes some shared loads of the PTX.
+Two kinds of columns need an explanation:
 
-Known errors:
+- **Order.** A model is useful if it says which of two variants is faster. This column looks at all
+  pairs of variants of one operation whose measured times differ by more than 10 %. It counts the
+  pairs for which the model names the right variant as the faster one.
+- **Recorded counts.** These columns test the model of time alone. The model gets the numbers of
+  instructions and wavefronts that the GPU counted, instead of those that the simulator counted. If
+  the error is then much smaller, the simulator executed other instructions than the GPU. This
+  happens if the simulator executes the PTX, because the assembler merges or removes some shared
+  loads of the PTX.
 
-- `coalesced` is slower than `naive_2d` at 512, and `untiled` is slower than `coalesced` at 4096,
-  both by more than 10 %. The reason is not known. The model has both pairs in the wrong order.
-- It is not known which multiprocessors share a read. In the model, successive blocks run on
-  neighbouring multiprocessors. If two blocks have only one sector in common, at their border
-  (`offset`), the GPU merges none of their reads, but the model merges many.
-- Warps without barriers between them drift further apart in longer kernels. In the model the
-  distance is always the same, so the model merges too many reads of `naive_2d` and `untiled`.
-- Some stores go to a line that other warps stored to. The GPU counts these as L1 hits less often
-  than the model does (`naive_read`).
-- L1 merges some partial writes of a warp to a sector. The rule is not known; the model merges 70
-  %.
-- In products of 4096, the blocks of some kernels stay together and share what they read. The
-  blocks of other kernels drift apart. The model assumes for all kernels that they drift apart.
-- DRAM answers random reads more slowly than the model (`gather` from more data than L2 holds).
+The known errors are:
 
-Median errors, with the largest in brackets:
+| launches | what is wrong |
+|---|---|
+| `coalesced` and `naive_2d` at 512, `untiled` and `coalesced` at 4096 | The first of each pair is slower on the GPU by more than 10 %. The model says that it is faster. The reason is not known. |
+| `offset` | The model merges many reads of two blocks that have only one sector in common, at their border. The GPU merges none. In the model, successive blocks run on neighbouring multiprocessors; it is not known which multiprocessors share reads on the GPU. |
+| `naive_2d`, `untiled` | In a long kernel, warps without barriers between them move further apart. In the model their distance is always the same, so the model merges too many reads. |
+| `naive_read` | Some stores go to a line to which other warps stored before. The GPU counts fewer of these stores as L1 hits than the model does. |
+| stores that write parts of a sector | L1 merges some of these stores of a warp. The rule is not known; the model merges 70 %. |
+| products of 4096 | The blocks of some kernels stay together on the GPU, and so share what they read. The blocks of other kernels do not. In the model, no blocks stay together. |
+| `gather` from more data than L2 holds | DRAM is slower for random reads than the model. |
+
+This table has the median error of each group of launches, and the largest error in brackets:
 """
 
 OTHERS = """
 ## Kernels that are not in the catalogue
 
-The models were fitted to the shipped kernels only. Two further sets test them:
+Some constants of the models were chosen so that the models fit the shipped kernels. Therefore other
+kernels must test the models. There are two sets:
 
-- `programs` are the whole kernels of `tests/kernels/programs.cu`. They were written as a test, and
-  their errors were examined later.
+- `programs` are the kernels of `tests/kernels/programs.cu`. They were written as a test. Later their
+  errors were examined.
 - `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
-  before anybody had seen what the models predict for them. Since then the errors of every second
-  kernel were examined. The models of atomics and of partial writes were made from the examined
-  kernels.
+  before anybody knew what the models predict for them. Later the errors of every second kernel were
+  examined. The models of atomics and of partial writes were made from the examined kernels.
 
-Median errors, with the largest in brackets:
+This table has the median error of each set, and the largest error in brackets:
 """
 
 
@@ -165,9 +210,9 @@ def gpus() -> Iterator[str]:
     yield from table(["device", "compute capability", *columns], rows)
     yield ""
     yield (
-        "Warps, blocks, shared memory, and fp32 and fp64 operations are given per multiprocessor. "
-        "Limits are from the CUDA C++ Programming Guide, Technical Specifications per Compute "
-        "Capability. The other figures are from:"
+        "Warps, blocks, shared memory, and fp32 and fp64 operations per cycle are those of one "
+        "multiprocessor. The limits are from the CUDA C++ Programming Guide (Technical "
+        "Specifications per Compute Capability). The other figures are from these sources:"
     )
     yield ""
     for gpu in listed:
@@ -205,7 +250,7 @@ def errors_of(name: str, rows: Sequence[Row]) -> list[str]:
 def each(rows: Iterable[Row]) -> Iterator[str]:
     """Yield a table of launches."""
     yield ""
-    yield "Each launch, predicted / measured:"
+    yield "This table has the predicted and the measured value of each launch (predicted / measured):"
     yield ""
     head = ["launch", "L1 hit rate %", "L2 sectors", "DRAM MB", "time us", "error"]
     yield from table([*head, "on recorded counts", "bound by"], map(launch, rows))

@@ -61,13 +61,21 @@ def _reason(program: dict[str, Any]) -> str:
     return " ".join(words)[:140].replace("|", "\\|").replace("<", "\\<").replace("_", "\\_")
 
 
-_METHOD = (
-    "`benchmarks/programs.py` compiles and runs public CUDA programs with `coalesce run`, without "
-    "changes. Nothing of these programs is in this repository. *Result verified* means that the "
-    "program compared its own results with a reference and ended with status 0. Rodinia's "
-    "repository lacks the inputs of its programs, so the script makes inputs. *Time limit reached* "
-    "does not mean that the program hangs: other work ran on the machine at the same time."
-)
+_METHOD = """\
+*Written by `docs/make_programs.py`; do not edit.*
+
+Can coalesce run CUDA programs that other people wrote? To find out, `benchmarks/programs.py`
+compiles and runs public programs with [`coalesce run`](whole_programs.md), without changes. (The
+programs are not part of this repository.)
+
+The tables have these outcomes:
+
+- *result verified*: the program compared its own results with a reference, and ended with status 0.
+- *ran, no verification*: the program ended with status 0, but it does not check its results.
+- *time limit reached*: the program ran longer than its limit. This does not mean that it hangs.
+  Other work ran on the machine at the same time.
+
+Rodinia's repository does not have the inputs of its programs, so the script makes inputs."""
 
 
 def main() -> None:
