@@ -175,8 +175,8 @@ def counted() -> Iterator[str]:
     yield HEAD.format(**sets["shipped"].recording)
     yield "## All metrics"
     yield ""
-    yield "The launches are in five sets: `shipped`, `awkward`, `programs`, `unseen` and `patterns`."
-    yield "The sections below describe them. Each set has three columns:"
+    yield "The launches are in five sets: `shipped`, `awkward`, `programs`, `unseen` and"
+    yield "`patterns`. The sections below describe them. Each set has three columns:"
     yield ""
     yield "- The first column counts the launches in which the metric is not 0."
     yield "- *equal* counts those of them in which prediction and measurement are equal."

@@ -128,8 +128,8 @@ _TENSOR_CORES = """\
 
 Tensor cores are units that multiply small matrices. Four rungs use them:
 
-- `tf32x3` computes with the accuracy of float32. Its time includes a pass over A, which computes what
-  TF32 cuts off from each element.
+- `tf32x3` computes with the accuracy of float32. Its time includes a pass over A, which computes
+  what TF32 cuts off from each element.
 - `tf32` rounds its operands to TF32, and `bf16` rounds them to bfloat16. The result of `bf16` is in
   float32. Therefore cuBLAS was timed twice, with results in float32 and in bfloat16.
 - `dmma` is for float64.
@@ -165,9 +165,9 @@ while the other warpgroups multiply.
 at a time. At 256, a block has so few stages that it mostly waits for the first. (A stage is one
 part of K, whose tiles are copied together.)
 
-**Tried.** In an earlier version, every warp started all copies of a stage at once. Loads from shared
-memory waited for these copies, and the product of 1024 took 17 % longer. Now each step of k starts
-only a few copies.
+**Tried.** In an earlier version, every warp started all copies of a stage at once. Loads from
+shared memory waited for these copies, and the product of 1024 took 17 % longer. Now each step of k
+starts only a few copies.
 
 **Next.** Tensor maps could copy whole tiles of A. The copying warps could then transpose the tiles
 in shared memory.
@@ -183,8 +183,8 @@ multiply-adds take one cycle more (`python benchmarks/cost_model.py split_k -DTI
 
 **Limit.** At 4096 and 8192 the power of the GPU limits the speed.
 
-**Tried.** In clusters of two blocks, both blocks can share one copy (multicast). This did not change
-the speed.
+**Tried.** In clusters of two blocks, both blocks can share one copy (multicast). This did not
+change the speed.
 
 ### `dmma`
 

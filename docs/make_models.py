@@ -25,9 +25,9 @@ HEAD = """\
 *Written by `docs/make_models.py`; do not edit.*
 
 The addresses of a kernel's accesses determine its requests, sectors and wavefronts. These counts
-are exact. Three things do not follow from the addresses alone: what the caches keep, what DRAM (the
-memory of the GPU) transfers, and how long this takes. NVIDIA does not publish the rules. Therefore
-these figures come from models, and they are labelled as modelled wherever they appear.
+are exact. Three things do not follow from the addresses alone: what the caches keep, what DRAM
+(the memory of the GPU) transfers, and how long this takes. NVIDIA does not publish the rules.
+Therefore these figures come from models, and they are labelled as modelled wherever they appear.
 
 This page describes the models, the simulated GPUs, and the errors of the models. [The
 glossary](../notebooks/glossary.md) explains the terms.
@@ -38,11 +38,11 @@ L1 is the cache of one multiprocessor. A line of the cache has 128 bytes, in fou
 
 The simulator executes the blocks first and records their accesses. Then it replays them: it looks
 up each recorded access in the modelled cache. The warps of a block take turns, one request each.
-Warps without barriers between them do not advance together on a GPU. Therefore the model delays the
-start of each warp by a random number of requests, at most 64.
+Warps without barriers between them do not advance together on a GPU. Therefore the model delays
+the start of each warp by a random number of requests, at most 64.
 
-L1 and shared memory use the same memory. The modelled cache of a block has the block's share of the
-part that shared memory leaves free.
+L1 and shared memory use the same memory. The modelled cache of a block has the block's share of
+the part that shared memory leaves free.
 
 A store goes to L2. It also takes a line in L1, but L1 does not keep its data.
 
@@ -53,9 +53,9 @@ of all blocks.
 
 **Which blocks run.** A GPU holds a limited number of blocks at once. The limits are its registers,
 its shared memory, its warps, and a maximum number of blocks. When a block ends, the next one
-starts. The model does the same. On a multiprocessor, older blocks are ahead of younger ones. Blocks
-with the same work do not stay together: the distance between them changes at random (a random
-walk). The size of these changes was fitted to the tiled matrix products.
+starts. The model does the same. On a multiprocessor, older blocks are ahead of younger ones.
+Blocks with the same work do not stay together: the distance between them changes at random (a
+random walk). The size of these changes was fitted to the tiled matrix products.
 
 **Merged reads.** From compute capability 9.0 on, several multiprocessors can share one read of L2.
 A multiprocessor may read a sector while a neighbour still waits for the same sector. The two reads
@@ -64,9 +64,9 @@ are then merged into one. Neighbours are the 16 or so multiprocessors of one GPU
 read waits 200 cycles if L2 has the sector, and 600 cycles if only DRAM has it. Both figures were
 fitted to `gather`, whose reads coincide only by chance.
 
-**Partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer partition, which
-keeps copies of data from the other partition. If all multiprocessors read the same data, the data
-are therefore in both partitions and take twice their size.
+**Partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer partition.
+This partition keeps copies of data from the other one. If all multiprocessors read the same data,
+the data are therefore in both partitions and take twice their size.
 
 **DRAM.** DRAM is read in half lines of 64 bytes. A line is written when L2 needs its place for
 other data.
@@ -91,22 +91,22 @@ are:
 
 **Latency.** If a multiprocessor has enough warps, some work while others wait. If it has too few,
 the waiting takes time. The model follows one warp through the machine code. The machine code says
-how many cycles each instruction must wait after the one before, and for which results it waits. The
-model of the caches says how often L1, L2 and DRAM serve an access. A block lasts as long as its
-slowest warp.
+how many cycles each instruction must wait after the one before, and for which results it waits.
+The model of the caches says how often L1, L2 and DRAM serve an access. A block lasts as long as
+its slowest warp.
 
-**The data stage of L1.** In one cycle it serves one word of each bank of shared memory. Or it serves
-up to four lines of the cache, if they are in four different sets (parts of the cache). The set of a
-line depends on its address. The rule was found from the counters of single loads, and gives exactly
-these counters (`tests/data/tag_sets_h200.json`).
+**The data stage of L1.** In one cycle, it serves one word of each bank of shared memory, or up to
+four lines of the cache. The four lines must be in four different sets (parts of the cache). The
+set of a line depends on its address. The rule was found from the counters of single loads, and
+gives exactly these counters (`tests/data/tag_sets_h200.json`).
 
-**Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
-of them busy for a number of cycles, which a counter of an H200 gave
+**Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps
+one of them busy for a number of cycles, which a counter of an H200 gave
 (`tests/data/mma_counters_h200.json`). No measured time tests this part of the model yet. The model
 uses the clock of the table below, but a GPU that multiplies for long lowers its clock.
 
-**Atomics.** L2 executes atomics on the same sector one after another. An H200 needs 0.7 ns for each
-request to the same sector, and 1.7 ns if the request adds floats
+**Atomics.** L2 executes atomics on the same sector one after another. An H200 needs 0.7 ns for
+each request to the same sector, and 1.7 ns if the request adds floats
 (`docs/measured/atomics_h200.txt`).
 
 ## Limits of the models
@@ -147,17 +147,24 @@ Two kinds of columns need an explanation:
   happens if the simulator executes the PTX, because the assembler merges or removes some shared
   loads of the PTX.
 
-The known errors are:
+These errors are known:
 
-| launches | what is wrong |
-|---|---|
-| `coalesced` and `naive_2d` at 512, `untiled` and `coalesced` at 4096 | The first of each pair is slower on the GPU by more than 10 %. The model says that it is faster. The reason is not known. |
-| `offset` | The model merges many reads of two blocks that have only one sector in common, at their border. The GPU merges none. In the model, successive blocks run on neighbouring multiprocessors; it is not known which multiprocessors share reads on the GPU. |
-| `naive_2d`, `untiled` | In a long kernel, warps without barriers between them move further apart. In the model their distance is always the same, so the model merges too many reads. |
-| `naive_read` | Some stores go to a line to which other warps stored before. The GPU counts fewer of these stores as L1 hits than the model does. |
-| stores that write parts of a sector | L1 merges some of these stores of a warp. The rule is not known; the model merges 70 %. |
-| products of 4096 | The blocks of some kernels stay together on the GPU, and so share what they read. The blocks of other kernels do not. In the model, no blocks stay together. |
-| `gather` from more data than L2 holds | DRAM is slower for random reads than the model. |
+- **Wrong order:** `coalesced` and `naive_2d` at 512, `untiled` and `coalesced` at 4096. The first
+  of each pair is slower on the GPU by more than 10 %. The model says that it is faster. The reason
+  is not known.
+- **Too many merged reads:** `offset`. Two blocks have only one sector in common, at their border.
+  The model merges many of these reads, the GPU none. In the model, successive blocks run on
+  neighbouring multiprocessors. It is not known which multiprocessors share reads on the GPU.
+- **Too many merged reads:** `naive_2d`, `untiled`. In a long kernel, warps without barriers
+  between them move further apart. In the model their distance is always the same.
+- **Too many L1 hits:** `naive_read`. Some stores go to a line to which other warps stored before.
+  The GPU counts fewer of these stores as hits than the model does.
+- **Stores to parts of a sector.** L1 merges some of these stores of a warp. The rule is not known;
+  the model merges 70 %.
+- **Products of 4096.** The blocks of some kernels stay together on the GPU, and so share what they
+  read. The blocks of other kernels do not. In the model, no blocks stay together.
+- **Too fast:** `gather` from more data than L2 holds. DRAM is slower for random reads than the
+  model.
 
 This table has the median error of each group of launches, and the largest error in brackets:
 """
@@ -165,14 +172,14 @@ This table has the median error of each group of launches, and the largest error
 OTHERS = """
 ## Kernels that are not in the catalogue
 
-Some constants of the models were chosen so that the models fit the shipped kernels. Therefore other
-kernels must test the models. There are two sets:
+Some constants of the models were chosen so that the models fit the shipped kernels. Therefore
+other kernels must test the models. There are two sets:
 
-- `programs` are the kernels of `tests/kernels/programs.cu`. They were written as a test. Later their
-  errors were examined.
+- `programs` are the kernels of `tests/kernels/programs.cu`. They were written as a test. Later
+  their errors were examined.
 - `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
-  before anybody knew what the models predict for them. Later the errors of every second kernel were
-  examined. The models of atomics and of partial writes were made from the examined kernels.
+  before anybody knew what the models predict for them. Later the errors of every second kernel
+  were examined. The models of atomics and of partial writes were made from the examined kernels.
 
 This table has the median error of each set, and the largest error in brackets:
 """
@@ -250,7 +257,7 @@ def errors_of(name: str, rows: Sequence[Row]) -> list[str]:
 def each(rows: Iterable[Row]) -> Iterator[str]:
     """Yield a table of launches."""
     yield ""
-    yield "This table has the predicted and the measured value of each launch (predicted / measured):"
+    yield "The next table has the figures of each launch (predicted / measured):"
     yield ""
     head = ["launch", "L1 hit rate %", "L2 sectors", "DRAM MB", "time us", "error"]
     yield from table([*head, "on recorded counts", "bound by"], map(launch, rows))
