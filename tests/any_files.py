@@ -102,7 +102,7 @@ def kernels(path: Path, options: Sequence[str] = ()) -> list[coalesce.Kernel]:
     try:
         first = coalesce.Kernel(path, None, options, device="sim")
     except ValueError as error:
-        if "say which with entry" not in str(error):
+        if "choose one with entry" not in str(error):
             raise
         names = list(module.compiled(coalesce.devices()[-1]).ptx.split(".entry ")[1:])
         first = coalesce.Kernel(path, names[0].partition("(")[0].strip(), options, device="sim")

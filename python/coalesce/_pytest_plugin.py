@@ -16,7 +16,8 @@ def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | Non
     if module is None:  # without a profile there is no number of a profile
         return None
     for value in (left, right):
-        # Look at the type first, and do not read attributes of other objects.
+        # Check the type first. To read an attribute of another package's object could run that
+        # package's code.
         if type(value) is module.Explained and value.accesses:
             try:
                 return [f"{int(left)} {op} {int(right)}", *module.explanation(value.accesses)]

@@ -29,25 +29,31 @@ class Kernel(BaseKernel):
     dynamic shared memory, ``kernel[grid, block, shared_bytes, stream](*args)`` on a stream. `grid`
     and `block` are ints or tuples (x, y, z).
 
-    For a pointer, pass a NumPy array of the element type. On a GPU you may also pass an array in
-    its memory: `DeviceArray`, CuPy, PyTorch, Numba, anything with `__cuda_array_interface__` or
-    DLPack. Arrays may have any shape. After the call the array has what the kernel wrote. This also
-    holds for arrays that are not C-contiguous, which are copied and written back. A read-only
-    array is refused unless the parameter is a pointer to const.
+    **Pointers.** Pass a NumPy array of the element type, of any shape. After the call, the array
+    contains what the kernel wrote. An array that is not C-contiguous is copied, and written back
+    after the launch. A read-only array is refused, unless the parameter is a pointer to const. If
+    the kernel runs on a GPU, you may also pass an array in its memory: `DeviceArray`, CuPy,
+    PyTorch, Numba, or anything with `__cuda_array_interface__` or DLPack.
 
-    For a scalar, pass a Python number or a NumPy scalar. It is converted only if this is safe. An
-    integer is converted if the parameter's type holds its value exactly. A NumPy float is converted
-    if the type is at least as wide. A bool is converted to a bool or an integer. A float is never
-    converted to an integer. For a structure, pass a NumPy structured scalar or bytes.
+    **Scalars.** Pass a Python number or a NumPy scalar. It is converted only if this is safe:
 
-    A call with NumPy arrays returns when the kernel has ended. A call with GPU arrays only does not
-    wait. On a GPU the kernel runs on `stream`. By default it runs on the current stream of the
-    arrays' library (CuPy and PyTorch have one), else on the default stream. The simulator accepts a
-    stream and runs every launch immediately, in the order of the calls.
+    - an integer, if the parameter's type holds its value exactly;
+    - a NumPy float, if the parameter's type is at least as wide;
+    - a bool, to a bool or an integer;
+    - a float is never converted to an integer.
 
-    A kernel can be pickled, so executors and Dask can send it to other processes. The pickle holds
-    the source and the options, but not the values of `globals`. The receiver compiles the source
-    for its own device, unless `device` names one.
+    **Structures.** Pass a NumPy structured scalar, or bytes.
+
+    **Waiting.** A call with NumPy arrays returns when the kernel has ended. A call with only GPU
+    arrays does not wait.
+
+    **Streams.** On a GPU the kernel runs on `stream`. By default, this is the current stream of the
+    arrays' library (CuPy and PyTorch have one), or else the default stream. The simulator accepts a
+    stream, and runs every launch immediately.
+
+    **Pickling.** A kernel can be pickled, so executors and Dask can send it to other processes. The
+    pickle contains the source and the options, but not the values of `globals`. The receiver
+    compiles the source for its own device, unless `device` names one.
 
     Parameters
     ----------
@@ -240,12 +246,16 @@ class Kernel(BaseKernel):
     ) -> Findings:
         """Launch the kernel on the simulator and report its mistakes.
 
-        The check finds accesses outside arrays, misaligned accesses and reads of uninitialised
-        memory. It finds data races within and between blocks, in shared and global memory. It finds
-        barriers that only some threads reach, and warp operations whose mask names lanes that do
-        not execute the operation. It finds races by the memory model, not by the order in which the
-        simulator executed the threads. So it finds a missing ``__syncthreads()`` even if the result
-        is right. docs/checks.md has the details, and lists the mistakes that are not found.
+        The check finds these mistakes:
+
+        - accesses outside arrays, misaligned accesses, and reads of uninitialised memory;
+        - data races within and between blocks, in shared and global memory;
+        - barriers that only some threads reach;
+        - warp operations whose mask names lanes that do not execute the operation.
+
+        Races are found by the rules of the memory model. The order in which the simulator executed
+        the threads does not matter. So a missing ``__syncthreads()`` is found even if the result is
+        right. docs/checks.md has the details, and lists the mistakes that are not found.
 
         Parameters
         ----------
@@ -386,7 +396,7 @@ class Kernel(BaseKernel):
         of_block : tuple of int or int
             blockIdx of the block, or its linear number (x fastest). Only this block runs.
         limit : int or None
-            The largest number of memory accesses of one command that `Stepper.events` keeps.
+            The largest number of events that `Stepper.events` keeps for one call of a method.
         cooperative : bool
             Whether all blocks run at once and may wait for each other (``grid.sync()``); see
             `launch`.

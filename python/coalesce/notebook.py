@@ -139,7 +139,8 @@ def _run(shell: Any, line: str, cell: str | None) -> Any:
         parser.error(f"the cell has {len(kernels)} kernels; choose one with --entry: {names}")
     if kernels[0].log:
         print(kernels[0].log.rstrip(), file=sys.stderr)
-    # Read the variables before the kernels are bound: one may have the name of a kernel.
+    # Evaluate the arguments before the kernels get their names in the notebook. A kernel may have
+    # the same name as a variable that is an argument.
     arguments = [_value(shell, "argument", text) for text in options.argument]
     grid, block = (launches and _value(shell, f"--{n}", getattr(options, n)) for n in _GEOMETRY)
     shared = _value(shell, "--shared", options.shared)
@@ -197,7 +198,8 @@ def _bind(
             bound = re.sub(r"\W+", "_", kernel.name).strip("_")
         known = shell.user_ns.get(bound)
         if name is None and known is not None and not callable(known):
-            # A function is replaced, as `def` does. A variable is not: the kernel may need it.
+            # Replace a function of this name, as `def` would do. Do not replace a variable, because
+            # it may be an argument of the kernel.
             print(
                 f"{bound} is a variable, so the kernel {bound} is not bound; give it another name "
                 "with --name",

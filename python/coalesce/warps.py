@@ -194,7 +194,7 @@ def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         return np.ones(lanes, bool)
     if isinstance(mask, int | np.integer) and not isinstance(mask, bool):
         if not 0 <= mask < 1 << lanes:
-            raise ValueError(f"mask names lanes beyond the {lanes} that there are: {mask:#x}")
+            raise ValueError(f"mask must have bits only for lanes 0 to {lanes - 1}; got {mask:#x}")
         return np.array([int(mask) >> lane & 1 for lane in range(lanes)], bool)
     given = checks.as_array("mask", mask)
     if given.shape != (lanes,) or given.dtype != bool:
@@ -256,8 +256,8 @@ def warp_of_thread(
 ) -> tuple[Any, Any]:
     """Return the warp of a thread, and its lane in the warp.
 
-    Each 32 threads in the order of `thread_index` are a warp, so a warp of a 16 x 16 block is two
-    rows.
+    A warp consists of 32 consecutive threads in the order of `thread_index`. So a warp of a 16 x 16
+    block is two rows.
 
     Parameters
     ----------

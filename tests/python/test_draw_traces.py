@@ -126,7 +126,7 @@ def test_local_memory_has_no_picture():
         ({"numbers": [64, 99]}, r"must contain a step of the trace, 0 to 63; got \[64, 99\]"),
         ({"cells": "row"}, "cells must be 'lane' or 'thread'; got 'row'"),
         ({"shapes": {"tile": (8, 8)}}, "shapes names 'tile', which the trace does not have"),
-        ({"shapes": {"a": (8, 9)}}, r"shapes gives a shape \(8, 9\); it has 4096 elements"),
+        ({"shapes": {"a": (8, 9)}}, r"shapes gives a the shape \(8, 9\), but a has 4096 elements"),
     ],
 )
 def test_bad_input_is_named(options, message):

@@ -161,7 +161,7 @@ class TestBars:
     def test_axes_have_their_own_colours(self, figures):
         _, ax = figures.subplots()
         assert plots.bars({"a": 1}, ax=ax) is ax
-        with pytest.raises(ValueError, match="theme is for new figures"):
+        with pytest.raises(ValueError, match="theme and ax exclude each other"):
             plots.bars({"a": 1}, ax=ax, theme="dark")
 
     def test_themes_color_the_figure_and_nothing_else(self, figures):
@@ -223,7 +223,7 @@ class TestLadder:
     @pytest.mark.parametrize(
         ("variants", "of", "error", "message"),
         [
-            ([], "time", ValueError, "no profile was given"),
+            ([], "time", ValueError, "at least one profile; it is empty"),
             ([3], "time", TypeError, "must be profiles, which have a title.*got int 3"),
             ([Profile("a"), Profile("a")], "time", ValueError, "two profiles called 'a'"),
             ([Profile("a")], "time", ValueError, "'a' has no time"),
@@ -277,7 +277,7 @@ class TestRoofline:
     @pytest.mark.parametrize(
         ("kernels", "options", "message"),
         [
-            ([Profile("a", 1.0, dram=(1, 1))], {}, "flops must say how many operations 'a' does"),
+            ([Profile("a", 1.0, dram=(1, 1))], {}, "flops is missing for 'a'"),
             ([Profile("a", 1.0)], {"flops": 1.0}, "'a' has no dram__bytes_read.sum"),
             ([Profile("a", dram=(1, 1))], {"flops": 1.0}, "'a' has no time"),
             ({"a": Work(1, 1, 1)}, {"peak_gbps": 0}, "peak_gbps must be a positive number; got 0"),

@@ -400,6 +400,6 @@ def test_a_block_that_waits_for_a_block_that_does_not_run(on_simulator, monkeypa
         *flag = 1;
     }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
-    with pytest.raises(coalesce.LaunchError, match="it may wait for one that does not"):
+    with pytest.raises(coalesce.LaunchError, match="may wait for a block that does not run"):
         kernel.trace(2, 1, np.zeros(1, np.int32), blocks=0)
     assert len(kernel.trace(2, 1, np.zeros(1, np.int32), blocks=[0, 1])) > 2

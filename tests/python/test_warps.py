@@ -102,7 +102,7 @@ def test_threads():
         (lambda: coalesce.transactions([0.5]), TypeError, "must be integers"),
         (lambda: coalesce.transactions([[0]]), ValueError, "one axis"),
         (lambda: coalesce.transactions([-4]), ValueError, "negative"),
-        (lambda: coalesce.transactions([0], mask=2), ValueError, "beyond the 1"),
+        (lambda: coalesce.transactions([0], mask=2), ValueError, "only for lanes 0 to 0"),
         (lambda: coalesce.transactions([0], mask=[1, 2]), ValueError, "1 bools"),
         (lambda: coalesce.transactions([0], 17), ValueError, "itemsize"),
         (lambda: coalesce.transactions([0], gpu="tpu"), ValueError, "one of 'h200', .*'tpu'"),

@@ -15,7 +15,8 @@ from coalesce.arrays.gpu_array import GpuArray
 def adopted(array: GpuArray) -> DeviceArray:
     """Return a `DeviceArray` that shares the memory of another library's GPU array."""
     owner = array.owner
-    # `array` is all of `owner`, not a part.
+    # If `array` is the whole memory of a DeviceArray, and not only a part of it, return this
+    # DeviceArray.
     if isinstance(owner, DeviceArray) and array == foreign.look(owner):
         return owner
     if not array.contiguous:

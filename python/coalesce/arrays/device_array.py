@@ -76,11 +76,12 @@ class DeviceArray:
         generation: int,
         address: int | None = None,
     ):
-        # Not for users: `empty`, `asarray` and the others call this.
+        # This method is not for users. `empty`, `asarray` and similar functions call it.
         self._memory = memory
         self._address = memory.address if address is None else address
         self._ordinal = -1 if isinstance(memory, SimulatedMemory) else memory.ordinal
-        # Increases when a fault destroys the GPU context; 0 on the simulator.
+        # The number of faults so far that destroyed the memory of this GPU. It is 0 on the
+        # simulator.
         self._generation = generation
         self._code = _cuda.scalar_code(dtypes.code_of(dtype))
         self.shape = shape
@@ -273,8 +274,8 @@ class DeviceArray:
             dims[dims.index(-1)] = self.size // rest if rest else 0
         if any(n < 0 for n in dims) or math.prod(dims) != self.size:
             raise ValueError(
-                f"shape {tuple(dims)} does not fit an array of shape {self.shape}: it has "
-                f"{self.size} elements"
+                f"an array of shape {self.shape} has {self.size} elements and cannot get the "
+                f"shape {tuple(dims)}"
             )
         return self._part(tuple(dims), self._address)
 
@@ -291,7 +292,10 @@ class DeviceArray:
         if not np.can_cast(values.dtype, self.dtype, "same_kind") and not (
             values.ndim == 0 and np.can_cast(np.min_scalar_type(values), self.dtype, "same_kind")
         ):
-            raise TypeError(f"cannot assign {values.dtype} to an array of {self.dtype}")
+            raise TypeError(
+                f"cannot assign {values.dtype} to an array of {self.dtype}; convert the values "
+                "with .astype"
+            )
         try:
             part.set(np.broadcast_to(values.astype(self.dtype), part.shape))
         except ValueError:
@@ -304,7 +308,7 @@ class DeviceArray:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of an array without dimensions")
+            raise TypeError("an array without dimensions has no len()")
         return self.shape[0]
 
     def __repr__(self) -> str:
@@ -313,7 +317,8 @@ class DeviceArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
             raise ValueError(
-                "an array in a device's memory cannot become a NumPy array without a copy"
+                "an array in a device's memory cannot become a NumPy array without a copy; "
+                "call get()"
             )
         values = self.get()
         return values if dtype is None else values.astype(dtype, copy=False)
@@ -347,7 +352,10 @@ class DeviceArray:
     ) -> Any:
         self._alive()
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError("a DeviceArray is exported only on its own device")
+            raise BufferError(
+                "this DeviceArray is in the memory of another device than dl_device; get() copies "
+                "it to the host"
+            )
         exported = self.copy() if copy else self
         if self._simulated:
             exported._define()  # the other library may write to the memory unnoticed

@@ -31,7 +31,7 @@ def seen(value: Any, name: str = "the array") -> GpuArray:
 
 
 def look(value: Any, name: str = "the array") -> GpuArray | None:
-    """Return the description of a GPU array; None for any other value. Errors call it `name`."""
+    """Return the description of a GPU array; None for any other value. Errors use `name`."""
     if isinstance(value, np.ndarray | np.generic | int | float | type):
         return None
     if isinstance(value, GpuArray):
@@ -125,16 +125,22 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     where = f"{name} has a __cuda_array_interface__ whose"
     if not isinstance(interface, Mapping):
         raise TypeError(
-            f"{name} has a __cuda_array_interface__ that is no dict, but {checks.shown(interface)}"
+            f"{name} has a __cuda_array_interface__ that must be a dict; got "
+            f"{checks.shown(interface)}"
         )
     missing = [repr(key) for key in ("shape", "typestr", "data") if key not in interface]
     if missing:
-        raise TypeError(f"{name} has a __cuda_array_interface__ without {' and '.join(missing)}")
+        raise TypeError(
+            f"{name} has a __cuda_array_interface__ without {' and '.join(missing)}; it must "
+            "have 'shape', 'typestr' and 'data'"
+        )
     typestr = interface["typestr"]
     try:
         dtype = np.dtype(checks.text("typestr", typestr))
     except TypeError:
-        raise TypeError(f"{where} 'typestr' is no type: {checks.shown(typestr)}") from None
+        raise TypeError(
+            f"{where} 'typestr' must name a type, such as '<f4'; got {checks.shown(typestr)}"
+        ) from None
     if typestr[:1] == ">" or interface.get("mask") is not None:
         which = "a mask" if interface.get("mask") is not None else typestr
         raise TypeError(f"{name} is a GPU array with {which}, which a kernel cannot use")
@@ -149,7 +155,8 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
         strides = _extents(f"{where} 'strides'", strides, least=-(2**63))
         if len(strides) != len(shape):
             raise ValueError(
-                f"{where} 'strides' has {len(strides)} numbers; its 'shape' has {len(shape)}"
+                f"{where} 'strides' has {len(strides)} numbers; its 'shape' has {len(shape)}. They "
+                "must have equally many"
             )
     stream = interface.get("stream")
     if stream == 0:
@@ -174,7 +181,8 @@ def _extents(name: str, value: Any, least: int) -> tuple[int, ...]:
 
 
 def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
-    # With the default stream as consumer, the producer makes it wait for the pending work.
+    # The stream that is passed is the consumer. The other library makes it wait for its pending
+    # work.
     with checks.asking(name, value):
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))
@@ -182,7 +190,10 @@ def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
             capsule = value.__dlpack__(stream=LEGACY_STREAM)
         described = cuda.from_dlpack(capsule)
     if not described["dtype"]:
-        raise TypeError(f"{name} is a GPU array whose element type NumPy does not have")
+        raise TypeError(
+            f"{name} is a GPU array whose element type NumPy does not have; convert it to one that "
+            "NumPy has"
+        )
     shape, code = tuple(described["shape"]), described["dtype"]
     return GpuArray(
         described["address"],

@@ -19,7 +19,7 @@ def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tupl
         The part is not contiguous, or the index is out of range.
     """
     items = tuple(_basic_index(i) for i in (index if isinstance(index, tuple) else (index,)))
-    # NumPy applies its own rules, to an array that needs no memory.
+    # Index an array that needs no memory, so that NumPy's own rules for indices apply.
     blank = np.lib.stride_tricks.as_strided(
         np.zeros(1, dtype), shape, c_strides(shape, dtype.itemsize)
     )

@@ -63,7 +63,8 @@ def _entry(device: Device) -> dict[str, Any] | None:
         if device.kind == "sim":
             if f"sim:{gpu['name']}" == device.name:
                 return gpu
-        # Other boards (PCIe, a partition of a GPU) often have the same name.
+        # The name does not suffice: other boards (PCIe, a partition of a GPU) often have the same
+        # name.
         elif gpu["name"] in words and gpu["multiprocessors"] == device.multiprocessors:
             return gpu
     return None

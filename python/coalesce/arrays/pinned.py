@@ -22,8 +22,8 @@ def pinned_empty(
     """Make an uninitialised NumPy array in pinned memory.
 
     A GPU copies from and to pinned memory at the full speed of its link, without help of the CPU.
-    Other arrays travel through a ring of pinned memory, which several threads fill and empty. Every
-    GPU of the process can use the array. Without a GPU it is an ordinary array.
+    Other arrays are copied through buffers of pinned memory, which takes longer. Every GPU of the
+    process can use a pinned array. Without a GPU it is an ordinary array.
 
     Pinning memory takes longer than one copy, and pinned memory cannot be swapped out. So make a
     pinned array once and use it often, also as `out`.

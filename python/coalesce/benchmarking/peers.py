@@ -38,7 +38,9 @@ def check_peer(name: str, operation: str, device: Device) -> None:
     """Raise if a peer cannot be timed; the error says what is missing."""
     what, has = PEERS[name]
     if operation not in has:
-        raise ValueError(f"variant {name!r} ({what}) has no {operation}")
+        raise ValueError(
+            f"variant {name!r} ({what}) cannot be timed for {operation}; it has {', '.join(has)}"
+        )
     if name == "numpy":
         return
     if device.kind != "cuda":

@@ -104,7 +104,7 @@ class Benchmark:
             for row in self.rows:
                 if row.variant == key:
                     return row
-            raise KeyError(f"{key!r} is none of {', '.join(self.names)}")
+            raise KeyError(f"there is no row {key!r}; the rows are {', '.join(self.names)}")
         return self.rows[key]
 
     @property
@@ -119,7 +119,7 @@ class Benchmark:
 
     @property
     def correct(self) -> bool:
-        """Whether no result was wrong."""
+        """Whether all checked results were right."""
         return all(row.correct is not False for row in self.rows)
 
     @property

@@ -225,7 +225,9 @@ def _check_options(operation: str, names: Sequence[str], options: Mapping[str, A
 def _check_plain(peer: str, options: Mapping[str, Any]) -> None:
     for option in ("alpha", "beta", "c"):
         if option in options:
-            raise ValueError(f"variant {peer!r} is timed for a @ b; leave out {option}")
+            raise ValueError(
+                f"variant {peer!r} computes only a @ b; leave out {option}, or leave out {peer!r}"
+            )
 
 
 def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
@@ -245,7 +247,9 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
         products.product_extents(*operands)
     if not all(math.prod(o.shape) for o in operands):
         shapes = ", ".join(str(o.shape) for o in operands)
-        raise ValueError(f"{operation} of arrays of shape {shapes}: there is nothing to time")
+        raise ValueError(
+            f"{operation} of arrays of shape {shapes} has nothing to time: an array is empty"
+        )
     return operands
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from coalesce.arrays.devices import Device
 
-# Operations that the package uses internally; they are not listed.
+# The package uses these operations internally. They are not listed for users.
 _INTERNAL = {"layout"}
 
 # The variant that stands for the fastest one (catalogue/best.py).
@@ -246,8 +246,8 @@ def read_kernel(file: str) -> str:
 @cache
 def _kernel_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
-    # An installed package contains the kernels. In a source tree, and in an editable install, whose
-    # Python files stay in the tree, they are beside the C++ code.
+    # An installed package contains the kernels. In a checkout (and in an editable install, which
+    # uses the checkout's Python files), the kernels are in csrc.
     for folder in (package / "kernels", package.parents[1] / "csrc" / "kernels"):
         if folder.is_dir():
             return folder

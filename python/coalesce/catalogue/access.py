@@ -159,7 +159,7 @@ def _soa(x: Operand, given: dict[str, Any]) -> Setup:
 
 def _field(fields: int, given: dict[str, Any]) -> dict[str, Any]:
     if fields == 0:
-        raise ValueError("x must have at least one field; it has shape with fields = 0")
+        raise ValueError("x has no fields; it must have at least one")
     field = checks.whole("field", given.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}
 
@@ -181,6 +181,6 @@ def _as_elements(array: Any, width: int) -> Any:
     """Return the same memory with the dtype of the kernel's ELEMENT; the kernel only moves bits."""
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):
-        # Keep the shape if possible: a profile sees from it that rows are structures.
+        # Keep the shape if possible. A profile sees from the shape that each row is a structure.
         return (array if array.itemsize == width else array.reshape(-1)).view(dtype)
     return foreign.seen(array).flat(dtype)

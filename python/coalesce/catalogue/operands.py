@@ -36,7 +36,7 @@ class Operand:
         return replace(self, array=self.array.T, shape=self.shape[::-1])
 
     def row_by_row(self, alignment: int = 1) -> bool:
-        """Whether a kernel can use the memory directly: C order, aligned, native byte order."""
+        """Whether a kernel needs no copy: C order, aligned, native byte order."""
         if self.on_gpu:
             return bool(self.array.contiguous and self.array.address % alignment == 0)
         flags = self.array.flags

@@ -98,7 +98,7 @@ def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any
     if cols % width == 0:
         if not operand.on_gpu and any(overlap(operand, other) for other in others):
             # Arrays that share memory on the host also share it on the GPU, at the same distance.
-            # There the operand need not be aligned, so it is copied.
+            # So the operand might not be aligned on the GPU. A copy is aligned.
             source = np.array(source)
         return source, cols
     pitch = -(-cols // width) * width

@@ -195,7 +195,7 @@ def _one_kernel(
     given = run.ready(source) if rows and cols else run.scratch((1,), dtype)
     while 0 not in shape:
         _, slices, _ = entry.launch(rows, cols, item_size=dtype.itemsize)[0]
-        # The next pass adds up the sums of the slices.
+        # The kernel leaves one sum for each slice of a row. The next pass adds up these sums.
         sliced = entry.operation == "column_sums" and slices > 1
         result = run.scratch((slices, cols), dtype) if sliced else written
         run.launch(

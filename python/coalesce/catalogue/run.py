@@ -58,7 +58,7 @@ class KernelLaunch:
         )
 
 
-# Launches a kernel in another way than `Kernel.launch` does: to profile, trace or check it.
+# A launcher launches a kernel in another way than `Kernel.launch`: to profile, trace or check it.
 Launcher: TypeAlias = "Callable[[KernelLaunch], LaunchRecord]"
 
 
@@ -193,8 +193,8 @@ class Run:
         item = array.dtype.itemsize
         if any(stride % item for stride in array.strides):
             raise ValueError(
-                f"a GPU array has strides {array.strides} that its elements of {item} bytes do "
-                "not divide; make it contiguous first"
+                f"a GPU array has strides {array.strides}, which are not multiples of its element "
+                f"size, {item} bytes; make it contiguous first"
             )
         element, of_size = ELEMENTS[item]
         packed = self.scratch(array.shape, array.dtype)

@@ -16,7 +16,7 @@ from coalesce.cli.run_file import argument
 from coalesce.profiling import Profile, profile
 from coalesce.profiling.comparison import Comparison, compare
 
-# Without --size: the rows and columns of a matrix, and the elements of a vector.
+# The sizes without --size: the number of rows and columns of a matrix, and of elements of a vector.
 _SIDE, _LENGTH = 512, 1 << 16
 
 # The name of a kernel: scale, ns::scale, scale<float, 4>. No argument has this form.

@@ -18,7 +18,8 @@ OPERATION_ARGUMENT = "an argument of the operation, for example tile=16"
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Read a command line; exit with a message if it is wrong."""
     parser = build()
-    # A kernel's arguments may follow the options: argparse then returns them as unknown.
+    # argparse does not know the arguments of the kernel, which may follow the options. It returns
+    # them as unknown arguments.
     options, rest = parser.parse_known_args(_joined(words))
     if rest and (getattr(options, "argument", None) is None or any(a[:2] == "--" for a in rest)):
         unknown = [word for word in rest if word.startswith("-")] or rest

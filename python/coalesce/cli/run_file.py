@@ -48,8 +48,8 @@ def run_file(
     simulated = chosen.kind == "sim"
     kernel = Kernel(Path(file), entry, options=options, device=chosen)
     values = [argument(text) for text in arguments]
-    # One launch for the result. A timed kernel runs many times; if it adds to its output, the
-    # output would be a sum over the runs.
+    # Launch the kernel once to compute the result. To measure the time, it runs many times. If the
+    # kernel adds to its output, the output would then be a sum over all runs.
     once = kernel.launch(
         grid, block, *values, shared_bytes=shared_bytes, device=chosen, counts=simulated
     )

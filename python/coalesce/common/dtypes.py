@@ -48,6 +48,6 @@ def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     size = math.prod(shape) * dtype.itemsize
     if size >= 2**62:
         raise LaunchError(
-            f"out of memory: an array of shape {shape}, dtype {dtype}, has {size} bytes"
+            f"out of memory: an array of shape {shape}, dtype {dtype}, needs {size} bytes"
         )
     return size

@@ -54,7 +54,7 @@ def check_block(block: Extent, name: str = "block") -> None:
     if threads > MOST_THREADS:
         shape = " x ".join(str(number) for number in block if number > 1)
         raise LaunchError(
-            f"{name}: a block of {shape} = {threads} threads; CUDA allows at most {MOST_THREADS}"
+            f"{name}: {shape} = {threads} threads are too many; a block has at most {MOST_THREADS}"
         )
 
 

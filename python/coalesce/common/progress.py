@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 # Shorter launches show nothing.
 PATIENCE_SECONDS = 2.0
-# After this time the bar says how to stop the run, even if progress cannot be counted. Without a
-# terminal or notebook, a line on stderr says which kernel runs.
+# After this number of seconds, a bar says how to stop the run, even if the progress is not known.
+# If there is no terminal and no notebook, a line on stderr names the running kernel.
 NOTICE_SECONDS = 10.0
 SECONDS = "seconds"  # the unit of work whose progress is known only as time: elapsed and allowed
 GPU = "kernels of a GPU"  # the unit of work that only the end of the process stops
@@ -47,8 +47,8 @@ def reporter(
     if progress is not None and not isinstance(progress, bool):
         if not callable(progress):
             raise TypeError(
-                f"progress must be True, False, None, or a function of the numbers of "
-                f"finished {unit} and of all; got {type(progress).__name__}"
+                f"progress must be True, False, None, or a function that takes the number of "
+                f"finished {unit} and the number of all {unit}; got {type(progress).__name__}"
             )
         yield progress
         return
@@ -74,7 +74,7 @@ def _bar(what: str, unit: str, always: bool) -> _Bar | None:
 class _Bar:
     """Appears when it has been updated for longer than `patience` seconds."""
 
-    # The bar on the screen. A bar inside another bar is not shown.
+    # The bar that is on the screen. If another bar starts meanwhile, that bar is not shown.
     _shown: ClassVar[_Bar | None] = None
     stop = _STOP
 

@@ -21,7 +21,7 @@ _MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA
 def key_of(*parts: Any) -> str:
     """Return the key of the entry that these parts determine."""
     texts = [headers.PRELUDE, headers.STANDARD, standard_library.TEXT]
-    # The order of a set differs between processes.
+    # Sort the keys, so that equal parts give the same text in every process.
     text = json.dumps([SCHEMA, *texts, *parts], sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

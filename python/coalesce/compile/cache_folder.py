@@ -31,8 +31,9 @@ _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _STALE_SECONDS = 3600  # an older temporary file is left over from a killed process
 
-# Counts what was stored since the last eviction: a header and one byte for each KiB. Appending to a
-# file is atomic, so processes need no lock, and its size is read without reading it.
+# This file counts the bytes that were stored since the cache last deleted entries. It has a header,
+# and one byte for each stored KiB, so its size is the count. Appending to a file is atomic, so
+# processes need no lock.
 _TALLY = "coalesce.tally"
 _TALLY_HEADER = HEADER + b"tally\n"
 

@@ -15,9 +15,9 @@ from coalesce.compile import standard_library
 
 PRELUDE_NAME = "coalesce_prelude.h"
 
-# What nvcc's own includes bring into every kernel. Guarded, since a source may define the same. The
-# limits are written as CCCL's headers write them: those define them again, and the compiler warns
-# of a macro whose text differs.
+# The names that nvcc gives to every kernel. A source may define the same names, so the definitions
+# are guarded. CCCL (NVIDIA's C++ library) defines the limits again. The compiler would warn if its
+# text differed, so the text here is the same.
 PRELUDE = """\
 #pragma once
 typedef signed char int8_t;
@@ -122,8 +122,9 @@ _LIMITS = """\
 #define USHRT_MAX 0xffff
 """
 
-# INT8_C and similar names are functions here. CCCL defines macros of these names. Their spaces
-# differ from version to version, and the compiler warns of a macro whose text differs.
+# INT8_C and similar names are functions here, but macros in CCCL. They cannot be equal macros here:
+# the spaces in CCCL's macros differ from version to version, and the compiler warns of each
+# difference.
 _CONSTANTS = "".join(
     f"__host__ __device__ constexpr ::{sign}int_least{bits}_t {sign.upper()}INT{bits}_C"
     f"({wide} x) {{ return ::{sign}int_least{bits}_t(x); }}\n"
@@ -171,7 +172,7 @@ _FLOAT = """\
 # Headers of the standard library. Kernels use only what `standard_library` has of them.
 _LIBRARY = {"algorithm", "cmath", "functional", "limits", "math.h", "type_traits", "utility"}
 
-# Headers of the host that programs include everywhere.
+# Headers of the host that most programs include.
 _HOST_STANDARD = {
     *("bitset", "chrono", "condition_variable", "ctime", "deque"),
     *("exception", "execution", "filesystem", "format", "fstream", "future", "iomanip", "ios"),
@@ -186,8 +187,8 @@ _HOST_STANDARD = {
 
 _HIP = Path(__file__).with_name("hip_runtime.h").read_text(encoding="utf-8")
 
-# CUB for blocks and warps: CUB refuses to be included as a whole here, since it has algorithms that
-# launch kernels, too.
+# The parts of CUB for blocks and warps. CUB as a whole does not compile here, because it also has
+# algorithms that launch kernels.
 _CUB = "#pragma once\n" + "".join(
     f"#include <cub/{name}.cuh>\n"
     for name in (
@@ -207,7 +208,7 @@ _CUB = "#pragma once\n" + "".join(
     )
 )
 
-# Types of the host's libraries that kernels share with the host's code.
+# Some types of host libraries, such as cufftComplex, are also used in kernels.
 _NUMBERS = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
 _CUFFT = """\
 #pragma once

@@ -101,8 +101,9 @@ def compile_cuda(
     if not any(re.match(r"--?std\b", option) for option in options):
         arguments.insert(2, "--std=c++17")
     folders = [f"-I{folder}" for folder in include_folders()]
-    # The key has the compiler's version, but not the folders of CUDA's headers, because they differ
-    # between installations. If the user names a folder, its files may change without a new key.
+    # The key contains the version of the compiler. It does not contain the folders of CUDA's
+    # headers, because they differ between installations. If the source reads files from the user's
+    # folders, it is not cached, because these files may change without a new key.
     reproducible = not _reads_files(source, options, texts)
     key = cache.key_of(
         source,
@@ -180,7 +181,7 @@ def include_folders() -> tuple[str, ...]:
             folder = None
         if folder and folder not in folders:
             folders.append(folder)
-    # The wheels of CUDA 13 keep cccl's headers in a folder of cudart's.
+    # In the wheels of CUDA 13, the headers of CCCL are in a folder of the package cudart.
     folders += [str(sub) for folder in folders if (sub := Path(folder) / "cccl").is_dir()]
     return tuple(dict.fromkeys(folders))
 
@@ -197,9 +198,9 @@ def architecture(compute_capability: tuple[int, int]) -> str:
         raise CompileError(
             f"NVRTC {major}.{minor} compiles for compute capability {known[0] / 10} and newer; "
             f"this GPU has {compute_capability[0]}.{compute_capability[1]}. "
-            f"Install an older one: pip install 'nvidia-cuda-nvrtc-cu12'"
+            f"Install an older NVRTC: pip install 'nvidia-cuda-nvrtc-cu12'"
         )
-    # Machine code runs on later GPUs of the same major version; PTX on every later GPU.
+    # Machine code runs on later GPUs of the same major version. PTX runs on every later GPU.
     newest = below[-1]
     return f"sm_{newest}" if newest // 10 == wanted // 10 else f"compute_{newest}"
 
@@ -317,7 +318,8 @@ def _recall(key: str, arch: str) -> Compiled | None:
 
 
 def _remember(key: str, result: Compiled) -> None:
-    # Without a lock: each step is one operation of the dict, and other threads may do the same.
+    # No lock is needed, even if several threads do this: each step is one atomic operation of the
+    # dict.
     _remembered[key] = result
     for oldest in list(_remembered)[:-_REMEMBERED_AT_MOST]:
         _remembered.pop(oldest, None)

@@ -74,7 +74,8 @@ class Compiler:
         except BaseException:
             child.kill()
             raise
-        # Without a lock: each step is one operation of the list, and other threads may do the same.
+        # No lock is needed, even if several threads do this: each step is one atomic operation of
+        # the list.
         self._idle.append(child)
         with contextlib.suppress(IndexError):
             while len(self._idle) > _KEPT:

@@ -87,7 +87,8 @@ def parameters_of(
         return None
     first = candidates[0]
     for other in candidates[1:]:
-        # Two versions, overloaded or under conditions: keep what they share.
+        # The kernel has several declarations: overloads, or versions under #if. Keep what they have
+        # in common.
         first = [_shared(a, b) for a, b in zip(first, other, strict=True)]
     return first
 

@@ -82,7 +82,8 @@ def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
                 name = re.match(r"\w*", rest)[0]  # type: ignore[index]
                 value = rest[len(name) :]
                 plain = directive == "define" and not value.startswith("(")
-                # #ifndef NAME, #define NAME value, #endif: the value of an option comes first.
+                # In "#ifndef NAME, #define NAME value, #endif", the value is a default. The value
+                # of a -D option takes precedence.
                 default = conditions == [name]
                 if not (default and name in given):
                     yield name, value.strip() if plain and (default or not conditions) else UNKNOWN

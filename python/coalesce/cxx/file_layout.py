@@ -63,7 +63,8 @@ def layout_of(text: str) -> Layout:
     """Read the directives and macros of a file."""
     bare = _TOKEN.sub(_blank_token, text)
     directives = [
-        # Read the name of a header from the text: in `bare` it is a blank string literal.
+        # `bare` has spaces instead of string literals. Therefore the name of a header is read from
+        # `text`.
         Directive(m[1], text[m.start(2) : m.end(2)] if m[1] == "include" else m[2], *m.span())
         for m in _DIRECTIVE.finditer(bare)
     ]
@@ -124,7 +125,8 @@ def _blank_token(match: re.Match[str]) -> str:
     blank = re.sub(r"[^\n]", " ", token)
     if token[0] == "/" or len(token) < 2:
         return blank
-    # A character must stay one: an empty literal is a mistake.
+    # A character literal must contain a character, because an empty one is an error of C++. So '0'
+    # replaces it.
     return token[-1] + (blank[1:-1] if token[-1] == '"' else "0" * (len(token) - 2)) + token[-1]
 
 

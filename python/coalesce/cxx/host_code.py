@@ -40,7 +40,7 @@ class Item:
     words: set[str]
     device: bool  # device code, which is always kept
     keepable: bool = True  # kept if device code uses it
-    # The ranges of text that are left out of it.
+    # The ranges of text inside the item that are left out.
     cuts: list[tuple[int, int]] = field(default_factory=list)
     locals: set[str] = field(default_factory=set)  # the names of a function's local variables
     node: Any = None
@@ -216,7 +216,8 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
             item.names |= _declared(declarator, text)
         own = node.child_by_field_name("type")
         if own is not None and own.type in _TYPES and own.child_by_field_name("body"):
-            # struct A { ... } a: kernels may need the type, but never the host's variable.
+            # In "struct A { ... } a", kernels may need the type, but they never need the variable
+            # of the host.
             item.names |= _type_names(own, text)
             if not item.keepable:
                 item.cuts.append((own.end_byte, end - 1))
@@ -225,7 +226,8 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
         item.names = _type_names(node, text)
     else:
         item.names = set(WORD.findall(text[start:end])) if node.type != "ERROR" else set()
-        # What the parser does not understand may be a kernel. Then the compiler gets it.
+        # If the parser does not understand a text, the text may be a kernel. Then it is kept, and
+        # the compiler decides.
         words = set(WORD.findall(text[start:end]))
         item.device = device = node.type == "ERROR" and bool(words & marks)
         item.keepable = device or node.type == "using_declaration"
@@ -366,7 +368,8 @@ def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -
     for item in items:
         if item.kind == "using":
             scopes = next(iter(item.names))[6:].split("::")
-            # Device code has `std`, but no namespace within it, such as std::chrono.
+            # Device code has the namespace `std`, but not the namespaces inside it, such as
+            # std::chrono.
             if scopes[0] in namespaces and (scopes == ["std"] or scopes[0] != "std"):
                 reached.add(id(item))
     return reached

@@ -200,7 +200,8 @@ def _bound(
             value = _deduced(name, template, passed, scope, values)
             if not value and default:
                 value = scope.settled(default, {**values, **bindings})
-        # The compiler knows the names of CUDA's headers. A variable of the host is unknown to it.
+        # The compiler knows the names that CUDA's headers define. It does not know variables of the
+        # host.
         if not value or set(WORD.findall(value)) & scope.variables - known:
             return None
         bindings[name] = value

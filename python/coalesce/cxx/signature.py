@@ -175,8 +175,9 @@ def find_entry(
         return matches[0]
     if not entries and templates:
         raise ValueError(
-            f"the source's kernels are templates, and no launch in it says which instantiation is "
-            f'wanted: {", ".join(templates)}. Name one, such as entry="{templates[0]}<float>"'
+            f"the kernels of the source are templates ({', '.join(templates)}), and no launch in "
+            "the source gives their template arguments. Choose them, for example with "
+            f'entry="{templates[0]}<float>"'
         )
     if not entries:
         hint = (
@@ -191,10 +192,10 @@ def find_entry(
         for entry, name in names.items()
     )
     if wanted is None:
-        raise ValueError(f"the source has {len(entries)} kernels, say which with entry=: {listed}")
+        raise ValueError(f"the source has {len(entries)} kernels; choose one with entry=: {listed}")
     if matches:
         listed = ", ".join(names[entry] for entry in matches) if instances else listed
-        raise ValueError(f"entry {wanted!r} is ambiguous; there are {listed}")
+        raise ValueError(f"entry {wanted!r} is the name of several kernels; choose one of {listed}")
     if re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(wanted)}\s*\(", source):
         raise ValueError(
             f"kernel {wanted!r} is a template; name an instantiation, such as "
@@ -203,7 +204,7 @@ def find_entry(
     raise ValueError(
         f"entry: the source has no kernel {wanted!r}; there {'is' if len(entries) == 1 else 'are'} "
         f"{listed}. "
-        'Names in parentheses are C++ manglings, which extern "C" avoids.'
+        'Names in parentheses are mangled names of C++; extern "C" avoids them.'
     )
 
 

@@ -63,7 +63,8 @@ def variables_of(
         start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
         statement = text[start : _statement_end(text, match.end())]
         for name, variable in _declarators(qualifier.sub(" ", statement), known):
-            # Two have this name, in namespaces or under conditions: the text does not say which.
+            # If two different variables have this name (in two namespaces, or under #if), it is not
+            # known which one is meant.
             first = by_name.setdefault(name, variable)
             if first != variable:
                 by_name[name] = DeclaredVariable("", certain=False)
@@ -116,7 +117,7 @@ def _declarators(statement: str, known: Mapping[str, str]) -> list[tuple[str, De
             for extent in re.findall(r"\[([^\]]*)\]", match[2])
         )
         type_ = base if settled else ""
-        # The size in bytes determines one unknown extent.
+        # If one extent is not known, it follows from the size in bytes.
         certain = settled and extents.count(None) < 2
         variables.append((match[1], DeclaredVariable(type_, extents, const, certain)))
     return variables

@@ -29,8 +29,8 @@ def thread_block(
 ) -> Picture:
     """Draw the threads of a block, coloured by warp, each with its lane.
 
-    Threads are numbered with x running fastest, then y, then z. Each 32 threads are a warp, and the
-    accesses of a warp are served together.
+    Threads are numbered along x first, then along y, then along z. Each 32 consecutive threads are
+    a warp. A warp executes each memory instruction for all of its threads together.
 
     Parameters
     ----------

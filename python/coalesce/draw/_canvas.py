@@ -67,8 +67,9 @@ class Picture:
         return self.svg
 
     def _repr_html_(self) -> str:
-        # An <object> has tooltips, an image has not. GitHub and notebooks that are not trusted
-        # strip the <object> and keep its content: the same picture as an image.
+        # An <object> can have tooltips, but an image cannot. GitHub, and notebooks that are not
+        # trusted, remove the <object>. They keep its content, which is the same picture as an
+        # image.
         attributes = {"type": "image/svg+xml", "data": markup.data_url(self.svg)}
         attributes["width"] = number(self.width)
         return str(markup.tag("object", markup.image(self), "max-width:100%", **attributes))
@@ -165,7 +166,7 @@ class Canvas:
         self._shape("path", f'd="{d}"', paint, None, 1, "", data)
 
     def hatch(self, boxes: list[Box], paint: Paint, data: Data | None = None) -> None:
-        """Fill rectangles with diagonal lines: bytes that are moved but not used."""
+        """Fill rectangles with diagonal lines. They mark bytes that are moved but not used."""
         tint, lines = [], []
         for x, y, width, height in boxes:
             w, h = number(width), number(height)

@@ -21,7 +21,8 @@ _SIZES = (24.0, 22.0, 20.0, 18.0, 16.0, 15.0, 13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 
 _TALLEST = 330.0  # the largest height of one grid
 _TALL = 700.0  # the largest height of all grids together
 _READABLE = 12.0  # the size of cells if not all matrices fit on a screen
-# The most rows and columns; the next number is tried until cells are large enough.
+# The largest number of rows and columns that are shown. If the cells become too small, the next
+# number is tried.
 _MOST_SHOWN = (34, 22, 12)
 _MOST_LINES = 32  # the most lines of memory that are drawn below a matrix
 
@@ -208,7 +209,8 @@ def _arrange(frames: Mapping[str, Sequence[Matrix]]) -> Arrangement:
     )
 
 
-# Frames side by side or below each other; the panels of a frame stacked or in a row.
+# There are four arrangements: frames side by side or below each other, and the panels of a frame in
+# a row or below each other.
 _SHAPES = ((True, False), (False, False), (True, True))
 
 

@@ -75,7 +75,9 @@ class Matrix:
             checks.whole("pitch", self.pitch, cols, 2**31 - 1)
         for r, c in self.cells:
             if not (0 <= r < rows and 0 <= c < cols):
-                raise ValueError(f"{self.name} has shape {rows, cols}; touched names cell {r, c}")
+                raise ValueError(
+                    f"touched names cell {r, c}, which is outside {self.name} of shape {rows, cols}"
+                )
         for what, given in (("labels", self.labels), ("groups", self.groups)):
             if given is not None and len(given) != len(self.cells):
                 raise ValueError(
@@ -166,7 +168,8 @@ class Matrix:
         if self.moved:
             lines.append(plural(len(self.moved.sectors), "sector"))
             used = f"{percent(self.moved.bytes_used, self.moved.bytes_moved)} of it used"
-            # A broadcast uses a small share of the sector, but wastes nothing.
+            # In a broadcast, the lanes use a small share of the sector. Nothing is wasted, so the
+            # share is not shown.
             lines.append("a broadcast" if self.direction == _ONE_CELL else used)
         return lines
 

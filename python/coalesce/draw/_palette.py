@@ -70,7 +70,7 @@ def letter(number: int) -> str:
 
 
 def on(paint: Paint) -> Paint:
-    """Return the colour for text on `paint`: the same in either theme, as `paint` is."""
+    """Return the colour of text on `paint`. Like `paint`, it is the same in both themes."""
     if not paint.text:
         return INK
     return Paint("onlight" if paint.text == _DARK_TEXT else "ondark", paint.text, paint.text)
@@ -82,8 +82,9 @@ def _sheet() -> str:
         for theme in ("light", "dark")
     )
     picture = ".coalesce-picture"
-    # The second and third rule are for a picture inside a page that has a theme switch: JupyterLab,
-    # VS Code, the Sphinx themes. They are more specific than the first, so the page's word counts.
+    # The second and the third rule are for pages on which the reader can choose a theme
+    # (JupyterLab, VS Code, the Sphinx themes). These rules are more specific than the first. So
+    # they win against the theme of the system.
     dark_pages = ",".join(
         f"{page} {picture}"
         for page in ("[data-jp-theme-light=false]", "[data-theme=dark]", "body.vscode-dark")

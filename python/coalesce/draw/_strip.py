@@ -148,7 +148,7 @@ def _sector(canvas: Canvas, strip: Strip, sector: Sector) -> None:
         canvas.rect(x, strip.y, width, HEIGHT, fill=WASH, tip=tip, data=marks)
         canvas.hatch([(x, strip.y, width, HEIGHT)], paint)
         for first, last in runs_of([i for i, flag in enumerate(sector.used) if flag]):
-            # A word must be visible in a small strip, too.
+            # Used bytes are drawn at least this wide, so that they are visible in a small strip.
             used = max((last + 1 - first) * strip.scale, 1.6)
             canvas.rect(x + first * strip.scale, strip.y, used, HEIGHT, fill=paint, tip=tip)
     else:

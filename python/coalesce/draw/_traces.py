@@ -217,5 +217,5 @@ def _extents(name: str, known: tuple[int, ...], given: Sequence[int] | None) -> 
     if not shape:
         return 1, 1
     if given is not None and int(np.prod(shape)) != size:
-        raise ValueError(f"shapes gives {name} shape {shape}; it has {size} elements")
+        raise ValueError(f"shapes gives {name} the shape {shape}, but {name} has {size} elements")
     return size // shape[-1], shape[-1]

@@ -82,7 +82,8 @@ class Globals(Mapping[str, Any]):
     def __init__(self, module: Module, device: Device) -> None:
         self._module = module
         self._device = device
-        # The compiler's PTX lists the variables; the simulator's parser reads it for any device.
+        # The list of variables comes from the PTX. The parser of the simulator reads it, also for a
+        # GPU.
         self._program: Any = (
             module.program(device)
             if device.kind == "sim"
@@ -172,7 +173,10 @@ class Globals(Mapping[str, Any]):
         if len(wanted) == 1:
             return wanted[0]
         if wanted:
-            raise KeyError(f"{name!r} is ambiguous: {', '.join(v.symbol for v in wanted)}")
+            raise KeyError(
+                f"{name!r} is the name of several variables; choose one of "
+                f"{', '.join(v.symbol for v in wanted)}"
+            )
         listed = ", ".join(v.name for v in self._variables) or "none"
         raise KeyError(
             f"no __device__ or __constant__ variable {name!r}; there are: {listed} (the compiler "

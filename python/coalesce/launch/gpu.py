@@ -82,7 +82,8 @@ def run(
     kernel_ms, spread, done = 0.0, 0.0, 0
     cuda.launch(*launch, cooperative=cooperative)
     if runs is not None:
-        # The first launch computed the result. The timed ones may change it, so it is saved.
+        # The first launch has computed the result. The timed launches may change the arrays, so the
+        # result is saved.
         kept = _Kept(gpu, signature, arguments, staged, stream)
         wait()
         kernel_ms, spread, done = cuda.time(

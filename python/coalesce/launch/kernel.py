@@ -133,8 +133,8 @@ class BaseKernel:
         checks.text("entry", entry)
         if "<" in entry and entry not in self._module.compiled(self._device).lowered:
             raise ValueError(
-                f"{entry!r} is another instantiation, which is a module of its own: "
-                f"coalesce.Kernel(source, {entry!r})"
+                f"{entry!r} was not compiled with this kernel, because it has other template "
+                f"arguments; write coalesce.Kernel(source, {entry!r})"
             )
         other = type(self).__new__(type(self))
         other.instruction_limit = self.instruction_limit
@@ -197,7 +197,8 @@ class BaseKernel:
         return f"<Kernel {self.signature} on {self._device.name}>"
 
     def __getitem__(self, key: Any) -> Any:
-        # True and 1.0 equal 1, so only keys of plain integers may be looked up directly.
+        # In Python, True and 1.0 equal 1. Therefore only keys that consist of plain integers are
+        # looked up directly.
         if not geometry.is_plain(key):
             key = geometry.launch_of(key)
         try:

@@ -111,7 +111,8 @@ class Module:
         """Return the types of C++ expressions from the compiler, without refused expressions."""
 
         def lowered(probe: str, wanted: Sequence[str]) -> Mapping[str, str]:
-            # PTX is enough. Its architecture must be the same, because the code may depend on it.
+            # Compile only to PTX, which is faster. Use the same architecture, because the code may
+            # depend on it.
             arch = self.compiled(device).arch.replace("sm_", "compute_")
             code = self.device_code
             return nvrtc.compile_cuda(

@@ -39,7 +39,9 @@ def axes_of(
         checks.choice("theme", theme, _COLOURS)
     if ax is not None:
         if theme is not None:
-            raise ValueError("theme is for new figures; the axes of `ax` have their colours")
+            raise ValueError(
+                "theme and ax exclude each other, because the axes of ax already have their colours"
+            )
         given = np.array([ax] if not isinstance(ax, (Sequence, np.ndarray)) else ax, object).ravel()
         for one in given:
             if not isinstance(one, plt.Axes):
@@ -62,8 +64,9 @@ def _style(theme: Theme | None) -> dict[str, Any]:
     text = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     colours = dict.fromkeys(text, ink)
     if theme == "transparent":
-        # IPython asks for a white plate behind transparent figures whose ticks are all dark, and
-        # for a black one if all are light. MIDDLE is below its limit, this grey above.
+        # IPython draws a white background behind a transparent figure if all tick labels are dark,
+        # and a black one if all are light. MIDDLE counts as dark and this grey counts as light, so
+        # there is no background.
         colours["ytick.color"] = "#808080"
     return {
         **colours,

@@ -83,7 +83,7 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
             )
         result[title] = kernel
     if not result:
-        raise ValueError(f"{argument} must hold at least one profile: no profile was given")
+        raise ValueError(f"{argument} must hold at least one profile; it is empty")
     return result
 
 
@@ -91,14 +91,14 @@ def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
     """Return the value of a variant, and whether it is an estimate."""
     if of == "sectors":
         if not hasattr(variant, "metrics"):
-            raise ValueError(f'{name!r} has no sectors: of="sectors" is for profiles')
+            raise ValueError(f'{name!r} has no sectors; for of="sectors", pass a profile')
         short = {"load": "ld", "store": "st"}[kind]
         found = variant.metrics().get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum", 0)
         return float(found), False
     if of == "time" and not hasattr(variant, "kernel_ms"):
         return _time(name, variant)
     if not hasattr(variant, "kernel_ms"):
-        raise ValueError(f'{name!r} has no rate: of="{of}" is for timings (return_timing=True)')
+        raise ValueError(f'{name!r} has no rate; for of="{of}", pass a Timing (return_timing=True)')
     if why := getattr(variant, "no_time", ""):
         raise ValueError(f"{name!r} has no time: {why}")
     value = variant.kernel_ms if of == "time" else getattr(variant, of)
@@ -117,7 +117,10 @@ def _time(name: str, profile: ProfileLike) -> tuple[float, bool]:
 def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float | None) -> Work:
     count = flops.get(name) if isinstance(flops, Mapping) else flops
     if count is None:
-        raise ValueError(f"flops must say how many operations {name!r} does, as profiles do not")
+        raise ValueError(
+            f"flops is missing for {name!r}: a profile does not count arithmetic operations, so "
+            "pass their number"
+        )
     metrics = profile.metrics()
     traffic = [metrics.get(f"dram__bytes_{way}.sum") for way in ("read", "write")]
     if None in traffic:

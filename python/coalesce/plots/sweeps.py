@@ -29,7 +29,8 @@ _ELEMENTS: dict[int, Any] = {
     8: np.float64,
     16: np.complex128,
 }
-# On a GPU too large for any cache; on the simulator small enough to run in a moment.
+# The number of bytes. On a GPU, they do not fit in any cache. On the simulator, the run takes only
+# a moment.
 _TIMED_BYTES, _MODELLED_BYTES = 1 << 29, 1 << 22
 
 

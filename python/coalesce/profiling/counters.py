@@ -43,7 +43,7 @@ class MeasuredCounters(Mapping[str, float]):
 
     @property
     def mismatches(self) -> dict[str, tuple[float, float]]:
-        """The metrics called exact that differ, as (predicted, measured); normally none."""
+        """The metrics that differ although they are called exact: (predicted, measured) by name."""
         return {
             name: (self.predicted[name], self.measured[name])
             for name in self.measured

@@ -95,7 +95,7 @@ def _modelled(profile: Profile) -> str:
 def _pictures(profile: Profile) -> Markup:
     """Draw one warp of each of the accesses that waste the most."""
     worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
-    # Local memory gives each thread its own addresses.
+    # There is no picture for local memory, where each thread has its own addresses.
     worst = [a for a in worst if a.space != "local"]
     worst = sorted(worst, key=lambda a: -a.excess)[:_PICTURES]
     parts = []

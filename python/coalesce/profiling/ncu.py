@@ -27,7 +27,7 @@ from coalesce.common.geometry import Extent
 from coalesce.launch.kernel import BaseKernel
 
 _FILE = "launch.pickle"
-# Where installers put ncu without adding it to the PATH.
+# Installers put ncu into these folders, but do not add them to the PATH.
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 _WHY_NOT_NEEDED = (
     "The counts of the profile need no GPU. They are computed from the addresses that the compiled "
@@ -82,9 +82,11 @@ def measure(
     """
     timeout = checks.positive("timeout", timeout)
     if not (status := devices.gpu_status()):
-        raise DeviceUnavailable(f"counters are read from a GPU. {status}\n  {_WHY_NOT_NEEDED}")
+        raise DeviceUnavailable(f"reading counters needs a GPU. {status}\n  {_WHY_NOT_NEEDED}")
     if launch is None:
-        raise ValueError("this profile does not come from a launch that can be repeated")
+        raise ValueError(
+            "the launch of this profile cannot be repeated, so its counters cannot be read"
+        )
     command = find(ncu)
     wanted = list(metrics)
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:

@@ -357,7 +357,8 @@ class Profile(Assertions):
         yield from profile_text.report(self, options.max_width)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Leave out what is computed from the rest; it has a function, which pickle refuses.
+        # Leave out values that are computed from the others. One of them is a function, which
+        # cannot be pickled.
         return {k: v for k, v in self.__dict__.items() if k not in ("_lines", "_errors")}
 
     @cached_property

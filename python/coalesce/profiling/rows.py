@@ -413,7 +413,8 @@ def lines(
         by_place.setdefault((row.file if row.line else "", row.line), []).append(row)
     text = lines_of(source)
     listed = []
-    # Line 0 (no line known) comes after all lines of the kernel's own file; other files come last.
+    # Line 0 means that the line is not known. It comes after all lines of the kernel's own file,
+    # and the lines of other files come last.
     for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
         group = by_place[file, number]
         written = _text_of(file, number, text)

@@ -61,7 +61,8 @@ def of_operation(
     own: list[Profile] = []
 
     def launch(k: KernelLaunch) -> LaunchRecord:
-        # A preparation is simulated whole and in this process, because the kernel reads its result.
+        # The main kernel reads the result of a preparation. Therefore a preparation is simulated as
+        # a whole, and in this process.
         whole = replace(settings, sample=None, executor=None)
         how = settings if k.operation == asked.name else whole
         title = table.title_of(k.operation, k.variant)
@@ -105,7 +106,8 @@ def of_prepared(
     repeats = given is not None and bool(devices.gpu_status())
     again = _again(launch, given or (), ptx) if repeats else None
     counted = counting.count(
-        # If a GPU also runs the kernel, count on copies: the caller sees the GPU's results.
+        # If the kernel also runs on a GPU, count on copies of the arrays, so that the caller gets
+        # the GPU's results.
         launch.detached() if on_gpu else launch,
         sample=settings.sample,
         executor=settings.executor,

@@ -54,7 +54,8 @@ def _lines(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
                 current += 1
                 continue
             name, _, number = line.split(" (")[0].rpartition(":")
-            # For inlined calls (templates of cuda_runtime.h), take the place in the user's code.
+            # If the call was inlined from a template in cuda_runtime.h, take the line of the user's
+            # code instead.
             if number.isdigit() and not name.endswith(("cuda_runtime.h", "??")):
                 key = (file, offsets[current])
                 found.setdefault(key, f"{Path(name).name}:{number}")

@@ -55,7 +55,7 @@ _PAGE = Markup(
 
 
 def joined(parts: Iterable[str], between: str = "") -> Markup:
-    """Return pieces of text and HTML as one piece of HTML."""
+    """Join pieces of text and HTML to one piece of HTML; text is escaped."""
     return escape(between).join(parts)
 
 
@@ -109,7 +109,7 @@ class Drawing(Protocol):
 
 
 def image(picture: Drawing) -> Markup:
-    """Return a picture; its headline is shown if pictures are not."""
+    """Return a picture as HTML. Where pictures cannot be shown, its headline is shown."""
     return image_of(picture.svg, picture.headline, width=f"{picture.width:.0f}")
 
 

@@ -46,7 +46,7 @@ class TraceArray(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Its size in bytes."""
+        """The size of the array in bytes."""
         return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
     def element(self, address: int) -> str:
@@ -165,46 +165,46 @@ class Trace:
 
     @cached_property
     def line(self) -> Array:
-        """See the class."""
+        """See the attributes of `Trace`."""
         return self._table["line"][self.instruction]
 
     @cached_property
     def opcode(self) -> Array:
-        """See the class."""
+        """See the attributes of `Trace`."""
         return self._table["opcode"][self.instruction]
 
     @cached_property
     def kind(self) -> Array:
-        """See the class."""
+        """See the attributes of `Trace`."""
         kinds: Array = np.array(sim.KINDS)[self._columns["kind"]]
         return kinds
 
     @cached_property
     def space(self) -> Array:
-        """See the class."""
+        """See the attributes of `Trace`."""
         spaces: Array = np.array(sim.SPACES)[self._columns["space"]]
         return spaces
 
     @cached_property
     def active(self) -> Array:
-        """See the class."""
+        """See the attributes of `Trace`."""
         return lanes_of(self.mask)
 
     @cached_property
     def thread(self) -> Array:
-        """See the class."""
+        """See the attributes of `Trace`."""
         linear = self.warp[:, None] * np.int32(WARP_SIZE) + np.arange(WARP_SIZE, dtype=np.int32)
         x, y, _ = self.block_shape
         return np.stack([linear % x, linear // x % y, linear // (x * y)], axis=-1)
 
     @property
     def array(self) -> Array:
-        """See the class."""
+        """See the attributes of `Trace`."""
         return self._place[0]
 
     @property
     def index(self) -> Array:
-        """See the class."""
+        """See the attributes of `Trace`."""
         return self._place[1]
 
     @cached_property
@@ -350,7 +350,7 @@ class Trace:
 
     def _event(self, i: int) -> TraceEvent:
         if not -len(self) <= i < len(self):
-            raise IndexError(f"event {i} of a trace of {len(self)}")
+            raise IndexError(f"there is no event {i}; the trace has {len(self)} events")
         x, y, z = self.block[i].tolist()
         values = {name: getattr(self, name)[i] for name in COLUMNS}
         plain = {k: v.item() for k, v in values.items() if v.ndim == 0}

@@ -45,7 +45,7 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    # In the order of the parameters; None for an array.
+    # One entry for each parameter: None for an array.
     scalars: tuple[bytes | tuple[int, bytes] | None, ...]
     names: tuple[str, ...]  # the names of the arrays
     offsets: tuple[int, ...]  # the offset of each pointer, in bytes from the start of its array
@@ -197,7 +197,7 @@ def _machine_code(launch: Prepared) -> str | None:
         return None
 
 
-# One program per thread, because launches of one program wait for each other.
+# Launches of the same program wait for each other. So each thread has its own program.
 _programs = threading.local()
 
 

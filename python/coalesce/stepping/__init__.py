@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
 State = Literal["ready", "barrier", "lanes", "ended"]
 
-# After so many instructions, a block that may wait for a block that does not run is stopped.
+# A block may wait for a block that does not run. It is stopped after this number of instructions.
 PATIENCE = 50_000_000
 
 
@@ -93,8 +93,8 @@ class Step:
     def _now(self) -> Stepper:
         if self._stepper.steps != self.number + 1:
             raise LookupError(
-                f"the block has continued since step {self.number}: registers and memory are those "
-                "of the last step; copy what is needed at each step"
+                f"step {self.number} is over, and its registers and memory have changed; copy what "
+                "you need before the next step"
             )
         return self._stepper
 
@@ -237,17 +237,17 @@ class Stepper:
 
     @property
     def text(self) -> str:
-        """The text of that source line."""
+        """The text of the source line `line`."""
         return self.place.text
 
     @property
     def instruction(self) -> str:
-        """That PTX instruction; empty if the warp has ended."""
+        """The next PTX instruction of the warp; empty if the warp has ended."""
         return self.place.instruction
 
     @property
     def active(self) -> Array:
-        """The lanes that execute it together: an array of shape (32,), bool."""
+        """The lanes that execute the next instruction: an array of shape (32,), bool."""
         return self.place.active
 
     @property
@@ -486,7 +486,7 @@ class Stepper:
 
     def _open(self) -> sim.Stepping:
         if self._session is None:
-            raise ValueError("this stepper is closed")
+            raise ValueError("this stepper is closed; call kernel.step() again")
         return self._session
 
     def _go(self, command: Callable[[sim.Stepping], _T]) -> _T:
@@ -498,7 +498,7 @@ class Stepper:
             if not self._waits_for_others or "stopped after the limit" not in str(error):
                 raise
             raise LaunchError(
-                f"{error}. Only the chosen block runs; it may wait for one that does not"
+                f"{error}. Only the chosen block runs; it may wait for a block that does not run"
             ) from None
         finally:
             if said := session.take_output():
@@ -559,7 +559,8 @@ class Stepper:
             alive = [r for r in candidates if r in registers]
             if not alive:
                 continue
-            # If there are several, the one that was computed last before this place in the text.
+            # If several registers can be the variable, take the one that was computed last before
+            # this place.
             at = {r: n for n, i in enumerate(self._listing) for r in i.writes if n < position}
             values[name] = registers[max(alive, key=lambda r: at.get(r, -1))]
         return values

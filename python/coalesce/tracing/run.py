@@ -114,7 +114,7 @@ def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
         if "stopped after the limit" not in str(error):
             raise
         raise LaunchError(
-            f"{error}. Only the chosen blocks run; it may wait for one that does not"
+            f"{error}. Only the chosen blocks run; one may wait for a block that does not run"
         ) from None
 
 
