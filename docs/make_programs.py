@@ -24,6 +24,7 @@ SUITES = {
 OUTCOMES = {
     "verified": "result verified",
     "ran": "ran, no verification",
+    "mismatch": "result wrong",
     "wrong": "ended with an error",
     "time": "time limit reached",
     "build": "not built",
@@ -34,7 +35,10 @@ OUTCOMES = {
 def text(found: dict[str, Any]) -> str:
     """Return the page."""
     programs, lines = found["programs"], ["# Public programs", "", _METHOD, "", found["where"], ""]
-    lines += ["| programs | " + " | ".join(OUTCOMES.values()) + " |", "|---" * 7 + "|"]
+    lines += [
+        "| programs | " + " | ".join(OUTCOMES.values()) + " |",
+        "|---" * (len(OUTCOMES) + 1) + "|",
+    ]
     for suite, title in SUITES.items():
         own = [p["outcome"] for name, p in programs.items() if name.startswith(f"{suite}/")]
         if own:
@@ -44,9 +48,15 @@ def text(found: dict[str, Any]) -> str:
     for suite, title in SUITES.items():
         own = {n.split("/", 1)[1]: p for n, p in programs.items() if n.startswith(f"{suite}/")}
         if own:
-            lines += ["", f"## {title}", "", "| program | outcome | why |", "|---|---|---|"]
+            lines += [
+                "",
+                f"## {title}",
+                "",
+                "| program | outcome | how verified, or why not |",
+                "|---|---|---|",
+            ]
             for name, p in own.items():
-                why = "" if p["outcome"] in ("verified", "ran") else _reason(p)
+                why = p.get("how", "") if p["outcome"] in ("verified", "ran") else _reason(p)
                 lines.append(f"| {name} | {OUTCOMES[p['outcome']]} | {why} |")
     return "\n".join([*lines, ""])
 
@@ -70,12 +80,17 @@ programs are not part of this repository.)
 
 The tables have these outcomes:
 
-- *result verified*: the program compared its own results with a reference, and ended with status 0.
-- *ran, no verification*: the program ended with status 0, but it does not check its results.
+- *result verified*: the results agree with a reference, and the program ended with status 0.
+- *ran, no verification*: the program ended with status 0, but nothing checked its results.
+- *result wrong*: the program ended with status 0, but its results are not those of the reference.
 - *time limit reached*: the program ran longer than its limit. This does not mean that it hangs.
   Other work ran on the machine at the same time.
 
-Rodinia's repository does not have the inputs of its programs, so the script makes inputs."""
+NVIDIA's samples compare their results themselves. Most of Rodinia's programs do not. The script
+compares their results with those of Rodinia's OpenMP program for the same input, or with a
+reference in NumPy (`benchmarks/rodinia.py`). The table says which, and how far the numbers differ.
+The inputs are Rodinia's. For three programs, the script makes small inputs: b+tree, cfd and
+hybridsort."""
 
 
 def main() -> None:
