@@ -8,12 +8,15 @@ the parts that device code can use. `PRELUDE` is put before every source.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coalesce.compile import standard_library
+from coalesce.compile import standard_library, vector_operators
 
 PRELUDE_NAME = "coalesce_prelude.h"
+
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
+INCLUDE_OPTION = re.compile(r"(?:-I|--include-path=)(.+)")
 
 # The names that nvcc gives to every kernel. A source may define the same names, so the definitions
 # are guarded. CCCL (NVIDIA's C++ library) defines the limits again. The compiler would warn if its
@@ -263,7 +266,29 @@ def is_for_host(header: str) -> bool:
     return _HOST_LIBRARIES.match(header) is not None
 
 
-def texts_for(source: str, given: Mapping[str, str]) -> dict[str, str]:
+def folders_of(options: Sequence[str]) -> list[Path]:
+    """Return the folders that the compiler's options name for ``#include``."""
+    return [Path(match[1]) for option in options if (match := INCLUDE_OPTION.match(option))]
+
+
+def replaced(source: str, given: Mapping[str, str], options: Sequence[str]) -> list[str]:
+    """Return the headers of NVIDIA's samples that were not found and have a replacement here."""
+    names = INCLUDE.findall("\n".join([source, *given.values()]))
+    return [
+        name
+        for name in dict.fromkeys(name for _, name in names)
+        if has_replacement(name)
+        and name not in given
+        and not any((folder / name).is_file() for folder in folders_of(options))
+    ]
+
+
+def has_replacement(header: str) -> bool:
+    """Whether `vector_operators` can take the place of a header that is not found."""
+    return header.rpartition("/")[2] in vector_operators.HEADERS
+
+
+def texts_for(source: str, given: Mapping[str, str], options: Sequence[str] = ()) -> dict[str, str]:
     """Return the texts that a source's ``#include`` finds, including the prelude.
 
     `given` are the user's own headers. Parts of the standard library are added if a text mentions
@@ -271,6 +296,7 @@ def texts_for(source: str, given: Mapping[str, str]) -> dict[str, str]:
     """
     mentioned = "\n".join([source, *given.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}
+    texts |= dict.fromkeys(replaced(source, given, options), vector_operators.TEXT)
     if standard_library.USES.search(mentioned):
         texts[PRELUDE_NAME] += standard_library.TEXT
         for header in standard_library.COSTLY:

@@ -17,7 +17,7 @@ from typing import Any
 from coalesce.common import checks
 from coalesce.common.errors import CompileError
 from coalesce.compile import advice, cache, pathfinder
-from coalesce.compile.headers import PRELUDE_NAME, texts_for
+from coalesce.compile.headers import INCLUDE, PRELUDE_NAME, texts_for
 from coalesce.compile.worker import Compiler
 
 DEFAULT_ARCH = "sm_90"
@@ -95,7 +95,7 @@ def compile_cuda(
     """
     options, own_arch = _without_arch(checked_options(options))
     arch = own_arch or arch
-    texts = texts_for(source, headers or {})
+    texts = texts_for(source, headers or {}, options)
     compiler = nvrtc()
     arguments = [f"-arch={arch}", "-lineinfo", "--device-int128", *options]
     if not any(re.match(r"--?std\b", option) for option in options):
@@ -288,7 +288,6 @@ def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
     return rest, arch
 
 
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 _READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include|--use-pch|--pch")
 
 
@@ -301,7 +300,7 @@ def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) 
         and name not in texts
         and not any((Path(folder) / name).is_file() for folder in include_folders())
         for text in (source, *texts.values())
-        for kind, name in _INCLUDE.findall(text)
+        for kind, name in INCLUDE.findall(text)
     )
 
 

@@ -12,14 +12,19 @@ from pathlib import Path
 
 from coalesce.common.errors import CompileError
 from coalesce.compile import advice, nvrtc
-from coalesce.compile.headers import STANDARD, is_for_host
+from coalesce.compile.headers import (
+    INCLUDE_OPTION,
+    STANDARD,
+    folders_of,
+    has_replacement,
+    is_for_host,
+)
 from coalesce.compile.nvrtc import Compiled
 from coalesce.cxx import host_code
 from coalesce.cxx.file_layout import layout_of
 from coalesce.cxx.host_code import DeviceCode
 
 _HAS_HOST_CODE = re.compile(r"<<<|\bmain\s*\(")
-_INCLUDE_OPTION = re.compile(r"(?:-I|--include-path=)(.+)")
 
 
 def compile_whole(
@@ -79,7 +84,7 @@ def _has_host_code(source: str) -> bool:
 
 def device_code(source: str, options: Sequence[str], headers: Mapping[str, str]) -> DeviceCode:
     """Return a source without its host code."""
-    folders = [Path(match[1]) for option in options if (match := _INCLUDE_OPTION.match(option))]
+    folders = folders_of(options)
 
     def find(header: str) -> str | bool | None:
         if header in headers:
@@ -90,7 +95,7 @@ def device_code(source: str, options: Sequence[str], headers: Mapping[str, str])
             path = folder / header
             if path.is_file() and path.stat().st_size < 16 << 20:
                 return path.read_bytes().decode("utf-8-sig", "replace")
-        if header in STANDARD:
+        if header in STANDARD or has_replacement(header):
             return True
         return any((Path(folder) / header).is_file() for folder in nvrtc.include_folders()) or None
 
@@ -109,7 +114,7 @@ def _compiled(
 ) -> Compiled:
     """Compile the device code, without the instantiations that the compiler refuses."""
     # Every header was read into a string, so the cache does not depend on folders.
-    options = [option for option in options if _INCLUDE_OPTION.match(option) is None]
+    options = [option for option in options if INCLUDE_OPTION.match(option) is None]
     if code.has_unmarked or "thrust/complex.h" in code.text:
         options.append("-default-device")
 

@@ -15,6 +15,7 @@ from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common import checks, geometry
 from coalesce.common.errors import LaunchError
 from coalesce.common.geometry import Extent
+from coalesce.compile import headers
 from coalesce.cxx import signature
 from coalesce.cxx.signature import Parameter
 from coalesce.launch import gpu
@@ -184,9 +185,18 @@ class BaseKernel:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The host code that was left out of the source: ``main() (lines 30-52)``."""
-        code = self._module.device_code
-        return () if code is None else code.left_out
+        """What was left out of the source: ``main() (lines 30-52)``, or replaced."""
+        module, code = self._module, self._module.device_code
+        if module.is_ptx:
+            return ()
+        source = module.source if code is None else code.text
+        given = module.headers if code is None else {**module.headers, **code.headers}
+        options = module.options if code is None else ()
+        replaced = tuple(
+            f"#include {name} (not found; replaced by coalesce's own operators on vectors)"
+            for name in headers.replaced(source, given, options)
+        )
+        return replaced + (() if code is None else code.left_out)
 
     @property
     def log(self) -> str:
