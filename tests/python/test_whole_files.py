@@ -346,3 +346,102 @@ def test_hip(device: str) -> None:
     total = np.zeros(1, np.int32)
     coalesce.Kernel(source, device=device)[2, 32](np.arange(64, dtype=np.int32), total)
     assert total[0] == 2016
+
+
+def test_headers_are_found_beside_the_header_that_includes_them(tmp_path: Path) -> None:
+    for name, text in {
+        "scan/sizes.h": "#define TERMS 3\n",
+        "scan/scan.cu": '#include "sizes.h"\n__device__ int terms() { return TERMS; }\n',
+        "pack/pack.cu": '#include "../scan/scan.cu"\n'
+        "__global__ void k(int* x) { *x = terms(); }\nint main() { k<<<1, 1>>>(0); }\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(tmp_path / "pack/pack.cu")[1, 1](x)
+    assert x[0] == 3
+
+
+def test_macros_that_specialize_a_template() -> None:
+    source = """
+    template <class T> struct Shared { virtual __device__ T* get() = 0; };
+    #define SPECIAL(type, name) template <> struct Shared<type> { \\
+        __device__ type* get() { extern __shared__ type name[]; return name; } }
+    SPECIAL(int, s_int);
+    SPECIAL(float, s_float);
+    __global__ void k(float* x) {
+        Shared<float> s;
+        s.get()[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        x[threadIdx.x] = s.get()[31 - threadIdx.x];
+    }
+    int main() { k<<<1, 32, 128>>>(0); }
+    """
+    x = np.arange(32, dtype=np.float32)
+    coalesce.Kernel(source).launch(1, 32, x, shared_bytes=128)
+    np.testing.assert_array_equal(x, np.arange(32)[::-1])
+
+
+def test_constants_after_a_macro_without_a_semicolon() -> None:
+    source = """
+    #define CHECK(x) if (!(x)) { exit(1); }
+    template <int M, int N> __global__ void k(int* x) { *x = M * N; }
+    template <class F> __global__ void apply(F f, int* x) { *x = f.a; }
+    template <class T> struct Scale { T a; Scale(T v) : a(v) {} };
+    void run(int* x) {
+        CHECK(x)
+        constexpr int M = 6;
+        const int N = M + 1;
+        k<M, N><<<1, 1>>>(x);
+        Scale<int> scale(9);
+        apply<<<1, 1>>>(scale, x);
+    }
+    """
+    entries = coalesce.Kernel(source, "k").entries
+    assert len(entries) == 1
+    x = np.zeros(1, np.int32)
+    kernel = coalesce.Kernel(source, "k")
+    kernel[1, 1](x)
+    assert x[0] == 42
+    assert coalesce.Kernel(source, kernel.entry).entry == kernel.entry  # the mangled name
+    assert coalesce.Kernel(source, "apply").entry.startswith("_Z5applyI5Scale")
+
+
+def test_both_headers_of_integer_constants() -> None:
+    source = """
+    #include <cstdint>
+    #include <stdint.h>
+    __global__ void k(uint64_t* x) { *x = UINT64_C(7) + INT8_C(1); }"""
+    x = np.zeros(1, np.uint64)
+    coalesce.Kernel(source)[1, 1](x)
+    assert x[0] == 8
+
+
+def test_a_question_for_the_system() -> None:
+    source = """
+    #ifdef __linux__
+    #define ONE 1
+    #else
+    #error Unsupported system
+    #endif
+    __global__ void k(int* x) { *x = ONE; }
+    int main() { k<<<1, 1>>>(0); }
+    """
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(source)[1, 1](x)
+    assert x[0] == 1
+
+
+def test_a_host_file_without_kernels() -> None:
+    with pytest.raises(coalesce.CompileError, match="has no kernel; a kernel is a function"):
+        coalesce.Kernel('#include <cuda_runtime.h>\nextern "C" void solve(float* x, int n) {}')
+
+
+def test_a_mistake_in_a_template_is_shown() -> None:
+    source = """template <int N> __global__ void k(int* x) { *x = nothing<N>(); }
+    int main() { k<3><<<1, 1>>>(0); }"""
+    with pytest.raises(coalesce.CompileError, match="nothing"):
+        coalesce.Kernel(source)
+    late = "template <class T> __global__ void k(T* x) { x->none(); }"
+    with pytest.raises(coalesce.CompileError, match="detected during instantiation of"):
+        coalesce.Kernel(late + "int main() { k<int><<<1, 1>>>(0); }")

@@ -152,7 +152,8 @@ _STDINT = f"""\
 #define INTPTR_MAX INT64_MAX
 #define UINTPTR_MAX UINT64_MAX
 #define SIZE_MAX UINT64_MAX
-#ifndef INT8_C  // CCCL may have them
+#if !defined(INT8_C) && !defined(COALESCE_CONSTANTS_)  // CCCL or <cstdint> may have them
+#define COALESCE_CONSTANTS_
 {_CONSTANTS}\
 #endif
 """

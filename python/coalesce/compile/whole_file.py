@@ -61,18 +61,27 @@ def compile_whole(
     except RecursionError:
         raise first or CompileError(f"{name}: the source nests too deeply") from None
     if first is not None and (code.text == source or not code.kernels):
-        if not code.kernels and code.missing and "__global__" not in source:
-            raise CompileError(
-                f"{name} has no kernel; a kernel is a function declared __global__.\n"
-                f"  These headers were not found: {', '.join(code.missing)}. If kernels are in one "
-                'of them, pass its folder with options=["-Ifolder"] or its text with headers='
+        if not code.kernels and "__global__" not in source and _is_of_host(first, code):
+            missing = (
+                f"\n  These headers were not found: {', '.join(code.missing)}. If kernels are in "
+                'one of them, pass its folder with options=["-Ifolder"] or its text with headers='
                 '{"name": text}.'
+            )
+            raise CompileError(
+                f"{name} has no kernel; a kernel is a function declared __global__."
+                + missing * bool(code.missing)
             ) from first
         raise first
     wanted = list(expressions)
     if not wanted:
-        wanted = [e for e in code.expressions if entry in (None, e.partition("<")[0])]
+        mangled = entry is not None and entry.startswith("_Z")
+        wanted = [e for e in code.expressions if mangled or entry in (None, e.partition("<")[0])]
     return _compiled(code, source, arch, list(options), name, headers, wanted, expressions), code
+
+
+def _is_of_host(error: CompileError, code: DeviceCode) -> bool:
+    """Whether a source without kernels was refused because it is host code."""
+    return bool(code.missing) or "is considered a host" in str(error)
 
 
 def _has_host_code(source: str) -> bool:
@@ -117,6 +126,8 @@ def _compiled(
     options = [option for option in options if INCLUDE_OPTION.match(option) is None]
     if code.has_unmarked or "thrust/complex.h" in code.text:
         options.append("-default-device")
+    if "__linux__" in code.text:  # programs ask on which system they run
+        options.append("-D__linux__=1")
 
     def compiled(expressions: Sequence[str]) -> Compiled:
         return nvrtc.compile_cuda(
@@ -138,12 +149,17 @@ def _compiled(
     except CompileError as error:
         raise _in_the_users_lines(error, code, source, name) from None
     accepted: list[str] = []
+    refused: CompileError | None = None
     for expression in wanted:
         try:
             compiled([expression])
-        except CompileError:
+        except CompileError as error:
+            if "__nv_name_map" not in str(error):  # the kernel is wrong, not the expression
+                refused = refused or error
             continue
         accepted.append(expression)
+    if refused and not accepted and all(kernel.endswith("<>") for kernel in code.kernels):
+        raise _in_the_users_lines(refused, code, source, name) from None
     return compiled(accepted)
 
 

@@ -57,6 +57,8 @@ class Layout:
     parsed: str = ""  # the text that the parser reads
     # Start and end of each use of a host macro.
     host_macros: list[tuple[int, int]] = field(default_factory=list)
+    # The same of each use of a device macro that stands alone on a line, and its words.
+    device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
 
 def layout_of(text: str) -> Layout:
@@ -104,6 +106,9 @@ def parse(layout: Layout, marks: set[str]) -> Any:
         end = _closing(layout.parsed, match.end())
         if end > 0 and (rest := _END_OF_LINE.match(layout.parsed, end)):
             end = rest.end()
+            if not host:
+                words = set(WORD.findall(layout.parsed[match.start() : end]))
+                layout.device_macros.append((match.start(), end, words))
             blank = re.sub(r"[^\n]", " ", layout.parsed[match.start() : end])
             layout.parsed = layout.parsed[: match.start()] + blank + layout.parsed[end:]
             if host:

@@ -8,6 +8,7 @@ types, constants and names that this code uses, directly or indirectly.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -109,6 +110,10 @@ def without(source: str, find: Find) -> DeviceCode:
             Item("other", *place, set(), set(), False, False, node=file.tree)
             for place in file.layout.host_macros
         ]
+        file.items += [
+            Item("other", start, end, set(), words, True, node=file.tree)
+            for start, end, words in file.layout.device_macros
+        ]
     items = [item for file in files for item in file.items]
     trees = [(file.tree, file.layout.parsed) for file in files]
     reached = _reached(items, macros, set())
@@ -133,21 +138,25 @@ def without(source: str, find: Find) -> DeviceCode:
 def _files(source: str, find: Find) -> Iterator[File]:
     """Yield the source and every header of the user's that it includes."""
     seen: set[str] = {""}
-    waiting = [("", source)]
+    waiting = [("", source, "")]
     while waiting:
-        name, text = waiting.pop()
+        name, text, folder = waiting.pop()
         file = File(name, layout_of(text))
         for directive in file.layout.directives:
             match = _INCLUDE.match(directive.text) if directive.kind == "include" else None
             if match is None:
                 continue
             header = match[1] or match[2]
-            path_or_text = find(header)
+            # The compiler looks first in the folder of the file that has the #include.
+            path = posixpath.join(folder, header)
+            path_or_text = find(path) if folder and match[2] else None
+            if not isinstance(path_or_text, str):
+                path, path_or_text = header, find(header)
             if path_or_text is None:
                 file.missing.append((header, directive))
             elif isinstance(path_or_text, str) and header not in seen:
                 seen.add(header)
-                waiting.append((header, path_or_text))
+                waiting.append((header, path_or_text, posixpath.dirname(path)))
         yield file
 
 

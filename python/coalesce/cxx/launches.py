@@ -26,6 +26,9 @@ _NOT_OF_A_TYPE = re.compile(
     r"\b(?:const|volatile|__restrict__|__restrict|restrict|static|struct)\b"
 )
 
+# A constant of a function. Macros without a semicolon can hide it from the parser.
+_CONSTANT = re.compile(r"\b(?:const|constexpr)\s+(?:static\s+)?(\w+)\s+(\w+)\s*=\s*([^;=,]{1,99});")
+
 Values = Mapping[str, str]
 
 
@@ -243,6 +246,10 @@ class _Scope:
                     if child.start_byte < place or around.type != "compound_statement":
                         self._declare(tree, child, around.type == "compound_statement")
             elif around.type == "function_definition":
+                before = tree.text(around)[: place - around.start_byte]
+                for own, name, value in _CONSTANT.findall(before):
+                    self._types.setdefault(name, own)
+                    self._add_constant(name, value)
                 declarator = _declarator(around)
                 if declarator is not None:
                     for parameter in declarator.child_by_field_name("parameters").named_children:
@@ -299,6 +306,9 @@ class _Scope:
         constant = re.match(r"(?:static\s+)?(?:const|constexpr)\b", text) is not None
         for declarator in node.children_by_field_name("declarator"):
             written, _, value = tree.text(declarator).partition("=")
+            of_object = declarator.type in ("init_declarator", "function_declarator")
+            if inside and of_object and not value:  # an object: type name(arguments)
+                written = written.partition("(")[0]
             if value.startswith("=") or "(" in written:
                 continue
             names = WORD.findall(written.partition("[")[0])
@@ -307,6 +317,9 @@ class _Scope:
             stars = written.count("*") + written.count("[")
             self._types.setdefault(names[-1], tree.text(own) + "*" * stars)
             if inside and constant and not stars and 0 < len(value.strip()) < 100:
-                value = value.strip()
-                simple = re.fullmatch(r"\w+", value) is not None
-                self._constants.setdefault(names[-1], value if simple else f"({value})")
+                self._add_constant(names[-1], value)
+
+    def _add_constant(self, name: str, value: str) -> None:
+        value = value.strip()
+        simple = re.fullmatch(r"\w+", value) is not None
+        self._constants.setdefault(name, value if simple else f"({value})")
