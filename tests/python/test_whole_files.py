@@ -445,3 +445,33 @@ def test_a_mistake_in_a_template_is_shown() -> None:
     late = "template <class T> __global__ void k(T* x) { x->none(); }"
     with pytest.raises(coalesce.CompileError, match="detected during instantiation of"):
         coalesce.Kernel(late + "int main() { k<int><<<1, 1>>>(0); }")
+
+
+def test_launches_in_macros() -> None:
+    source = """
+    #include <torch/extension.h>
+    #define LAUNCH(type, n) \\
+        k_##type##_kernel<(n)> \\
+            <<<grid, n>>>(x.data_ptr<float>());
+    #define DISPATCH(type) \\
+        switch (n) { case 32: LAUNCH(type, 32) break; case 64: { LAUNCH(type, 64) } }
+    #define BINDING(type) \\
+        void run_##type(torch::Tensor x, int n) { dim3 grid(1); DISPATCH(type) }
+    template <const int N> __global__ void k_f32_kernel(float* x) { *x = N; }
+    template <const int N> __global__ void k_f16_kernel(float* x) { *x = -N; }
+    template <typename T> __global__ void scale(T* x) { *x *= 2; }
+    BINDING(f32)
+    BINDING(f16)
+    void all(torch::Tensor x) {
+        AT_DISPATCH_FLOATING_TYPES(x.type(), "scale", ([&] {
+            scale<scalar_t><<<1, 1>>>(x.data_ptr<scalar_t>());
+        }));
+    }
+    """
+    x = np.zeros(1, np.float32)
+    coalesce.Kernel(source, "k_f16_kernel<(64)>")[1, 1](x)
+    assert x[0] == -64
+    coalesce.Kernel(source, "scale")[1, 1](x)
+    assert x[0] == -128
+    with pytest.raises(ValueError, match=r"k_f32_kernel<\(32\)>"):
+        coalesce.Kernel(source)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -60,6 +60,13 @@ class Layout:
     # The same of each use of a device macro that stands alone on a line, and its words.
     device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
+    def with_host_macros(self) -> str:
+        """Return `parsed` with the uses of host macros, which are hidden from the parser."""
+        text = self.parsed
+        for start, end in self.host_macros:
+            text = text[:start] + ascii_of(self.bare[start:end]) + text[end:]
+        return text
+
 
 def layout_of(text: str) -> Layout:
     """Read the directives and macros of a file."""
@@ -93,7 +100,7 @@ def parse(layout: Layout, marks: set[str]) -> Any:
         _erase(text, directive.start, directive.end)
     for start, end in _branches_left_out(layout):
         _erase(text, start, end)
-    layout.parsed = "".join(c if c.isascii() else "_" for c in text)
+    layout.parsed = ascii_of(text)
     layout.parsed = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), layout.parsed)
     # A macro that defines functions may stand alone on a line. The grammar of C++ has no such rule.
     scopes = _namespace_scope(layout.parsed)
@@ -103,7 +110,7 @@ def parse(layout: Layout, marks: set[str]) -> Any:
         host = match[1] not in marks
         if host and not scopes[bisect.bisect(scopes, (match.start(), True)) - 1][1]:
             continue
-        end = _closing(layout.parsed, match.end())
+        end = closing(layout.parsed, match.end())
         if end > 0 and (rest := _END_OF_LINE.match(layout.parsed, end)):
             end = rest.end()
             if not host:
@@ -113,7 +120,17 @@ def parse(layout: Layout, marks: set[str]) -> Any:
             layout.parsed = layout.parsed[: match.start()] + blank + layout.parsed[end:]
             if host:
                 layout.host_macros.append((match.start(), end))
-    return _parser().parse(layout.parsed.encode("ascii")).root_node
+    return tree_of(layout.parsed)
+
+
+def ascii_of(text: Iterable[str]) -> str:
+    """Return a text of the same length, in ASCII."""
+    return "".join(c if c.isascii() else "_" for c in text)
+
+
+def tree_of(text: str) -> Any:
+    """Return the root of the tree of a text in ASCII."""
+    return _parser().parse(text.encode("ascii")).root_node
 
 
 @lru_cache(maxsize=1)
@@ -185,7 +202,7 @@ def _namespace_scope(text: str) -> list[tuple[int, bool]]:
     return found
 
 
-def _closing(text: str, place: int) -> int:
+def closing(text: str, place: int) -> int:
     """Return the place after the parenthesis that closes the open one before `place`, or -1."""
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):

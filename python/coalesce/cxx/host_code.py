@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from coalesce.cxx import launches
-from coalesce.cxx.file_layout import WORD, Layout, device_words, layout_of, parse
+from coalesce.cxx import launch_macros, launches
+from coalesce.cxx.file_layout import WORD, Layout, device_words, layout_of, parse, tree_of
 
 # A header's text; True if the compiler finds the header itself; None if there is no such header.
 Find = Callable[[str], str | bool | None]
@@ -116,6 +116,11 @@ def without(source: str, find: Find) -> DeviceCode:
         ]
     items = [item for file in files for item in file.items]
     trees = [(file.tree, file.layout.parsed) for file in files]
+    launching = launch_macros.of_launches(file.layout for file in files)
+    for file in files if launching else []:
+        text = launch_macros.expanded(file.layout.with_host_macros(), launching)
+        if text != file.layout.parsed:
+            trees.append((tree_of(text), text))
     reached = _reached(items, macros, set())
     known = {name for item in items if item.keepable for name in item.names} | set(macros)
     expressions = launches.instantiations(trees, known)

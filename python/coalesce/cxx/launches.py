@@ -29,6 +29,9 @@ _NOT_OF_A_TYPE = re.compile(
 # A constant of a function. Macros without a semicolon can hide it from the parser.
 _CONSTANT = re.compile(r"\b(?:const|constexpr)\s+(?:static\s+)?(\w+)\s+(\w+)\s*=\s*([^;=,]{1,99});")
 
+# A macro of PyTorch that calls a lambda with the element type `scalar_t` of a tensor.
+_DISPATCH = re.compile(r"AT_DISPATCH_\w*FLOATING\w*\s*\(")
+
 Values = Mapping[str, str]
 
 
@@ -245,6 +248,8 @@ class _Scope:
                 for child in around.children:
                     if child.start_byte < place or around.type != "compound_statement":
                         self._declare(tree, child, around.type == "compound_statement")
+            elif around.type == "call_expression" and _DISPATCH.match(tree.text(around)):
+                self._add_constant("scalar_t", "float")  # one of the types that it chooses
             elif around.type == "function_definition":
                 before = tree.text(around)[: place - around.start_byte]
                 for own, name, value in _CONSTANT.findall(before):
