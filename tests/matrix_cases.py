@@ -341,3 +341,37 @@ def registers(form: Mma, seed: int) -> list[np.ndarray]:
     d = np.zeros((len(a), 32, d_registers), given[0].dtype)
     kind = "f8" if form.a == "f64" else "u4"
     return [np.ascontiguousarray(x).view(kind) for x in (d, *given)]
+
+
+def parts(bits: np.ndarray, kept: Format) -> tuple[np.ndarray, np.ndarray]:
+    """Return signed significands and exponents, of finite numbers only."""
+    word = (bits >> np.uint64(kept.bits - 1 - kept.exponent - kept.fraction)).astype("i8")
+    exponent = word >> kept.fraction & ((1 << kept.exponent) - 1)
+    significand = word & ((1 << kept.fraction) - 1) | (exponent > 0) << kept.fraction
+    negative = word >> (kept.exponent + kept.fraction) & 1
+    bias = (1 << (kept.exponent - 1)) - 1
+    return np.where(negative, -significand, significand), np.maximum(exponent, 1) - bias
+
+
+def fused(form: Mma, a: np.ndarray, b: np.ndarray, c: np.ndarray, bits: int, kept: int = 23):
+    """Return c plus the products of a and b, aligned and truncated, as 32-bit floats."""
+    fa, fb = FORMATS[form.a], FORMATS[form.b]
+    (sa, ea), (sb, eb), (sc, ec) = parts(a, fa), parts(b, fb), parts(c, FORMATS["f32"])
+    products = sa[:, :, :, None] * sb[:, None]
+    exponents = np.where(products == 0, -9999, ea[:, :, :, None] + eb[:, None])
+    ec = np.where(sc == 0, -9999, ec)
+    top = np.maximum(exponents.max(2), ec)
+
+    def aligned(value: np.ndarray, exponent: np.ndarray, fraction: int, to: np.ndarray):
+        shift = bits - fraction + exponent - to
+        size = np.abs(value)
+        return np.sign(value) * np.where(
+            shift >= 0, size << np.clip(shift, 0, 40), size >> np.clip(-shift, 0, 62)
+        )
+
+    sums = aligned(products, exponents, fa.fraction + fb.fraction, top[:, :, None]).sum(2)
+    sums += aligned(sc, ec, 23, top)
+    exact = sums * np.exp2(np.maximum(top, -900) - float(bits))
+    rounded = exact.astype("f4")
+    words = rounded.view("u4") - (np.abs(rounded.astype("f8")) > np.abs(exact)).astype("u4")
+    return np.where(exact == 0, 0, words & np.uint32((~0 << (23 - kept)) & 0xFFFFFFFF))

@@ -37,7 +37,7 @@ bool is_form(Element d, Element a, Element b, uint32_t n, uint32_t k) {
     const bool whole = a == b1 || is_byte(a);
     if (n < 8 || n > 256 || n % (whole && n > 32 ? 16 : 8) != 0) return false;
     if (whole) return d == s32 && (a == b1 ? b == b1 : is_byte(b));
-    if (is_fp8(a)) return false;  // the arithmetic of fp8 is not recorded yet
+    if (is_fp8(a)) return is_fp8(b) && (d == f16 || d == f32);
     if (a != b) return false;
     return a == f16 ? d == f16 || d == f32 : (a == bf16 || a == tf32) && d == f32;
 }
@@ -111,6 +111,7 @@ bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
     } else {
         x.step = uint8_t(k);
         x.fraction_bits = 25;
+        // Xie, Wang, Yang and Yang, "MMA-Sim" (2025)
         if (is_fp8(x.a_type)) x.fraction_bits = x.result_bits = 13;
     }
     // The number of d's registers for a tile of 8 columns.

@@ -13,7 +13,7 @@ import matrix_cases
 import numpy as np
 import pytest
 import wgmma_cases
-from matrix_cases import FORMATS, Mma
+from matrix_cases import FORMATS, Mma, fused, parts
 from wgmma_cases import A_BYTES, IMAGE, Operand, Wgmma
 
 import coalesce
@@ -215,9 +215,39 @@ def test_misuse(old: str, new: str, options: dict[str, object], message: str) ->
         launched(source, **options)
 
 
-def test_fp8_is_refused() -> None:
-    with pytest.raises(coalesce.UnsupportedInstruction, match="wgmma"):
-        launched(wgmma_cases.source_of(Wgmma(8, "f32", "e4m3", "e4m3")))
+@pytest.mark.parametrize("name", [
+    name for name, (_, case) in CASES.items()
+    if case.a in FP8 and case.at[0].base == 0 and case.at[1].base == 0
+])  # fmt: skip
+def test_fp8(name: str) -> None:
+    """Compare with the published rule: all terms are cut off 13 bits below the largest one."""
+    seed, case = CASES[name]
+    form = Mma(16, 8, case.k, "f32", case.a, case.b, "f32")
+    compared = 0
+    for block, kind in enumerate(case.kinds):
+        if kind not in ("near", "cancel"):
+            continue
+        a, b, c = matrices(case, block, seed)
+        c = c if case.adds else np.zeros_like(c)
+        found = sums(case, result(name)[block])
+        compared += 1
+        if case.d == "f32":
+            wanted = fused(form, a[None], b[None], c[None], 13, 13)[0]
+            np.testing.assert_array_equal(found, wanted)
+            continue
+        terms = np.abs(fp8(a, case.a)) @ np.abs(fp8(b, case.b))
+        exact = fp8(a, case.a) @ fp8(b, case.b) + float_of(c, "f16")
+        size = terms + np.abs(float_of(c, "f16"))
+        finite = np.abs(exact) < 60000
+        off = np.abs(float_of(found, "f16") - exact)
+        assert (off <= case.k * 2.0**-13 * size + 2.0**-11 * np.abs(exact) + 2.0**-24)[finite].all()
+        assert finite.any()
+    assert compared > 0
+
+
+def fp8(bits: np.ndarray, kind: str) -> np.ndarray:
+    significand, exponent = parts(bits, FORMATS[kind])
+    return significand * np.exp2(exponent - float(FORMATS[kind].fraction))
 
 
 def test_checks() -> None:
