@@ -28,65 +28,24 @@ N = 512  # the rows and columns of square matrices
 def accesses() -> Iterator[tuple[str, Picture]]:
     """Yield one warp's access to global memory in each pattern."""
     random = np.random.default_rng(2024)
-    far = np.where(LANES == 31, 100_000, LANES)
-    for name, title, index, width in (
-        ("contiguous", "x[i]", LANES, 4),
-        ("misaligned", "x[i + 1]", LANES + 1, 4),
-        ("stride_2", "x[2 * i]", 2 * LANES, 4),
-        ("column", f"x[i * {N}], a column of a {N} x {N} matrix", N * LANES, 4),
-        ("broadcast", "x[10]", 0 * LANES + 10, 4),
-        ("far_lane", "x[i], but the last lane far away", far, 4),
-        ("reversed", "x[31 - i]", 31 - LANES, 4),
-        ("gather", "x[index[i]]", random.integers(0, 4000, 32), 4),
-        ("float4", "((float4*)x)[i]", LANES, 16),
-        ("structure", "x[i].y, of struct { float x, y, z; }", 3 * LANES + 1, 4),
+    for name, title, index in (
+        ("contiguous", "x[i]", LANES),
+        ("misaligned", "x[i + 1]", LANES + 1),
+        ("stride_2", "x[2 * i]", 2 * LANES),
+        ("column", f"x[i * {N}], a column of a {N} x {N} matrix", N * LANES),
+        ("broadcast", "x[10]", 0 * LANES + 10),
+        ("gather", "x[index[i]]", random.integers(0, 4000, 32)),
+        ("structure", "x[i].y, of struct { float x, y, z; }", 3 * LANES + 1),
     ):
-        addresses = width * index if width == 4 else width * LANES
-        yield f"warp_{name}", draw.warp_access(addresses, width, title=title, array="x")
-    yield (
-        "warp_partial",
-        draw.warp_access(4 * LANES, 4, LANES % 2 == 0, title="if (i % 2 == 0) x[i]", array="x"),
-    )
-    lanes = np.arange(64)
-    yield (
-        "wavefront_amd",
-        draw.warp_access(
-            8 * lanes, 4, title="x[2 * i] by 64 lanes, lines of 64-byte sectors", sector_bytes=64
-        ),
-    )
+        yield f"warp_{name}", draw.warp_access(4 * index, 4, title=title, array="x")
 
 
 def banks() -> Iterator[tuple[str, Picture]]:
-    """Yield one warp's access to a tile in shared memory."""
-    row, column, padded = 4 * LANES, 4 * 32 * LANES, 4 * 33 * LANES
-    yield "banks_row", draw.bank_board(row, 4, title="tile[k][tx] of float tile[32][32]: a row")
-    yield (
-        "banks_column",
-        draw.bank_board(column, 4, title="tile[tx][k] of float tile[32][32]: a column"),
-    )
-    yield (
-        "banks_padded",
-        draw.bank_board(
-            padded,
-            4,
-            rows="words",
-            title="tile[tx][k] of float tile[32][33]: one column of padding",
-        ),
-    )
-    yield "banks_broadcast", draw.bank_board(0 * LANES, 4, title="tile[ty][k]: one word for all")
-    yield "banks_float4", draw.bank_board(16 * LANES, 16, title="((float4*)tile)[tx]")
-
-
-def products() -> Iterator[tuple[str, Picture]]:
-    """Yield the elements that a warp of a matrix product reads in each iteration, from a trace."""
-    a, b = np.ones((N, N), np.float32), np.ones((N, N), np.float32)
-    for variant in ("naive", "coalesced"):
-        trace = coalesce.trace("matmul", a, b, variant=variant, blocks=0, warps=0)
-        title = f"{variant}: sum += a[row * K + k] * b[k * N + col]"
-        yield f"matmul_{variant}", draw.steps(trace, label="k = {}", title=title)
-    yield "matrix_column", draw.matrix_cells((N, N), [(lane, 5) for lane in LANES])
-    yield "tile_phases", tile_phases()
-    yield "step_tiles", step_tiles()
+    """Yield one warp's access to a column of a tile in shared memory."""
+    column = "tile[tx][k] of float tile[32][32]: a column"
+    yield "banks_column", draw.bank_board(4 * 32 * LANES, 4, title=column)
+    padded = "tile[tx][k] of float tile[32][33]: one column of padding"
+    yield "banks_padded", draw.bank_board(4 * 33 * LANES, 4, rows="words", title=padded)
 
 
 def tile_phases(n: int = 8, tile: int = 4) -> Picture:
@@ -141,28 +100,15 @@ def step_tiles(n: int = 8, tile: int = 4) -> Picture:
     )
 
 
-def blocks() -> Iterator[tuple[str, Picture]]:
-    """Yield pictures of the warps of a block."""
-    for block in ((24, 5), (16, 16), (8, 8, 2)):
-        yield "block_" + "x".join(map(str, block)), draw.thread_block(block)
-
-
-def draw_plots() -> None:
-    """Save the plots; every run gives the same files."""
+def draw_variants() -> None:
+    """Save the plot of the variants; every run gives the same file."""
     matplotlib.use("Agg")
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "coalesce"})
     a = np.ones((N, N), np.float32)
-    variants = [v.name for v in coalesce.variants("matmul") if not v.hopper]
+    variants = [v.name for v in coalesce.variants("matmul") if not v.hopper] + [*BULK_COPIES]
     profiles = {v: coalesce.profile("matmul", a, a, variant=v) for v in variants}
-    bulk = {v: coalesce.profile("matmul", a, a, variant=v) for v in BULK_COPIES}
-    for name, axes in (
-        ("sweep_stride", plots.sweep("stride", theme="transparent")[0]),
-        ("sweep_offset", plots.sweep("offset", theme="transparent")[0]),
-        ("ladder_sectors", plots.ladder(profiles, of="sectors", theme="transparent")),
-        ("ladder_time", plots.ladder(profiles, theme="transparent")),
-        ("variants", variants_beside(profiles | bulk)),
-    ):
-        axes.figure.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
+    figure = variants_beside(profiles).figure
+    figure.savefig(PICTURES / "variants.svg", metadata={"Date": None})
 
 
 def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
@@ -216,10 +162,11 @@ def _note(panel: Any, text: str, at: tuple[float, float], points: float, side: s
 
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
-    for pictures in (accesses(), banks(), products(), blocks()):
-        for name, picture in pictures:
-            picture.save(PICTURES / f"{name}.svg")
-    draw_plots()
+    tiles = {"tile_phases": tile_phases(), "step_tiles": step_tiles()}
+    block = {"block_24x5": draw.thread_block((24, 5))}
+    for name, picture in (*accesses(), *banks(), *tiles.items(), *block.items()):
+        picture.save(PICTURES / f"{name}.svg")
+    draw_variants()
 
 
 if __name__ == "__main__":

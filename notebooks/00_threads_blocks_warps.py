@@ -9,11 +9,10 @@
 # %% [markdown]
 # # 0. Threads, blocks, warps
 #
-# **The question.** A block of 16 x 16 threads loads one element per thread. Which of those loads travel together?
-# All later lessons need the answer. The answer depends only on which threads share a *warp*, so it is known
-# before any memory is accessed.
+# **The question.** A block of 16 x 16 threads loads one element per thread. A GPU executes these loads 32 at a time.
+# Which 32 threads load together? All later lessons need the answer. It depends only on the shape of the block.
 #
-# **Time:** 40 minutes. **You need:** C, and NumPy arrays. No GPU. Every term is in the [glossary](glossary.md).
+# **Time:** 50 minutes. **You need:** C, and NumPy arrays. No GPU. Every term is in the [glossary](glossary.md).
 #
 # **How the lessons work.** Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell.
 # The cell then shows the measured value beside your guess, and the reason. If you only read, open the answer with a
@@ -34,16 +33,58 @@ import coalesce
 from coalesce import draw, lessons
 
 # %% [markdown]
+# ## Kernels, threads, blocks
+#
+# A GPU executes one C function many times. The function is a **kernel**; it is marked with `__global__`. Each execution of
+# it is a **thread**. Threads are grouped in **blocks** of equal size. All blocks of one launch are the **grid**. A thread
+# knows its place: `threadIdx` is its index in its block, `blockIdx` is the index of its block in the grid, and `blockDim` is
+# the size of a block. Each of them has the components x, y and z.
+#
+# The kernel below adds 10 to each element of an array. It has no loop: each thread changes one element.
+
+# %%
+add_ten = coalesce.Kernel(
+    """
+extern "C" __global__ void add_ten(float *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // the element of this thread
+    if (i < n) x[i] += 10;
+}
+""",
+    "add_ten",
+)
+x = np.arange(1000, dtype=np.float32)
+add_ten[4, 256](x, 1000)  # kernel[grid, block](arguments)
+x[[0, 1, 2, 999]]
+
+# %% [markdown]
+# `add_ten[4, 256]` launches 4 blocks of 256 threads. These are 1,024 threads for 1,000 elements. The `if` keeps the last 24
+# threads from accessing elements that do not exist.
+#
+# The array is in **global memory**, the large memory of the GPU, which all threads can access. `coalesce` copies the NumPy
+# array there and back. If this machine has no GPU, `coalesce` runs the kernel on a simulator. The simulator executes the
+# machine code that the CUDA compiler makes for an NVIDIA H200, and it counts what this code does.
+
+# %% tags=["counts"]
+lessons.predict(
+    "blocks of 256",
+    "How many blocks of 256 threads does an array of 5,000 elements need?",
+    guess=...,
+    measured=lambda: -(-5000 // 256),  # ceil division: it rounds up
+)
+
+# %% [markdown]
 # ## One number for each thread
 #
-# A kernel sees its thread as up to three numbers, `threadIdx.x`, `.y` and `.z`. The hardware has only one: the
-# threads of a block stand in line, **x changes fastest**, then y, then z. Every 32 threads of that line form a
-# warp. The number of a thread in the line is
+# A GPU does not execute an instruction for one thread, but for 32 threads at once. Such a group is a **warp**. The 32 threads
+# of a warp are its **lanes**, 0 to 31.
+#
+# Which threads form a warp? A kernel sees its thread's index as up to three numbers, `threadIdx.x`, `.y` and `.z`. The
+# hardware arranges the threads of a block in one line. In this line **x changes fastest**, then y, then z. Every 32 threads
+# of the line are a warp. The number of a thread in the line is
 #
 # $$t = x + y\,D_x + z\,D_x D_y$$
 #
-# for a block of $D_x \times D_y \times D_z$ threads. The lane, a thread's place in its warp, is
-# $t \bmod 32$.
+# for a block of $D_x \times D_y \times D_z$ threads. The thread's lane is $t \bmod 32$.
 
 # %% tags=["counts"]
 lessons.predict(
@@ -67,9 +108,9 @@ lessons.predict(
 # %% [markdown]
 # ## Ask the machine
 #
-# Check the formula by an experiment. This kernel never computes which warp a thread is in. Each lane reads from
-# the hardware: `%laneid` is the lane, and `__shfl_sync(..., t, 0)` returns the `t` of lane 0 of **its own warp**.
-# This `t` is the *leader* of the warp. Threads with the same leader share a warp.
+# Check the formula by an experiment. This kernel does not compute the warp of a thread. It asks the hardware, with
+# two instructions. `%laneid` is the lane. `__shfl_sync(..., t, 0)` returns the value that `t` has in lane 0 of the
+# **same warp**. Threads that receive the same value share a warp. The thread with this number is the *leader* of the warp.
 
 # %%
 source = """
@@ -114,9 +155,9 @@ lessons.predict(
 
 # %% [markdown]
 # When a warp spans two rows of its block and loads `a[row][col]`, its lanes are in two rows of the matrix. These
-# usually are two separate pieces of memory. Here is one copy of 480 x 480 floats, with blocks of several
-# shapes. The simulator counts two things: **requests** (a warp executes a load) and **sectors** (pieces of
-# 32 bytes, 8 floats, in which a GPU moves memory).
+# are usually two separate pieces of memory. The next cell copies 480 x 480 floats, with blocks of several shapes, and
+# counts two things. A **request** is one load (or store) instruction of one warp. A **sector** is a piece of 32 bytes, or 8
+# floats. A GPU moves memory in whole sectors. The matrix has 480 · 480 / 8 = 28,800 of them.
 
 # %%
 copy = coalesce.Kernel(
@@ -198,8 +239,8 @@ print(f"counted                       {found:6}")
 # %% [markdown]
 # ## What does flattening change?
 #
-# Some tutorials replace the 32 x 32 block by a block of 1024 x 1 threads, and compute `row` and `col` from
-# `threadIdx.x`. They say that this makes the kernel fast.
+# Some tutorials replace a block of 32 x 32 threads by a block of 1024 x 1 threads, and compute `row` and `col` from
+# `threadIdx.x`. They say that this makes the kernel fast. Does it put any thread into another warp?
 
 # %%
 flat, square = np.full((2, 1024), -1, np.int32), np.full((2, 1024), -1, np.int32)
@@ -223,9 +264,9 @@ lessons.predict(
 # ## Exercises
 #
 # Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
-# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
-# `print(lessons.exercise("NAME").solution)` a solution.
+# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
+# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
+# names a call that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce
@@ -265,7 +306,8 @@ print(lessons.exercise("which_warp").check(which_warp))
 
 # %% [markdown]
 # **To remember**
-# - The threads of a block stand in a line, x fastest. Every 32 threads of the line form a warp.
+# - A kernel is executed by threads. A launch chooses the number of blocks and the threads per block.
+# - The threads of a block are arranged in a line, x fastest. Every 32 threads of the line form a warp.
 # - Memory is accessed by warps. For every load ask: *which addresses do lanes 0, 1, 2, ... read?*
 # - A block's shape changes nothing by itself. The mapping from lane to address does.
 

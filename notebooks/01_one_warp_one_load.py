@@ -37,11 +37,26 @@ from coalesce import draw, lessons
 # | sector | 32 bytes, the smallest piece that the caches move |
 # | line | 128 bytes, four sectors: what the L1 cache looks up |
 #
-# The cost of a request is the number of **distinct sectors** that its active lanes touch. Everything below follows from this
-# rule. The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the same
-# numbers.
+# Blocks run on the **multiprocessors** of a GPU (an H200 has 132). Each multiprocessor has a cache, **L1**. All share a
+# larger cache, **L2**. Behind it is the memory itself, **DRAM**. The 32 addresses of a request first arrive at L1.
+#
+# The cost of a request is the number of **distinct sectors** that its active lanes touch. (A lane is active if it has a thread
+# that executes the instruction.) Everything below follows from this rule. A request is **coalesced** if it touches as few
+# sectors as its bytes fit into.
+#
+# The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the same numbers.
 #
 # ## Side by side
+#
+# This lesson uses small kernels, the variants of `coalesce.access`. Each loads one element per thread and stores it. They
+# differ in the index of the load. This one has a stride; `ELEMENT` is `float`:
+
+# %%
+lessons.code("access", "stride")
+
+# %% [markdown]
+# `coalesce.profile` runs such a kernel and returns the counts. The type `float4` is a struct of four floats. A thread loads it
+# with one instruction. `float2` is a struct of two.
 
 # %%
 x = np.arange(1 << 14, dtype=np.float32)
@@ -75,8 +90,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A tutorial says: if a lane loads 4 or 8 bytes, the rest of a 32-byte transaction is unused, so an element of 32 bytes is
-# ideal. Here is a kernel that loads elements of 32 bytes.
+# A tutorial says: if a lane loads 4 or 8 bytes, the rest of the 32 bytes that are moved is unused. So an element of 32 bytes
+# is ideal. Here is a kernel that loads elements of 32 bytes.
 
 # %%
 wide = coalesce.Kernel(
@@ -209,8 +224,8 @@ lessons.predict(
 # %% [markdown]
 # ## Who decides? The same machine code, coalesced or not
 #
-# The kernel receives its stride as an argument. So the compiler cannot know it, and all strides above ran the same machine code. The
-# hardware finds the distinct sectors when a request arrives, from its 32 addresses.
+# Does the compiler make coalesced loads? The kernel receives its stride as an argument, so the compiler does not know it. Compare
+# the machine code that two strides execute:
 
 # %% tags=["counts"]
 text = """
@@ -227,19 +242,25 @@ for stride in (1, 32):
 print("different programs:", len(programs))
 
 # %% [markdown]
+# All strides execute the same machine code. The hardware finds the distinct sectors when a request arrives, from its 32
+# addresses.
+#
 # ## The clock
 #
-# The second panel shows the bandwidth. It was measured on the GPU of this machine, or recorded on the GPU that its legend
-# names. It counts the bytes that were *asked for*: 4 per lane for the load, and 4 for the store.
+# The first panel shows sectors per request, the second one bandwidth. The bandwidth was measured on the GPU of this machine,
+# or recorded on the GPU that the legend names. It counts the bytes that the lanes *ask for*: 4 per lane for the load, and 4 for
+# the store.
 
 # %%
 data = lessons.sweep("stride", range(1, 33))
 axes = coalesce.plots.sweep(data, theme="transparent")
 
 # %% [markdown]
-# **Why only 2,700 of 4,800 GB/s at stride 1?** Every byte is used, and the memory is not busy. The time model names the limit: each
-# thread makes one load of 4 bytes and ends. So too few bytes are in flight at the same time to hide the latency of the memory. If
-# that is right, wider loads must help: as many warps, with 4 times the bytes in each request.
+# **Why only 2,700 GB/s at stride 1?** By its datasheet, the memory of an H200 delivers 4,800 GB/s. Every byte is used, and yet the
+# memory is not busy all the time. The time model names the limit. The **latency** of the memory is the time from a load to the
+# arrival of its data. Each thread makes one load of 4 bytes and ends. So the GPU does not ask for enough bytes at the same time
+# to keep the memory busy during the latency. If that is right, wider loads must help: they ask for 4 times the bytes with each
+# request.
 
 # %%
 large = np.zeros(1 << 24, np.float32)
@@ -255,20 +276,27 @@ for width in (4, 16):
 # %% [markdown]
 # ## What the memory behind the caches moves
 #
-# From stride 8 to stride 16 the number of sectors stays the same, but the bandwidth falls to half. The bandwidth counts the
-# bytes that the lanes requested. The next cell counts the bytes that must be moved to deliver them, first in pieces of 32 bytes,
-# then in pieces of 64:
+# From stride 8 to stride 16 the number of sectors stays the same, but the bandwidth falls to half. So far we counted the bytes
+# that the lanes ask for. Now count the bytes that must be moved to deliver them. If the memory moves single sectors, these are:
+
 
 # %%
-if data.gbps is not None:
-    print("stride  asked for   moved in pieces of 32 bytes   of 64 bytes")
+def moved(piece):
+    """Print the bandwidth if memory moves pieces of this many bytes."""
+    print(f"in pieces of {piece} bytes:")
     for stride in (1, 2, 4, 8, 16, 32):
         asked = data.gbps[stride - 1]
-        moved = []
-        for piece in (32, 64):
-            pieces = len(np.unique(np.arange(32) * 4 * stride // piece))
-            moved.append(asked * (pieces * piece + 128) / 256)  # 128 bytes are stored
-        print(f"{stride:6} {asked:6.0f} GB/s {moved[0]:19.0f} GB/s {moved[1]:17.0f} GB/s")
+        pieces = len(np.unique(np.arange(32) * 4 * stride // piece))
+        whole = asked * (pieces * piece + 128) / 256  # 128 bytes are stored
+        print(f"    stride {stride:2}: asked for {asked:5,.0f} GB/s, moved {whole:5,.0f} GB/s")
+
+
+if data.gbps is not None:
+    moved(32)
+
+# %% [markdown]
+# If the memory moved single sectors, a request would move as many bytes with stride 8 as with stride 16, and both would be equally
+# fast. But stride 16 is half as fast. So the pieces must be larger. The memory delivers at most 4,800 GB/s.
 
 
 # %%
@@ -277,22 +305,30 @@ def memory_bytes(stride):
     return p.metrics()["dram__bytes_read.sum"]
 
 
+def pieces():
+    if data.gbps is not None:
+        for piece in (64, 128):
+            moved(piece)
+    for stride in (8, 16, 32):
+        print(
+            f"stride {stride:2}: DRAM reads {memory_bytes(stride) / 1e6:4.1f} of 16.8 MB (modelled)"
+        )
+
+
 lessons.predict(
     "piece of memory",
-    "Which size of piece makes strides 8 and 16 move the same bytes per second?",
+    "Which size of piece explains the bandwidths of strides 8, 16 and 32?",
     choices=["32 bytes", "64 bytes", "128 bytes"],
     guess=...,
     measured=lambda: "64 bytes" if memory_bytes(8) == memory_bytes(16) == 1 << 24 else "another",
-    show=lambda: "\n".join(
-        f"stride {s:2}: DRAM reads {memory_bytes(s) / 1e6:5.1f} of 16.8 MB (modelled)"
-        for s in (8, 16, 32)
-    ),
+    show=pieces,
 )
 
 # %% [markdown]
 # For each address a DRAM delivers a **burst** of bytes, not one byte. A tutorial reports that the bandwidth falls from 110 to
-# 15 GB/s if accesses are scattered. This is a factor of 7.3. If only 4 of the 32 bytes of each sector are used, a factor of 8
-# is explained. The recorded GPU falls by less, because it is already far below its peak at stride 1:
+# 15 GB/s if accesses are scattered. This is a factor of 7.3. If only 4 of the 32 bytes of each sector are used, the bandwidth
+# falls by a factor of 8, which nearly explains it. The recorded GPU falls by less, because it is already far below its peak at
+# stride 1:
 
 # %%
 if data.gbps is not None:
@@ -339,9 +375,9 @@ lessons.predict(
 # ## Exercises
 #
 # Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
-# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
-# `print(lessons.exercise("NAME").solution)` a solution.
+# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
+# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
+# names a call that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce
@@ -368,18 +404,17 @@ print(lessons.exercise("copy_four").check(copy_four))
 # ### Exercise 1.2
 
 # %%
-lessons.exercise("grey")
+lessons.exercise("pair_means")
 
 # %%
 # %%cuda
-# __global__ void grey(const float* pixels, float* out, int n) {
+# __global__ void pair_means(const float* x, float* out, int n) {
 #     int i = blockIdx.x * 256 + threadIdx.x;
-#     if (i >= n) return;
-#     out[i] = 0.30f * pixels[3 * i] + 0.59f * pixels[3 * i + 1] + 0.11f * pixels[3 * i + 2];
+#     if (i < n) out[i] = (x[2 * i] + x[2 * i + 1]) / 2;
 # }
 
 # %% tags=["counts"]
-print(lessons.exercise("grey").check(grey))
+print(lessons.exercise("pair_means").check(pair_means))
 
 # %% [markdown]
 # **To remember**

@@ -38,15 +38,17 @@ lessons.times("matmul", ["naive", "coalesced"])
 # %% [markdown]
 # ## The first kernel
 #
-# BLAS defines the operation as `out = alpha * a @ b + beta * c`. Each thread takes one `(row, col)`
-# and walks along a row of `a` and down a column of `b`.
+# The library interface BLAS defines the operation as `out = alpha * a @ b + beta * c`. With `alpha = 1` and `beta = 0`, as here,
+# it is the product. `a` is M x K, `b` is K x N. Each thread computes one element `(row, col)` of the result. It walks along a row
+# of `a` and down a column of `b`.
 
 # %%
 lessons.code("matmul", "naive")
 
 # %% [markdown]
-# `INDEX` and `REAL` are `int` and `float` here, `TILE` is 32. The grid is a **ceil division**: enough blocks of 32 to
-# cover M. The last block may reach beyond the matrix.
+# `INDEX` and `REAL` are macros, `int` and `float` here. `TILE` is 32. `block_y` is `blockIdx.y`; the rest of line 21 is for
+# matrices with more than 65,535 blocks along y. The number of blocks is a **ceil division**: enough blocks of 32 to cover the
+# rows and the columns. The last block may reach beyond the matrix.
 
 # %% tags=["counts"]
 M, width = 100, 70
@@ -67,8 +69,9 @@ lessons.predict(
 
 # %% [markdown]
 # The `if` on `row` and `col` keeps the threads beyond the matrix from doing anything. What happens without the second half of
-# the condition? The next kernel tests the row only. The last column of blocks has 26 columns too many, so 100 x 26 = 2,600
-# threads write where they should not.
+# the condition? The next kernel tests the row only. The blocks cover 96 columns, 26 more than the matrix has. So 100 x 26 = 2,600
+# threads write where they should not. `check` finds accesses outside the arrays and **races**. In a race, two threads access the
+# same element, at least one of them writes, and nothing orders the two accesses. Blocks run in any order.
 
 # %%
 no_column_test = coalesce.Kernel(
@@ -114,7 +117,8 @@ lessons.predict(
 # %% [markdown]
 # ## Where do the lanes read?
 #
-# `row` comes from `threadIdx.x`, so the lanes of a warp are 32 *rows*.
+# The lanes of a warp differ in `threadIdx.x`, and in the naive kernel `row` comes from `threadIdx.x`. So the 32 lanes have 32
+# different rows, and one column.
 
 # %%
 lanes = range(32)
@@ -143,8 +147,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The picture shows where the lanes read; now count the sectors. The simulator executes the code that the CUDA
-# compiler made from the kernel. It counts the sectors in the same way as the counters of a GPU.
+# The picture shows where the lanes read; now count the sectors. In the report below, first read the line marked ▲. Then look at line
+# 28 of the source: it lists both loads, the sectors that each request takes, and the sectors that it needs.
 
 # %%
 p_naive
@@ -196,6 +200,11 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # The reason is not the memory's traffic. Caches and times are modelled here, and the time model says which resource is the limit. Take
 # matrices of 512 x 512, large enough to fill the GPU.
+#
+# A request passes several resources. The **load-store unit** of a multiprocessor accepts one request at a time. Then the **data
+# stage** of L1 serves the request, one line (128 bytes) per pass. What L1 does not have comes from L2, and what L2 does not have
+# comes from DRAM. The multipliers compute at the same time. The slowest of these decides the time of the kernel: it is the
+# **bound**.
 
 
 # %%
@@ -280,8 +289,8 @@ for name, p in big.items():
     )
 
 # %% [markdown]
-# So neither kernel waits for the memory, thanks to the caches. But `naive` waits for L1 itself: L1 looks up 33 lines per
-# iteration for `naive`, and 2 for `coalesced`.
+# Neither kernel waits for the memory, because the caches hold nearly all that is asked for. But `naive` waits for L1 itself: L1
+# looks up 33 lines per iteration for `naive`, and 2 for `coalesced`.
 #
 # ## The trap
 #
@@ -318,8 +327,8 @@ lessons.predict(
 # %% [markdown]
 # ## The same numbers from a GPU: Nsight Compute
 #
-# With a GPU and the permission to read its counters, Nsight Compute prints the same names. These are the commands of a tutorial, with the
-# metrics that matter here:
+# Nsight Compute (`ncu`) is NVIDIA's profiler for kernels. It needs a GPU and the permission to read the GPU's counters. It uses the same
+# names as our `metrics()`. These are the commands of a tutorial, with the metrics that matter here:
 #
 # ```sh
 # ncu --metrics l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,\
@@ -382,9 +391,9 @@ lessons.predict(
 # ## Exercises
 #
 # Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
-# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
-# `print(lessons.exercise("NAME").solution)` a solution.
+# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
+# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
+# names a call that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

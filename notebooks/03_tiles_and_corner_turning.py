@@ -9,9 +9,9 @@
 # %% [markdown]
 # # 3. Tiles and corner turning
 #
-# **The question.** The coalesced kernel wastes no sector, but it still reads every element of `a` and `b` many
-# times. How often must a multiplication read its operands, and what does shared memory change? Shared memory then
-# brings a new problem: the pattern of its accesses matters, too.
+# **The question.** The coalesced kernel wastes no sector, but it reads every element of `a` and `b` many times from
+# global memory. How often must it read them? **Shared memory** lets the threads of a block share what they load. It brings a new
+# problem: the pattern of its accesses matters, too.
 #
 # **Time:** 75 minutes. **You need:** [lesson 2](02_matmul_naive_to_coalesced.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -34,9 +34,13 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## An example small enough to draw
 #
-# Matrices of 8 x 8, tiles of 4 x 4. Block (0, 0) computes the upper left tile of the result. In each **phase**,
-# each of its 16 threads loads one element of `a` and one of `b`. The threads then wait for each other, and use
-# the elements that all of them loaded.
+# Each multiprocessor has some shared memory, beside L1 and as fast. An array that is declared with `__shared__` in a kernel is in
+# shared memory. Each block has its own copy, and all threads of the block can read and write it.
+#
+# Take matrices of 8 x 8 and tiles of 4 x 4. Block (0, 0) computes the upper left tile of the result. It needs 4 rows of `a` and 4
+# columns of `b`. It loads them in two **phases**, a tile of each matrix per phase. In each phase, each of its 16 threads loads one
+# element of `a` and one of `b`, and stores them in shared memory. The threads wait for each other. Then they use the elements
+# that all of them loaded.
 
 # %%
 T = 4
@@ -71,8 +75,7 @@ lessons.predict(
 
 # %% [markdown]
 # Each element in shared memory is used by four threads: a row or a column of the block. So a tile changes **how
-# often** an element is loaded. It does not change how well the loads coalesce: both loads go along rows, like the
-# load of `b` in the untiled kernel.
+# often** an element is loaded. Both loads go along rows, so they are coalesced, like the load of `b` in the untiled kernel.
 #
 # ## The kernel
 
@@ -80,8 +83,9 @@ lessons.predict(
 lessons.code("matmul", "tiled")
 
 # %% [markdown]
-# **Why two barriers?** The first: a thread multiplies what *other* threads stored, so all must have stored. The second: a fast
-# warp must not overwrite a tile that a slow one still reads. Remove either barrier and see what happens.
+# `__syncthreads()` is a **barrier**: no thread of the block continues before all of them have arrived. The kernel has two barriers
+# per phase, in lines 34 and 38. The warps of a block do not run at the same speed. Remove either barrier from a small version
+# of the kernel, run it, and check it for races:
 
 # %%
 tiled_16 = """
@@ -132,8 +136,8 @@ lessons.predict(
 # %% [markdown]
 # ## Count the traffic
 #
-# Without tiles each of the N x N threads reads 2 N elements: 2 N^3. With tiles of T each element read
-# serves T threads: 2 N^3 / T.
+# Without tiles, each of the $N^2$ threads loads $2N$ elements: $2N^3$ in all. With tiles of $T \times T$, each loaded element
+# serves $T$ threads, so the blocks load $2N^3/T$ elements.
 
 # %%
 kernels = {
@@ -155,7 +159,7 @@ def traffic():
     for name, (variant, options) in kernels.items():
         requests, sectors = loads(variant, **options)
         print(
-            f"{name:10} {requests:7,} requests, {sectors:7,} sectors, {8 * sectors / N**3:.4f} N^3 floats moved"
+            f"{name:10} {requests:7,} requests, {sectors:7,} sectors, {8 * sectors / N**3:.4f} N³ floats moved"
         )
 
 
@@ -183,15 +187,18 @@ profiles = {
 def binds():
     for name, p in profiles.items():
         c = p.modelled.cycles
+        found = {t.name: t.requests for t in p.totals()}
+        each = sum(n for space, n in found.items() if "global" in space or "shared" in space)
         parts = {
             "load-store unit": "requests",
             "data stage of L1": "data",
             "L2": "l2",
             "DRAM": "dram",
-            "multipliers": "fp32",
+            "FP32": "fp32",
         }
         listed = ", ".join(f"{part} {c[key]:,.0f}" for part, key in parts.items())
         print(f"{name:10} {p.modelled.why}\n{'':10} cycles: {listed}")
+        print(f"{'':10} {each / (512**3 / 32):.2f} requests per multiply-add of a warp")
     for name in measured:
         _, sectors = loads(name)
         asked = sectors * 32 * (4096 / N) ** 3  # bytes: the sectors grow as N cubed
@@ -214,14 +221,15 @@ lessons.predict(
 )
 
 # %% [markdown]
-# **Arithmetic intensity**, and why it is not the answer here. A tile of T does 2 T^3 operations on 2 T^2 floats:
+# **Arithmetic intensity**, and why it is not the answer here. A block uses a pair of tiles for $2T^3$ operations (multiplications
+# and additions), and loads $2T^2$ floats for them:
 #
 # $$\text{arithmetic intensity} = \frac{2 T^3\ \text{flop}}{2 T^2 \cdot 4\ \text{bytes}} = \frac{T}{4}\ \text{flop per byte}$$
 #
-# An H200 has 66.9 TFLOP/s and 4.8 TB/s (datasheet): 14 flop per byte. A tile of 32 has 8, so the memory seems to be the limit.
-# But the cell above shows that the tiled kernel needs far less bandwidth than the memory has. The limit is inside the
-# multiprocessor: for every multiplication a warp loads from *shared* memory, and the load-store unit takes one request at a
-# time. The cure is to let each thread compute several elements from registers. Lesson 7 does this.
+# By its datasheet, an H200 computes 66.9 TFLOP/s and moves 4.8 TB/s. This is 14 flop per byte. A tile of 32 has 8 flop per byte, so the
+# memory seems to be the limit. But the cell above shows that the tiled kernel needs far less bandwidth than the memory has. The
+# limit is inside the multiprocessor: for every multiplication a warp loads from *shared* memory, and the load-store unit takes one
+# request at a time. To load less, each thread must compute several elements and keep its operands in registers. Lesson 7 does this.
 #
 # ## What repeats between blocks
 #
@@ -313,8 +321,14 @@ lessons.predict(
 # ## Exercise: 69 GB
 #
 # A tutorial sets this exercise for N = 2048. Each of the N x N threads reads 2 N floats, 69 GB in all. A memory of 900 GB/s needs 77 ms for them, and
-# the kernel took 150 ms. So, the tutorial says, the kernel reaches 51 % of the memory's bandwidth. The kernel has no tiles, and the tutorial believes
-# that it is coalesced. It is our variant `transposed_b`.
+# the kernel took 150 ms. So, the tutorial says, the kernel reaches 51 % of the memory's bandwidth. The kernel has no tiles. It stores the transpose of
+# `b`, so that each thread walks along a row, and the tutorial believes that it is therefore coalesced. It is our variant `transposed_b`:
+
+# %%
+lessons.code("matmul", "transposed_b", since="naive_2d")
+
+# %% [markdown]
+# How many bytes do its loads really ask for?
 
 
 # %%
@@ -347,8 +361,10 @@ lessons.predict(
 #
 # ## Shared memory has banks
 #
-# Shared memory has 32 banks, and word w (4 bytes) is in bank w mod 32. A bank serves one word at a time. If the lanes of a warp
-# want different words of one bank, the load takes several **wavefronts**. This is a bank conflict. In the first example, a warp reads one column of words:
+# Shared memory consists of 32 **banks**. Word w (4 bytes) is in bank w mod 32. All banks work at the same time, but each serves one word
+# at a time. If the lanes of a warp want different words of one bank, these are served one after the other: this is a **bank
+# conflict**. The load then takes several passes, called **wavefronts**. In the first example, the lanes of a warp read one column of
+# words:
 
 # %%
 column = """
@@ -399,8 +415,8 @@ lessons.predict(
 # %% [markdown]
 # ## Corner turning
 #
-# Now let `b` be stored column by column (its transpose row by row). If the lanes read neighbouring elements of a
-# row of `b`, their addresses are a whole column apart.
+# Now let `b` be stored column by column, as in `transposed_b` above. The lanes of a warp need neighbouring elements of a row of
+# `b`. Their addresses are then a whole column apart.
 
 # %% tags=["counts"]
 lessons.predict(
@@ -456,22 +472,40 @@ lessons.predict(
 )
 
 # %% [markdown]
-# (The report calls it an 8-way conflict, not 32-way. The assembler lets each lane read four columns at once, 16 bytes. A warp then wants 128 words, which take 4
-# wavefronts at best. The load takes 32. There are a quarter as many loads, and the waste is the same.)
+# (The report calls it an 8-way conflict, not 32-way. The assembler merges four iterations of the loop: each lane loads four
+# neighbouring words at once, 16 bytes. A warp then wants 128 words, which take 4 wavefronts at best. The load takes 32, 8 times as many. There are a
+# quarter as many loads, so the waste is the same.)
 
 # %% [markdown]
 # ## Exercises
 #
 # Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
-# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
-# `print(lessons.exercise("NAME").solution)` a solution.
+# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
+# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
+# names a call that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce
 
 # %% [markdown]
 # ### Exercise 3.1
+
+# %%
+lessons.exercise("grey")
+
+# %%
+# %%cuda
+# __global__ void grey(const float* pixels, float* out, int n) {
+#     int i = blockIdx.x * 256 + threadIdx.x;
+#     if (i >= n) return;
+#     out[i] = 0.30f * pixels[3 * i] + 0.59f * pixels[3 * i + 1] + 0.11f * pixels[3 * i + 2];
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("grey").check(grey))
+
+# %% [markdown]
+# ### Exercise 3.2
 
 # %%
 lessons.exercise("barriers")
@@ -494,7 +528,7 @@ lessons.exercise("barriers")
 print(lessons.exercise("barriers").check(barriers))
 
 # %% [markdown]
-# ### Exercise 3.2
+# ### Exercise 3.3
 
 # %%
 lessons.exercise("tiled")
@@ -514,7 +548,7 @@ lessons.exercise("tiled")
 print(lessons.exercise("tiled").check(tiled))
 
 # %% [markdown]
-# ### Exercise 3.3
+# ### Exercise 3.4
 
 # %%
 lessons.exercise("corner")

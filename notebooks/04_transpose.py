@@ -7,11 +7,11 @@
 # ---
 
 # %% [markdown]
-# # 4. Transpose: one side always suffers
+# # 4. Transpose: one side is always strided
 #
 # **The question.** A transposition computes nothing: it reads each element once and writes it once. A copy does
-# the same. Yet the obvious transpositions, the first two below, take much longer than a copy. Where does the time go, and is it better
-# to suffer in the reads or in the writes?
+# the same. Yet the two simplest transpositions take much longer than a copy. Where does the time go, and is it better to have
+# uncoalesced reads or uncoalesced writes?
 #
 # **Time:** 45 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -33,7 +33,7 @@ rng = np.random.default_rng(0)
 a = rng.random((128, 128), dtype=np.float32)
 
 # %% [markdown]
-# ## Two obvious kernels
+# ## Two simple kernels
 #
 # A warp reads 32 elements along a row of `a` and must write them down a column of the result, or the other way
 # round. Blocks of 32 x 8 threads move tiles of 32 x 32 elements, four per thread:
@@ -112,13 +112,13 @@ lessons.predict(
     "reads or writes",
     "Which of the two is faster?",
     choices=[
-        "naive_read: it suffers in the writes",
-        "naive_write: it suffers in the reads",
+        "naive_read: its stores are uncoalesced",
+        "naive_write: its loads are uncoalesced",
         "neither",
     ],
     guess=...,
     measured=lambda: (
-        "naive_write: it suffers in the reads"
+        "naive_write: its loads are uncoalesced"
         if big["naive_write"].modelled_ms < 0.8 * big["naive_read"].modelled_ms
         else "another"
     ),
@@ -126,10 +126,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# ## The tile, again
+# ## The tile
 #
-# Read a tile along its rows into shared memory, read it there by columns, write along rows. Then the global loads
-# and the global stores are both contiguous.
+# A block can load a tile along its rows, store it in shared memory, and read it there by columns. Then it writes along the rows of
+# the result. The loads and the stores of global memory are both contiguous.
 
 # %%
 lessons.code("transpose", "tiled")
@@ -144,7 +144,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# There are two cures. **Padding**: rows of 33 words. **Swizzling**: keep element (r, c) at column `c ^ r`. The kernel with
+# There are two remedies. **Padding**: rows of 33 words. **Swizzling**: keep element (r, c) at column `c ^ r`. The kernel with
 # padding differs from `tiled` in one number. This is the kernel that swizzles:
 
 # %%
@@ -269,9 +269,9 @@ lessons.predict(
 # ## Exercises
 #
 # Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
-# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
-# `print(lessons.exercise("NAME").solution)` a solution.
+# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
+# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
+# names a call that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

@@ -33,7 +33,7 @@ rng = np.random.default_rng(0)
 a = rng.random((256, 256), dtype=np.float32)
 
 # %% [markdown]
-# ## Two walks
+# ## Two directions
 #
 # A thread of `thread_per_row` walks along its row. A thread of `thread_per_column` walks down its column.
 
@@ -140,9 +140,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The last five steps happen inside one warp, which needs no memory at all: its lanes
-# can read each other's registers with shuffles. `warp_per_row` does only that. For the columns, `column_tiles` lets 32 warps share
-# 32 columns, and adds up their parts at the end:
+# The last five steps happen inside one warp, which needs no memory for them. With a **shuffle**, a lane reads a register of
+# another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of the lane `s` places further on. `warp_per_row` adds up the parts
+# with shuffles alone. For the columns, `column_tiles` lets 32 warps share 32 columns, and adds up their parts at the end:
 
 # %%
 lessons.code("row_sums", "warp_per_row")
@@ -287,7 +287,7 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 # <details><summary>Our answer</summary>
 #
 # Something outside. 7 GB/s is what a bus from the host delivers; the memory of that GPU gives 1,600 GB/s. On the recorded GPU the two kernels differ
-# by a factor of nine, and even the strided one reaches 505 GB/s. In both of the tutorial's programs `row_sums` is launched first, and so touches the
+# by a factor of nine, and even the strided one reaches more than 500 GB/s. In both of the tutorial's programs `row_sums` is launched first, and so touches the
 # data first. If memory is only mapped or moved at the first touch, the first kernel pays for it, whatever it does. We cannot run it here, so this is
 # a guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.
 #
@@ -360,13 +360,13 @@ lessons.predict(
 # | what does the memory deliver? | `dram__bytes_read.sum` | `TCC_EA_RDREQ_sum` (requests of L2) |
 # | bank conflicts? | wavefronts above the ideal | `SQ_LDS_BANK_CONFLICT` (cycles) |
 #
-# The question stays: what do the lanes of *one* instruction touch? Here are the lines of 128 bytes for the two walks, over rows of 256 floats.
+# The question stays: what do the lanes of *one* instruction touch? Here are the lines of 128 bytes for both sums, over rows of 256 floats.
 
 
 # %% tags=["counts"]
 def in_lines():
     lanes = np.arange(64)
-    for name, addresses in {"row walk": lanes * 1024, "column walk": lanes * 4}.items():
+    for name, addresses in {"row sums": lanes * 1024, "column sums": lanes * 4}.items():
         for size in (32, 64):
             t = coalesce.transactions(addresses, itemsize=4, warp_size=size)
             print(
@@ -387,9 +387,9 @@ lessons.predict(
 # ## Exercises
 #
 # Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
-# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
-# `print(lessons.exercise("NAME").solution)` a solution.
+# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
+# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
+# names a call that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown]
-# # 6. Myths: twelve detective stories
+# # 6. Myths: twelve claims and their counts
 #
-# **The question.** Everything below was taught somewhere, with confidence. What does the count say? For each story: read the claim and the
-# kernel, give your verdict, then look at the evidence. A counter is a witness that does not argue.
+# **The question.** Everything below was taught somewhere, with confidence. What do the counts say? For each claim: read the kernel, give
+# your verdict, then look at the counts.
 #
 # **Time:** 60 minutes. **You need:** [lessons 1 to 5](01_one_warp_one_load.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -142,7 +142,7 @@ lessons.predict(
 # %% [markdown]
 # ## 5. "This one cannot coalesce: it is the naive kernel"
 #
-# The tutorial of the previous story begins with this kernel, as its slow example.
+# The tutorial of the previous claim begins with this kernel, as its slow example.
 
 # %%
 lessons.code("matmul", "naive_2d")
@@ -415,9 +415,9 @@ lessons.predict(
 # ## Exercises
 #
 # Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
-# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
-# `print(lessons.exercise("NAME").solution)` a solution.
+# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
+# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
+# names a call that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

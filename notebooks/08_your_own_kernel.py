@@ -112,7 +112,7 @@ lessons.predict(
 # }
 
 # %% [markdown]
-# ## Keep it so: assertions
+# ## Keep it correct: assertions
 #
 # Counts do not depend on the machine or its load, so a test can assert them. A failing assertion shows the line and one of the
 # warps that executed it. Under pytest, the failed test shows the same lines.
@@ -129,9 +129,9 @@ except AssertionError as error:
 # ## Exercises
 #
 # Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
-# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
-# `print(lessons.exercise("NAME").solution)` a solution.
+# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
+# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
+# names a call that helps: first a hint, then stronger hints, at last a solution.
 
 
 # %% [markdown]

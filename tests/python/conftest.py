@@ -190,6 +190,7 @@ _STYLES = {
     "vertical-align",
     "white-space",
     "width",
+    "word-break",
 }
 
 

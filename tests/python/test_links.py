@@ -29,6 +29,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert path.exists(), f"{page.relative_to(ROOT)} links to {target}, which does not exist"
 
 
+def test_every_picture_is_shown_somewhere() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES if page.suffix == ".md")
+    for picture in sorted((ROOT / "docs" / "pictures").glob("*.svg")):
+        assert f"pictures/{picture.name})" in text, picture.name
+
+
 def test_every_lesson_has_a_place() -> None:
     order = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     index = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")

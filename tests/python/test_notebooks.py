@@ -177,11 +177,11 @@ def test_a_reader_who_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
         for o in c.get("outputs", [])
     ]
     compared = [text for text in shown if text.startswith("Predict:")]
-    assert len(compared) == 6
+    assert len(compared) == 7
     assert all("Your guess: " in text and "Measured: " in text for text in compared)
-    assert "You let y run fastest." in compared[0]
-    assert "Right." in compared[1]
-    assert "Score: 2 of 6 predictions right at the first guess" in compared[-1]
+    assert "You let y run fastest." in compared[1]
+    assert "Right." in compared[2]
+    assert "Score: 2 of 7 predictions right at the first guess" in compared[-1]
 
 
 @pytest.mark.parametrize("lesson", sorted(NOTEBOOKS.glob("0*.py")), ids=lambda path: path.stem)

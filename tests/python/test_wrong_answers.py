@@ -105,6 +105,23 @@ WRONG = [
         "check",
         "Two threads copy the same element.",
     ),
+    ("pair_means", ") / 2", ")", "result", "A mean of two is half of the sum."),
+    ("pair_means", "pair.y", "pair.x", "result", "Only the first element of each pair is used."),
+    (
+        "pair_means",
+        "float2 pair = ((const float2*)x)[i];",
+        "float2 pair = {x[i], x[i + 1]};",
+        "result",
+        "You paired x[i] with x[i + 1].",
+    ),
+    (
+        "pair_means",
+        "((const float2*)x)[i]",
+        "((const float2*)x)[2 * i]",
+        "check",
+        "An index of a float2 array counts pairs.",
+    ),
+    ("pair_means", "((const float2*)x)[i]", "*(const float2*)(x + i)", "check", "multiple of 8"),
     ("grey", "__syncthreads();", "", "check", "A thread reads what another one has stored."),
     ("grey", "j < 3 * 256; j += 256", "j < 256; j += 256", "check", "256 pixels are 768 floats."),
     (

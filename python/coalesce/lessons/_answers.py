@@ -19,9 +19,19 @@ class Answer:
 
 
 _LESSON_0 = {
+    "blocks of 256": Answer(
+        "19 blocks have 4,864 threads, which is too few. 20 blocks have 5,120. The `if` keeps the "
+        "last 120 threads from doing anything. A division that rounds up is a **ceil division**.",
+        {
+            19: "The last elements would have no thread: 19 · 256 is 4,864.",
+            5000: "That is the number of elements. Each block has 256 threads.",
+            1: "A block has 256 threads here, and each thread changes one element.",
+        },
+    ),
     "next thread": Answer(
-        "x runs fastest: after (3, 0) the row is full, and the line continues at (0, 1), which has "
-        "t = 0 + 1 · 4 = 4. These 16 threads are half a warp. The other 16 lanes exist and idle.",
+        "x runs fastest: after (3, 0) the row is full, and the line continues at (0, 1), "
+        "which has t = 0 + 1 · 4 = 4. The 16 threads fill half a warp. Its other 16 lanes "
+        "are idle.",
         {
             "(4, 0)": "A row of this block ends at x = 3; there is no thread (4, 0).",
             "(3, 1)": "You let y run fastest. In CUDA x does: (3, 1) has t = 3 + 1 · 4 = 7.",
@@ -45,8 +55,8 @@ _LESSON_0 = {
         },
     ),
     "requests of 24 x 5": Answer(
-        "120 threads take four warps, as 128 would, so each block issues 4 load requests, and "
-        "there are 20 x 96 blocks.",
+        "120 threads take four warps, as 128 would. So each block issues 4 load requests, "
+        "and there are 20 x 96 blocks.",
         {
             7200: "You divided all threads by 32. Each block is cut into warps by itself, "
             "and the rest of its last warp is not filled by the next block.",
@@ -78,9 +88,9 @@ _LESSON_0 = {
 
 _LESSON_1 = {
     "contiguous floats": Answer(
-        "32 lanes of 4 bytes are 128 bytes, 4 sectors of 32, and every byte is used. 8 bytes per "
-        "lane take 8 sectors, 16 bytes take 16. Small elements waste nothing, and wide ones do not "
-        '"coalesce better"; they move more with one request.',
+        "32 lanes of 4 bytes are 128 bytes, 4 sectors of 32, and every byte is used. 8 "
+        "bytes per lane take 8 sectors, 16 bytes take 16. Small elements waste nothing. "
+        "Wide elements do not coalesce better; they move more bytes per request.",
         {
             32: "You counted a sector per lane. Eight neighbouring lanes share one.",
             1: "You counted lines. A line is 128 bytes, but it is filled in sectors of 32.",
@@ -88,20 +98,24 @@ _LESSON_1 = {
         },
     ),
     "wide elements": Answer(
-        "No instruction of an H200 loads more than 16 bytes per lane, so 32 bytes take two "
-        "requests. Each of them visits all 32 sectors for one half. The other half is used a "
-        "moment later, if L1 still has it. Lanes of 4 and 8 bytes use all they touch.",
-        {100: "True of both requests together. Each one visits every sector for half of it."},
+        "No instruction of an H200 loads more than 16 bytes per lane, so 32 bytes take "
+        "two requests. Each request touches all 32 sectors and uses one half of each. The "
+        "second request uses the other half, if L1 still holds it. With 4 or 8 bytes per "
+        "lane, a request uses all bytes of its sectors.",
+        {
+            100: "This is the share of both requests together. Each request alone uses half of "
+            "every sector."
+        },
     ),
     "reversed": Answer(
-        "The cost is the number of distinct sectors; order means nothing.",
+        "The cost is the number of distinct sectors. The order of the lanes does not matter.",
         {32: "Lanes need not be in order. The same bytes are in the same 4 sectors."},
     ),
     "far lane": Answer(
         "The 31 lanes touch 4 sectors, the far one touches a fifth: 32 bytes more.",
         {
             8: "You added a whole line of 128 bytes. Only the sector that is needed is moved.",
-            32: "One lane astray does not separate the others.",
+            32: "One lane that is far away does not separate the others.",
             2: "You counted lines: 2 of them, but 4 + 1 sectors.",
         },
     ),
@@ -141,19 +155,20 @@ _LESSON_1 = {
         },
     ),
     "piece of memory": Answer(
-        "In pieces of 64 bytes, strides 8 and 16 move 4.28 and 4.29 TB/s: the memory is as busy "
-        "with both. The cache model reads DRAM in halves of a line, 64 bytes, and so finds the "
-        "same traffic for both strides. At stride 32 half of the pieces are left out.",
+        "In pieces of 64 bytes, both strides move the same bytes per second: the memory "
+        "is as busy with both. The cache model reads DRAM in halves of a line, 64 bytes, "
+        "and so finds the same traffic for both strides. At stride 32 every other piece "
+        "is not needed.",
         {
-            "32 bytes": "Then stride 16 would move half of what stride 8 does, though the clock "
-            "says that the memory is the limit in both.",
-            "128 bytes": "Then stride 16 would move half of what stride 32 does for a request, and "
-            "the bandwidth would still fall by half from 16 to 32. It falls by a seventh.",
+            "32 bytes": "Then stride 16 would move half as many bytes per second as stride 8. The "
+            "table above shows this.",
+            "128 bytes": "Then stride 32 would move more bytes per second than the memory can "
+            "deliver: see the table of 128 bytes.",
         },
     ),
     "broadcast": Answer(
-        "One sector, the cheapest load there is. That it uses 4 bytes of 32 is no waste: the warp "
-        "got everything it asked for.",
+        "One sector: no load is cheaper. It uses 4 of 32 bytes, but this is no waste: "
+        "every lane got what it asked for.",
         {
             32: "You counted lanes. They all want the same sector.",
             4: "4 sectors are 32 different floats. This is one float.",
@@ -161,8 +176,8 @@ _LESSON_1 = {
         },
     ),
     "gather": Answer(
-        "Nearly a sector per lane; a little less than 32, since now and then two lanes meet in "
-        "one of the 2,048 sectors.",
+        "Nearly one sector per lane. It is a little less than 32, because sometimes two "
+        "lanes want the same one of the 2,048 sectors.",
         {4: "Neighbouring lanes read neighbours of `index`, but what they load is scattered."},
     ),
 }
@@ -177,18 +192,19 @@ _LESSON_2 = {
         },
     ),
     "stray writes": Answer(
-        "`out[row * N + col]` with `col` from 70 on is in the **next row**, where another thread "
-        "writes, too: the result depends on who comes last. Only in the last row do the 26 stray "
-        "threads read and write past the end of the array. The check below finds both: 26 writes "
-        "past the end, and 2,574 pairs of writes that nothing orders.",
+        "`out[row * N + col]` with `col` from 70 on is in the **next row**, where another "
+        "thread writes, too. The result depends on which write comes last. Only in the "
+        "last row do the 26 stray threads read and write past the end of the array. The "
+        "check below finds both: 26 writes past the end, and 2,574 races.",
         {
             0: "Only those of the last row leave the array. The others land in the next row.",
-            26: "That is how many do leave it.",
+            26: "That is how many leave the array.",
         },
     ),
     "naive sectors": Answer(
-        "32 of `a`, where each lane is in a row and so in a sector of its own, and 1 of `b`, where "
-        "all lanes want the same element. Of each sector of `a` 4 bytes are used.",
+        "32 sectors of `a`, because each lane reads another row, and 1 sector of `b`, "
+        "because all lanes read the same element. Of each sector of `a`, 4 bytes are "
+        "used.",
         {
             64: "All lanes have the same column of `b`: one element, one sector.",
             2: "That is the number of requests. Each has as many sectors as its lanes touch.",
@@ -207,21 +223,22 @@ _LESSON_2 = {
         },
     ),
     "the other bytes": Answer(
-        "L1 answers 99 % of the sectors, and DRAM reads the operands just once, for both kernels. "
-        "The sectors of 32 rows stay in L1 until all their 8 floats were used. It is tempting to "
-        "say that they are moved again and again from the memory. They are not.",
+        "L1 holds 99 % of the requested sectors, and DRAM reads the operands just once, "
+        "for both kernels. The sectors of 32 rows stay in L1 until all their 8 floats "
+        "were used. Many texts say that they are moved again and again from the memory. "
+        "They are not.",
         {
             "in DRAM: the sector is moved again": "DRAM reads 2.1 MB in both kernels, the size of "
             "the operands.",
-            "in L2": "L2 answers the 1 % that L1 has not.",
+            "in L2": "L2 serves only the 1 % that L1 does not hold.",
         },
     ),
     "what binds naive": Answer(
-        "L1's data stage serves one line of a request after the other. `naive` has 33 lines per "
-        "iteration and `coalesced` 2, so it needs 16.5 times fewer passes. The time falls less, "
-        "because then another resource is the limit: the load-store unit, which takes each "
-        "request. Sectors fall 6.6 times, but they limit neither kernel: four sectors of one line "
-        "are one pass.",
+        "L1's data stage serves one line of a request after the other. `naive` has 33 "
+        "lines per iteration and `coalesced` has 2, so `coalesced` needs 16.5 times fewer "
+        "passes. The time falls less, because the limit of `coalesced` is another "
+        "resource: the load-store unit, which takes each request. Sectors fall 6.6 times, "
+        "but they limit neither kernel: four sectors of one line are one pass.",
         {
             "DRAM": "DRAM needs 940 of more than a million cycles.",
             "the load-store unit": "It limits `coalesced`. Both kernels have as many requests.",
@@ -229,17 +246,20 @@ _LESSON_2 = {
         },
     ),
     "swapped": Answer(
-        "`/` and `%` have changed places, so neighbouring lanes are rows again: the naive kernel. "
-        "The result is right. Only a count (or a clock) shows it. And `naive_2d`, which the same "
-        "tutorials call naive, lets `col` follow `threadIdx.x` and coalesces.",
+        "`/` and `%` have changed places, so neighbouring lanes have neighbouring rows "
+        "again. This is the naive kernel. The result is right. Only a count (or a clock) "
+        "shows it. The same tutorials call `naive_2d` naive. But there `col` follows "
+        "`threadIdx.x`, so its loads are coalesced.",
         {
-            5: "Look at the lanes: `threadIdx.x % 32` is the row, so they step down the rows.",
-            8: "Look at the lanes: `threadIdx.x % 32` is the row, so they step down the rows.",
+            5: "Look at the lanes: the row is `threadIdx.x % 32`, so neighbouring lanes have "
+            "neighbouring rows.",
+            8: "Look at the lanes: the row is `threadIdx.x % 32`, so neighbouring lanes have "
+            "neighbouring rows.",
         },
     ),
     "beta": Answer(
-        "One request for each of the 512 warps: nothing beside the 2 x 128 that each of them makes "
-        "in the loop.",
+        "One request for each of the 512 warps. This is little: each warp makes 2 x 128 "
+        "requests in the loop.",
         {
             16384: "That is one per thread. A request is one per warp.",
             2048: "That is sectors. A warp reads its 32 elements of `c` with one request.",
@@ -257,18 +277,20 @@ _LESSON_3 = {
         },
     ),
     "barriers": Answer(
-        "Without the first, threads multiply what others have not stored yet. Without the second, "
-        "a warp stores the next tile while another still reads this one. The check reports both "
-        "as data races, whatever the run at hand computed.",
+        "Without the first, threads multiply what others have not stored yet. Without the "
+        "second, a warp stores the next tile while another still reads this one. The "
+        "check reports both as data races. It would do so even if the result of this run "
+        "were right.",
         {
             "only the first": "The loop continues: the next tile is stored into the same memory.",
             "only the second": "A thread uses elements that other threads load.",
         },
     ),
     "fewer requests": Answer(
-        "Each element that a block loads serves 32 threads in a row or column of it: 32 times "
-        "fewer requests. The sectors fall only 20 times, from 1.25 N^3 floats moved to 0.0625, "
-        "since the untiled kernel's load of `a` is a broadcast: one sector for 32 lanes.",
+        "Each element that a block loads serves 32 threads in a row or column of it: 32 "
+        "times fewer requests. The sectors fall only 20 times, from 1.25 N³ floats moved "
+        "to 0.0625 N³, because the untiled kernel's load of `a` is a broadcast: one "
+        "sector for 32 lanes.",
         {
             16: "That is for tiles of 16.",
             1024: "A tile has 1,024 elements, but each serves the 32 threads of a row or column.",
@@ -276,24 +298,24 @@ _LESSON_3 = {
         },
     ),
     "gain of the tile": Answer(
-        "Much less than 32 or 20 times. `coalesced` never waited for the memory: the caches "
-        "answered. The load-store unit limits both kernels. `coalesced` gives it two "
-        "requests per multiplication, `tiled` 1.4 (most of them of shared memory; the "
-        "assembler merges four loads of `a_tile` into one), and 2 / 1.4 is what is gained.",
+        "Much less than 32 or 20 times. `coalesced` did not wait for the memory: the "
+        "caches held the data. The load-store unit limits both kernels. `coalesced` gives "
+        "it two requests per multiply-add, `tiled` 1.4 (most of them of shared memory; "
+        "the assembler merges four loads of `a_tile` into one), and the gain is 2 / 1.4.",
         {
             32: "Global loads became shared loads. The load-store unit takes both.",
             20: "The sectors did not limit the untiled kernel: L1 had 95 % of them.",
         },
     ),
     "who repeats a": Answer(
-        "Block (bx, by) needs rows by · 32 ... of `a` and columns bx · 32 ... of `b`. So `a` "
-        "repeats along bx, for the same by; `b` along by, for the same bx. The printed note has "
-        "them swapped.",
+        "Block (bx, by) needs rows by · 32 ... of `a` and columns bx · 32 ... of `b`. So "
+        "blocks with the same by load the same elements of `a`, and blocks with the same "
+        "bx load the same elements of `b`. The printed note has the two swapped.",
         {"those with the same bx": "These are above each other: they have other rows of `a`."},
     ),
     "bytes from memory": Answer(
-        "Each byte once: 128 KiB. L2 answers the other blocks, and what the untiled kernel loads "
-        "again and again, L1 has.",
+        "Each byte once: 128 KiB. The other blocks find the data in L2. What the untiled "
+        "kernel loads again and again, it finds in L1.",
         {
             512: "Four blocks load each sector, and the last three find it in L2.",
             64: "That is one operand.",
@@ -316,7 +338,8 @@ _LESSON_3 = {
         "time: a 32-way conflict.",
         {
             1: "The words are 32 apart, and w mod 32 is the same for all.",
-            4: "Sectors are a matter of global memory.",
+            4: "That is the number of sectors. Sectors exist in global memory, not in shared "
+            "memory.",
             16: "All 32 lanes are in one bank, not 16.",
         },
     ),
@@ -341,7 +364,7 @@ _LESSON_3 = {
         "memory, where lane `tx` reads `b_tile[tx][k]`, a column. One word of padding per row "
         "removes the conflicts.",
         {
-            "yes": "Shared memory does not mind order, but it minds banks.",
+            "yes": "In shared memory the order of the lanes costs nothing, but bank conflicts do.",
             "no: it executes more loads": "It executes fewer: the assembler merges more of them.",
         },
     ),
@@ -361,17 +384,19 @@ _LESSON_4 = {
         "L2 delivers each sector once. **Writes:** 4 bytes of a sector go to L2 at once, and the "
         "other parts follow one by one. That is eight times the writes, and L2 is the limit.",
         {
-            "naive_read: it suffers in the writes": "Writes do not wait, but each part of a sector "
-            "goes to L2 by itself.",
+            "naive_read: its stores are uncoalesced": "A thread does not wait for its stores. But "
+            "each part of a sector goes to L2 by itself.",
             "neither": "They touch as many sectors at L1. Behind L1 they differ eightfold.",
         },
     ),
     "conflicts of the tile": Answer(
-        "A column of a tile of 32 x 32 words is one bank: 32 wavefronts (lesson 3). The cost has "
-        "moved from global into shared memory, and the profile finds it there.",
+        "A column of a tile of 32 x 32 words is in one bank: 32 wavefronts (lesson 3). "
+        "The cost has moved from global into shared memory, and the profile finds it "
+        "there.",
         {
             1: "That would be a row. Word 32 r + c is in bank c, for all r.",
-            4: "Sectors are a matter of global memory.",
+            4: "That is the number of sectors. Sectors exist in global memory, not in shared "
+            "memory.",
         },
     ),
     "swizzled banks": Answer(
@@ -380,9 +405,10 @@ _LESSON_4 = {
         {1: "That is the plain tile: tile[r][5] is always in bank 5."},
     ),
     "near the copy": Answer(
-        "Both cures, with 94 and 92 % of the copy. The tile alone does not: its conflicts cost "
-        "about what it saved. It is bound by L1's data stage, as `naive_write` is: that stage "
-        "serves both the lines of global memory and the wavefronts of shared memory.",
+        "Padding reaches 94 % of the copy's bandwidth, and the swizzle 92 %. The tile "
+        "alone does not come near: its bank conflicts cost about what it saves. Like "
+        "`naive_write`, it is bound by L1's data stage, which serves both the lines of "
+        "global memory and the wavefronts of shared memory.",
         {
             "tiled, padded and swizzled": "The tile alone reads columns of one bank.",
             "naive_write, padded and swizzled": "`naive_write` reaches half of the copy: L1 has to "
@@ -390,10 +416,11 @@ _LESSON_4 = {
         },
     ),
     "transposing b first": Answer(
-        "One thread's walk along a row is the pattern that helps a CPU and hurts a GPU. Each lane "
-        "now has a row of its own. The product takes 12 times as long, not a third. The "
-        "transposition itself is cheap; what it makes of the product is not. To know whether it "
-        "pays: count the sectors of the load before and after, and add what it moves itself.",
+        "If each thread walks along a row, this helps a CPU and hurts a GPU: each lane "
+        "then has a row of its own. The product takes 12 times as long, not a third of "
+        "the time. The transposition itself is cheap; its effect on the product is not. "
+        "To know in advance whether a transposition pays, count the sectors of the loads "
+        "before and after, and add the sectors of the transposition.",
         {
             8: "That needs the *lanes* side by side. Each thread walks along a row; the lanes are "
             "a row apart.",
@@ -404,19 +431,21 @@ _LESSON_4 = {
 
 _LESSON_5 = {
     "walk along the row": Answer(
-        "In each iteration the 32 lanes are in 32 rows: 32 sectors. Walking along a row is what a "
-        "CPU likes: one walker, byte after byte. A warp is 32 walkers at the same moment. "
-        "`thread_per_column` has them side by side: 4 sectors.",
+        "In each iteration the 32 lanes are in 32 rows: 32 sectors. A single thread that "
+        "walks along a row is good for a CPU. But a warp is 32 threads, and what counts "
+        "is where they are at the same moment. In `thread_per_column` they are side by "
+        "side: 4 sectors.",
         {
             4: "That is `thread_per_column`. Here each lane is in a row of its own.",
             1: "One *thread* walks along a row. The lanes of the warp are in 32 rows.",
         },
     ),
     "conflicts of a tree": Answer(
-        "`i = 2 * s * t` lets the lanes step over 2 s words, so several of them meet in one bank: "
-        "97 conflicts. `t % (2 * s) == 0` has none, since the few active lanes of a warp are in "
-        "different banks. It is slow for another reason: it keeps a few lanes of *every* warp "
-        "busy, 95 shared load requests instead of 25. `halves` has neither fault.",
+        "`i = 2 * s * t` lets the lanes step over 2 s words, so several of them meet in "
+        "one bank: 97 conflicts. `t % (2 * s) == 0` has none, because the few active "
+        "lanes of a warp access different banks. It is slow for another reason: it keeps "
+        "a few lanes of *every* warp busy, 95 shared load requests instead of 25. "
+        "`halves` has neither fault.",
         {
             "t % (2 * s) == 0": "Many texts say so. Its active lanes are t and t + 2 s, ... of one "
             "warp, all in different banks. What it wastes is lanes.",
@@ -425,19 +454,20 @@ _LESSON_5 = {
         },
     ),
     "warps of a thread per row": Answer(
-        "256 threads are 8 warps, in one block. All the data are 65,536 floats, 8,192 sectors. "
-        "Every kernel but `thread_per_row` touches just these.",
+        "256 threads are 8 warps, in one block. The matrix has 65,536 floats, or 8,192 "
+        "sectors. Every kernel except `thread_per_row` touches each of them once.",
         {
             256: "That is the threads. 32 of them are a warp.",
             2048: "That would be a thread for each element.",
         },
     ),
     "not eight times": Answer(
-        "Both kernels have as many warps, so the number of warps cannot be the reason. "
-        "`thread_per_row` touches eight times the sectors, but L1 has 87 % of them: the next 7 "
-        "iterations use the other floats of each sector. Both fetch the same 8,192 sectors from "
-        "L2. `thread_per_row` is bound by L1's data stage, which looks up 32 lines for each "
-        "load; `thread_per_column` by latency. So the ratio is that of two different limits.",
+        "Both kernels have the same number of warps, so the number of warps cannot be the "
+        "reason. `thread_per_row` touches eight times the sectors, but 87 % of them are "
+        "in L1: the next 7 iterations use the other floats of each sector. Both fetch the "
+        "same 8,192 sectors from L2. `thread_per_row` is bound by L1's data stage, which "
+        "looks up 32 lines for each load; `thread_per_column` by latency. So each kernel "
+        "has another limit, and the ratio of the sectors is not the ratio of the times.",
         {
             8: "That is the ratio of the sectors at L1. Neither L2 nor DRAM sees it.",
             1: "Their traffic behind L1 is the same, but L1 itself works 8 times as hard.",
@@ -446,7 +476,8 @@ _LESSON_5 = {
     "share of the GPU": Answer(
         "4,096 / 32 = 128 warps of 8,448.",
         {
-            100: "4,096 threads seem many. They are 128 warps, not one per multiprocessor.",
+            100: "4,096 threads seem many. But they are 128 warps: fewer than one per "
+            "multiprocessor.",
             48: "You divided the threads by the capacity in warps.",
         },
     ),
@@ -455,8 +486,9 @@ _LESSON_5 = {
         {1: "The arrays have the same size and the same addresses."},
     ),
     "wavefront of 64": Answer(
-        "256 bytes are 2 lines. The lines are the same as for two warps of 32. A wavefront takes "
-        "them in half as many instructions, and each waits for twice as many.",
+        "256 bytes are 2 lines. Two warps of 32 lanes touch the same lines. A wavefront "
+        "of 64 lanes needs half as many instructions, and each of them waits for twice as "
+        "many lines.",
         {1: "64 floats are 256 bytes.", 64: "The lanes stand side by side."},
     ),
 }
@@ -483,48 +515,54 @@ _LESSON_6 = {
         },
     ),
     "myth 4": Answer(
-        "**Verdict: wrong as printed.** Division and remainder are exchanged, and it is the naive "
-        "kernel again. The result is right, so no test of the *values* can notice.",
+        "**Verdict: wrong as printed.** Division and remainder are exchanged, so this is "
+        "the naive kernel again. The result is right, so no test of the *values* can "
+        "notice.",
         {
-            5: "Look at the lanes: `threadIdx.x % 32` is the row, so they step down the rows.",
+            5: "Look at the lanes: the row is `threadIdx.x % 32`, so neighbouring lanes have "
+            "neighbouring rows.",
             2.5: "That is per load, in the kernel without the exchange.",
         },
     ),
     "myth 5": Answer(
-        "**Verdict: wrong.** `col` follows `threadIdx.x`, so lanes step along a row of `b`, and `a`"
-        " is a broadcast. It was coalesced all along; the cure of story 4 made it worse.",
+        "**Verdict: wrong.** `col` follows `threadIdx.x`, so lanes step along a row of "
+        "`b`, and `a` is a broadcast. It was coalesced from the start; the change of "
+        "claim 4 made it worse.",
         {33: "Here `threadIdx.x` counts columns: neighbouring lanes are neighbours in `b`."},
     ),
     "myth 6": Answer(
-        "**Verdict: wrong.** There was nothing to cure: both loads go along rows, 4 sectors each. "
-        "The change leaves them as they were, in number and in cost, and writes the tile by "
-        "columns, into one bank. It does not gain six times; it costs five.",
+        "**Verdict: wrong.** There was nothing to fix: both loads go along rows, 4 "
+        "sectors each. The change leaves their number and their cost as they were. But it "
+        "writes the tile by columns, into one bank. The kernel does not become six times "
+        "faster, but five times slower.",
         {
             2048: "The load of `b` is executed as often as before.",
             4096: "Both matrices are still loaded.",
         },
     ),
     "stored twice": Answer(
-        "**Verdict: a race.** Two threads write different values to one element of the tile, and "
-        "no barrier is between. The later line of the *text* is not the later store of another "
-        "thread.",
+        "**Verdict: a race.** Two threads write different values to one element of the "
+        "tile, and no barrier is between them. The order of the lines orders only the "
+        "stores of one thread.",
         {
             "right: the second store wins": "For one thread it does. But the element is stored "
             "by two different threads, and nothing orders them.",
         },
     ),
     "myth 7": Answer(
-        "**Verdict: half right.** The loads coalesce. But 32 lanes that read down a column of 32 "
-        "words want one bank. One word of padding per row cures it.",
+        "**Verdict: half right.** The loads coalesce. But 32 lanes that read down a "
+        "column of 32 words all access one bank. One word of padding per row removes the "
+        "conflicts.",
         {
             "right": "Look at the bank conflicts.",
             "wrong": "The loads of global memory do coalesce.",
         },
     ),
     "myth 8": Answer(
-        "**Verdict: wrong.** A row read by all lanes at one word is a broadcast, so there was no "
-        "conflict to remove. But rows of 33 words do not start at multiples of 16 bytes, and one "
-        "load of four words becomes four loads of one. Pad what conflicts, and count again.",
+        "**Verdict: wrong.** All lanes of a warp read the same word of `a_tile`. This is "
+        "a broadcast, so there was no conflict to remove. But rows of 33 words do not "
+        "start at multiples of 16 bytes, and one load of four words becomes four loads of "
+        "one. Pad what conflicts, and count again.",
         {
             1: "The unpadded kernel loads 16 bytes at once. Can the padded one?",
             4: "True of the tile of `a`. Both kernels load `b_tile` as often.",
@@ -544,19 +582,21 @@ _LESSON_6 = {
         {16384: "Count the multiplications of one thread: n / 16, not n."},
     ),
     "myth 11": Answer(
-        "**Verdict: not guilty.** Every request is perfectly coalesced. But each block does all "
-        "the work, so there are too many requests: those of one block, times the blocks. Sectors "
-        "*per request* say how well a load is done, requests how often. Look at both.",
+        "**Verdict: wrong.** Every request is perfectly coalesced. But each block does "
+        "all the work, so there are too many requests: those of one block, times the "
+        "blocks. Sectors *per request* say how good each load is, and requests say how "
+        "many loads there are. Look at both.",
         {
             32: "Neighbouring lanes load neighbours. They only do it too often.",
             64: "A request is one warp. Repeating it does not make it heavier.",
         },
     ),
     "myth 12": Answer(
-        "**Verdict: right in the count, and not the reason.** The columns touch an eighth of the "
-        "sectors, but L1 has most of the rest, and both fetch the same from L2. The columns are "
-        "faster by 3.4 times at n = 4096, and still far from what the GPU can do: with one thread "
-        "per row or column few warps are at work (lesson 5).",
+        "**Verdict: half right.** The column sums touch an eighth of the sectors. But L1 "
+        "holds most of the sectors that the row sums touch again, so both fetch the same "
+        "from L2. The column sums are about 3.5 times as fast at n = 4096. Both are far "
+        "from what the GPU can do, because with one thread per row or column there are "
+        "few warps (lesson 5).",
         {
             "right": "They coalesce and are faster, but by less than half of what the sectors say.",
             "wrong": "They do touch an eighth of the sectors, and are faster.",
@@ -577,10 +617,11 @@ _LESSON_7 = {
         },
     ),
     "roofline": Answer(
-        "Right of it. Its requests touch 33 sectors, but L1 and L2 answer nearly all of them: DRAM "
-        "moves 8.5 GB, which is 16 operations for each byte. By the roofline it is bound by "
-        "arithmetic, of which it uses 1 %. The roofline of DRAM knows one roof of many. The bound "
-        "is in the multiprocessor, where the roofline does not look.",
+        "Right of it. Its requests touch 33 sectors, but L1 and L2 hold nearly all of "
+        "them: DRAM moves 8.5 GB, which is 16 operations for each byte. By the roofline "
+        "it is bound by arithmetic, but it reaches 1 % of the arithmetic peak. The "
+        "roofline of DRAM shows one limit of many. The bound of this kernel is inside the "
+        "multiprocessor, which the roofline does not show.",
         {
             "left: bound by memory": "Its accesses are bad, but the caches hide that from DRAM.",
         },
@@ -596,40 +637,42 @@ _LESSON_7 = {
         },
     ),
     "gain of 8 x 1": Answer(
-        "1.8 times, though the ceiling rises 2.3 times. The data stage is still the busiest unit, "
-        "but not all the time. The sums take registers, so 32 warps are left of 64, and there is "
-        "more to wait for: a block loads new tiles every 8 steps of `k`, `tiled` every 32.",
+        "Less than the ceiling, which rises 2.3 times. The data stage is still the "
+        "busiest unit, but not all the time. The sums take registers, so 32 warps are "
+        "left of 64, and there is more to wait for: a block loads new tiles every 8 steps "
+        "of `k`, `tiled` every 32.",
         {
             8: "The number of multiplications is the same. Only words of `b` are 8 times fewer.",
             1: "Shared memory was the bound, and this halves its work.",
         },
     ),
     "gain of 8 x 8": Answer(
-        "3 %! The words fall 4.5 times, but the passes only by a quarter. A load of `a` reads two "
-        "rows that are 64 words apart, in one bank: 2 wavefronts. A load of `b` takes 8, where 4 "
-        "would be enough.\n\nAnd the warps wait for the answers of loads. With 64 sums in "
-        "registers only 16 warps fit, and a warp must read its 16 words before it can multiply. "
-        "The data stage is busy for half of the time, the schedulers for less. No unit is used to "
-        "the full: the kernel is bound by **latency**.",
+        "Hardly faster at all. The words fall 4.5 times, but the passes only by a "
+        "quarter. A load of `a` reads two rows that are 64 words apart, in one bank: 2 "
+        "wavefronts. A load of `b` takes 8, where 4 would be enough.\n\nAnd the warps wait "
+        "for the results of loads. With 64 sums in registers only 16 warps fit, and a "
+        "warp must read its 16 words before it can multiply. The data stage is busy for "
+        "half of the time, the schedulers for less. No unit is used to the full: the "
+        "kernel is bound by **latency**.",
         {
             4.5: "That is the ratio of the words. Wavefronts are what the data stage serves.",
-            2: "It would be a good guess, if wavefronts were the only bound.",
+            2: "This would be a good guess if wavefronts were the only bound.",
         },
     ),
     "gain of vectors": Answer(
-        "1.7 times. Before, a warp waited for shared memory for 41 % of its time; now for 24 %, as "
-        "it waits once for four words. The ceiling rises 1.5 times, and the kernel comes a little "
-        "nearer to it.",
+        "Before, a warp waited for shared memory for 41 % of its time; now for 24 %, as "
+        "it waits once for four words. The ceiling rises 1.5 times, and the kernel comes "
+        "a little nearer to it.",
         {
             1: "The words are as many. The loads, and what the warps wait for, are not.",
             4: "Only the loads of `a` became fewer, and multiply-adds take time, too.",
         },
     ),
     "wavefronts of a warp tile": Answer(
-        "4, the fewest: 32 lanes, 16 bytes each, 128 bytes per wavefront. The 8 lanes of each "
-        "quarter-warp have 8 neighbouring groups of 16 bytes, which are all 32 banks. (Lanes 8 to "
-        "15 read the same bytes as lanes 0 to 7. That does not help: quarters are served one after "
-        "the other.)",
+        "4 is the least possible: 32 lanes want 16 bytes each, and a wavefront has 128 "
+        "bytes. The 8 lanes of each quarter-warp have 8 neighbouring groups of 16 bytes, "
+        "which are all 32 banks. (Lanes 8 to 15 read the same bytes as lanes 0 to 7. That "
+        "does not help: quarters are served one after the other.)",
         {
             1: "A wavefront has one word of each bank: 128 bytes. 32 lanes get 512.",
             2: "That is what a load of `a` takes, where half a warp wants the same words.",
@@ -637,9 +680,9 @@ _LESSON_7 = {
         },
     ),
     "gain of a pipeline": Answer(
-        "1.27 times, with **more** instructions and a **lower** ceiling. A warp waited for L1, L2 "
-        "and DRAM for 24 % of its time; now it hardly does. The schedulers, which were idle for "
-        "four of ten cycles, are busy for eight of ten.",
+        "Faster, with **more** instructions and a **lower** ceiling. A warp waited for "
+        "L1, L2 and DRAM for 24 % of its time; now it hardly does. The schedulers, which "
+        "were idle for four of ten cycles, are busy for eight of ten.",
         {
             0.9: "It would be so if the schedulers had been busy all the time before.",
             1: "Look at what the warps waited for.",
@@ -657,33 +700,34 @@ _LESSON_7 = {
         },
     ),
     "gain of tma": Answer(
-        "1.46 times. The loop has 1.06 instructions for each multiply-add, where `pipelined` "
-        "executes 1.44. The rest are 48 loads and a few tests. The conflicts between the banks "
-        "of registers cost more: 88 cycles of 1170 (NVRTC 13.5).",
+        "The loop has 1.06 instructions for each multiply-add, where `pipelined` executes "
+        "1.44. The rest are 48 loads and a few tests. The conflicts between the banks of "
+        "registers cost more: 88 cycles of 1170 (NVRTC 13.5).",
         {
             1.05: "Addresses and copies took a third of the instructions, not a twentieth.",
             2: "More than the peak is not possible.",
         },
     ),
     "small product": Answer(
-        "0.15: it takes nearly seven times as long. A block computes 128 x 128 elements, so the "
+        "It takes nearly seven times as long. A block computes 128 x 128 elements, so the "
         "product has 16 of them, for 132 multiprocessors. `tiled` has 256. The counts per "
-        "multiply-add are the same as before; here it matters how many multiprocessors have work.",
+        "multiply-add are the same as before; here it matters how many multiprocessors "
+        "have work.",
         {
             1.8: "That needs enough blocks for all multiprocessors. How many are there?",
             1: "16 blocks and 256 blocks cannot be as fast on 132 multiprocessors.",
         },
     ),
     "behind cuBLAS": Answer(
-        "In two of them we are behind, by 1 %. In thirteen we are ahead, by up to 1.5 times.",
+        "In two shapes our kernel is slower, by 1 %. In thirteen it is faster, by up to 1.5 times.",
         {
             0: "A library that thousands of people tuned is not beaten everywhere.",
             15: "Look at the ladder: at 4096 it ends above cuBLAS.",
         },
     ),
     "one HMMA": Answer(
-        "64. One HMMA multiplies 16 x 16 by 16 x 8 values: 2,048 multiply-adds, 64 for each lane. "
-        "One `wgmma` of a warpgroup is 262,144.",
+        "One HMMA multiplies 16 x 16 by 16 x 8 values: 2,048 multiply-adds, 64 for each "
+        "lane. One `wgmma` of a warpgroup is 262,144.",
         {
             1: "It is one instruction for a product of matrices, not of numbers.",
             2048: "That is what it computes. A multiply-add of a warp is 32 of them.",
@@ -691,10 +735,10 @@ _LESSON_7 = {
         },
     ),
     "three products": Answer(
-        "2.8 times. The tensor cores multiply TF32 values about seven times as fast as cuBLAS "
-        "multiplies float32. Three products, and the work to split the operands, leave 2.8, the "
-        "time to prepare `a` included. Its error is even smaller: it adds up sums of 32 steps "
-        "each, so fewer roundings follow each other.",
+        "The tensor cores multiply TF32 values about seven times as fast as cuBLAS "
+        "multiplies float32. Three products, and the work to split the operands, leave a "
+        "factor of 2.8. This includes the time to prepare `a`. Its error is even smaller: "
+        "it adds up sums of 32 steps each, so fewer roundings follow each other.",
         {
             0.33: "Three times the work, on a unit that is about seven times as fast.",
             7: "That is `tf32`, with one product and fewer correct digits.",
@@ -704,10 +748,11 @@ _LESSON_7 = {
 
 _LESSON_8 = {
     "three colours": Answer(
-        "The lanes are 12 bytes apart, so 32 of them span 12 sectors, and each of the three loads "
-        "visits all 12 for a third of their bytes. The second and third usually find them in L1: "
-        "the *traffic* may be fine, the *requests* are three times as heavy as they need to be. "
-        "Three separate planes, red, green, blue, would be contiguous.",
+        "The lanes are 12 bytes apart, so 32 of them span 12 sectors, and each of the "
+        "three loads visits all 12 for a third of their bytes. The second and the third "
+        "load usually find these sectors in L1, so the *traffic* may be fine. But each "
+        "*request* touches three times the sectors that it needs. With three separate "
+        "arrays, for red, green and blue, the loads would be contiguous.",
         {
             4: "That needs 32 neighbouring floats. The red values are three floats apart.",
             32: "The lanes are 12 bytes apart: two or three share a sector.",
@@ -715,11 +760,11 @@ _LESSON_8 = {
         },
     ),
     "right and correct": Answer(
-        "A warp reads what *another* warp wrote, and nothing makes it wait. The result was right "
-        "because the warps happened to run in order. It may be right a million times on a GPU, "
-        "too. The check does not judge by what happened but by what was ordered, and names both "
-        "lines.",
-        {"yes: the result is right": "In this run. What makes warp 1 wait for warp 0?"},
+        "A warp reads what *another* warp wrote, and nothing makes it wait. The result "
+        "was right because the warps happened to run in order. On a GPU, too, it may be "
+        "right a million times. The check does not look at what happened in this run, but "
+        "at what is ordered in every run. It names both lines.",
+        {"yes: the result is right": "It is right in this run. What makes warp 1 wait for warp 0?"},
     ),
 }
 

@@ -220,6 +220,12 @@ def _copy_four(even: bool) -> Case:
     return Case(_ceil(n, 1024), 256, (x, out, n), out, x)
 
 
+def _pair_means(even: bool) -> Case:
+    n = 8192 if even else 1000
+    x, out = _random(2 * n), _empty(n)
+    return Case(_ceil(n, 256), 256, (x, out, n), out, x.reshape(n, 2).mean(axis=1), 2 * n)
+
+
 def _grey(even: bool) -> Case:
     n = 8192 if even else 1000
     pixels, out = _random(n, 3), _empty(n)
@@ -407,18 +413,17 @@ _EXERCISES: tuple[Exercise, ...] = (
     ),
     _exercise(
         1,
-        _grey,
-        "turns pixels of three floats (red, green, blue) into their brightness.",
-        "one thread per pixel, blocks of 256",
+        _pair_means,
+        "computes the mean of each pair of elements: out[i] = (x[2 * i] + x[2 * i + 1]) / 2.",
+        "one thread per pair, blocks of 256",
         (
             _repeats("load", "sectors", 1.25),
             _repeats("load", "requests", 1.25),
             _repeats("store", "requests", 1.25),
-            _CONFLICTS,
         ),
-        "The three loads visit the same sectors, each for a third of their bytes.",
-        "Let the block load its 768 floats side by side, into shared memory.",
-        "Each thread then reads its three floats there. Is a step of three words a bank conflict?",
+        "The two loads visit the same sectors, each for half of their bytes.",
+        "One load of 8 bytes per lane can take both elements.",
+        "Read x as an array of float2: ((const float2*)x)[i] has the members x and y.",
     ),
     _exercise(
         2,
@@ -449,8 +454,23 @@ _EXERCISES: tuple[Exercise, ...] = (
     ),
     _exercise(
         3,
+        _grey,
+        "turns pixels of three floats (red, green, blue) into their brightness.",
+        "one thread per pixel, blocks of 256",
+        (
+            _repeats("load", "sectors", 1.25),
+            _repeats("load", "requests", 1.25),
+            _repeats("store", "requests", 1.25),
+            _CONFLICTS,
+        ),
+        "The three loads visit the same sectors, each for a third of their bytes.",
+        "Let the block load its 768 floats side by side, into shared memory.",
+        "Each thread then reads its three floats there. Is a step of three words a bank conflict?",
+    ),
+    _exercise(
+        3,
         _barriers,
-        "adds up all elements; each block takes them through shared memory, 256 at a time.",
+        "adds up all elements; each block loads them into shared memory, 256 at a time.",
         "blocks of 256 threads",
         (_CONFLICTS,),
         "What does a fast warp do while a slow one still adds?",
@@ -482,9 +502,9 @@ _EXERCISES: tuple[Exercise, ...] = (
         "transposes an image.",
         _IMAGE_BLOCKS,
         (*_GOOD, *_ONCE, _CONFLICTS),
-        "Read along rows, write along rows. Something must turn the corner between.",
+        "Read along rows and write along rows. The order must change in between.",
         "Store the tile in shared memory, wait, and let the lanes read a column of it.",
-        "Mirror the place of the tile: blockIdx.x becomes the row of the result.",
+        "The tile changes its place, too: blockIdx.x chooses the rows of the result.",
     ),
     _exercise(
         4,
@@ -501,7 +521,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         "mirrors an image: out[r, c] = image[r, cols - 1 - c].",
         "blocks of 16 x 16 threads, as many along x as along y",
         (*_GOOD, *_ONCE),
-        "A reversed order costs nothing. What else is wrong with the lanes?",
+        "A reversed order costs nothing. In which direction are neighbouring lanes apart?",
         "Let threadIdx.x count columns.",
     ),
     _exercise(
@@ -530,9 +550,9 @@ _EXERCISES: tuple[Exercise, ...] = (
         "finds the largest element of each column.",
         "blocks of 32 x 8 threads, each block 32 columns",
         (_repeats("load", "requests", 1.25), _sectors("load", 4.5), _CONFLICTS),
-        "The warp walks down a column, so its lanes are in 32 rows.",
+        "A warp reads a column, so its lanes are in 32 rows.",
         "Let the lanes be 32 neighbouring columns, and each warp take every eighth row.",
-        "The eight parts of a column meet in shared memory, part[8][32].",
+        "Combine the eight parts of a column in shared memory, part[8][32].",
     ),
     _exercise(
         6,
@@ -550,7 +570,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         "blocks of 16 x 16 threads, one per element; n is a multiple of 16",
         (_sectors("load", 2.6), _sectors("store", 4.5)),
         "How many products does one element of the result need, and how many does it get?",
-        "Without shared memory nobody loads the other 15 elements for you.",
+        "Without shared memory, a thread must load the other 15 elements itself.",
     ),
     _exercise(
         6,
@@ -597,7 +617,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         "turns an image by 90 degrees, clockwise: out[c, rows - 1 - r] = image[r, c].",
         _IMAGE_BLOCKS,
         (*_GOOD, *_ONCE, _CONFLICTS),
-        "Which side suffers, and what did lesson 4 do about it?",
+        "Which side is strided, and what did lesson 4 do about it?",
         "A tile in shared memory is read along rows of the image, and written along rows of out.",
         "The tile's column ty is a row of the result, back to front.",
     ),

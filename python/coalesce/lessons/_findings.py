@@ -37,6 +37,10 @@ FINDINGS: dict[str, dict[str, str]] = {
         "out_of_bounds": "n is no multiple of 1024, so not every thread has four elements. Which "
         "index must be less than n?",
     },
+    "pair_means": {
+        "out_of_bounds": "An index of a float2 array counts pairs. Is yours still twice as large?",
+        "misaligned": "A float2 must begin at a multiple of 8 bytes. Does your index count pairs?",
+    },
     "grey": {
         "race": _TILE_READ,
         "uninitialized": "256 pixels are 768 floats. How many must each thread of the block load?",

@@ -90,6 +90,21 @@ def _which_warp(_: Sequence[Any], expected: Array) -> Mistakes:
     yield "This is the thread's number in the line. In which warp is it?", t
 
 
+def _pair_means(arguments: Sequence[Any], expected: Array) -> Mistakes:
+    x = arguments[0]
+    n = expected.size
+    yield "These are the sums of the pairs. A mean of two is half of the sum.", 2 * expected
+    yield "Only the first element of each pair is used.", x[0::2]
+    yield (
+        "You paired x[i] with x[i + 1]. The next pair then begins one element later, not two.",
+        (x[:n] + x[1 : n + 1]) / 2,
+    )
+    yield (
+        "You paired an element of the first half of x with one of the second.",
+        (x[:n] + x[n:]) / 2,
+    )
+
+
 def _grey(arguments: Sequence[Any], expected: Array) -> Mistakes:
     pixels = arguments[0]
     red, green, blue = 0.30, 0.59, 0.11
@@ -451,6 +466,7 @@ def _smooth(arguments: Sequence[Any], _: Array) -> Mistakes:
 _RESULTS: dict[str, Callable[[Sequence[Any], Array], Mistakes]] = {
     "thread_number": _thread_number,
     "which_warp": _which_warp,
+    "pair_means": _pair_means,
     "grey": _grey,
     "crop": _crop,
     "product": _product,

@@ -246,7 +246,8 @@ def _html(thing: Any) -> Markup:
         return tag("div", _plot(thing))
     if hasattr(thing, "_repr_html_"):
         return Markup(thing._repr_html_())
-    return tag("pre", str(thing), "white-space:pre-wrap")
+    # Notebooks break lines inside words, and their cells are narrower than the terminal.
+    return tag("pre", str(thing), "white-space:pre-wrap;word-break:normal")
 
 
 def _plot(axes: Any) -> Markup:
