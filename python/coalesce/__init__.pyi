@@ -50,6 +50,8 @@ from .profiling.comparison import compare as compare
 from .simulate.events import Trace as Trace
 from .simulate.events import TraceArray as TraceArray
 from .simulate.events import TraceEvent as TraceEvent
+from .simulate.wavefronts import WavefrontAccess as WavefrontAccess
+from .simulate.wavefronts import Wavefronts as Wavefronts
 from .tracing import trace as trace
 from .warps import Transactions as Transactions
 from .warps import thread_index as thread_index

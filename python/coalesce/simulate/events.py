@@ -13,6 +13,7 @@ from coalesce._core import sim
 from coalesce.common import checks
 from coalesce.common.forks import cached_property
 from coalesce.render import tables
+from coalesce.simulate import wavefronts
 
 Array = np.ndarray[Any, Any]
 
@@ -332,6 +333,36 @@ class Trace:
                 raise ValueError(f"block must have one to three coordinates; got {block!r}")
             keep &= np.all(self.block.astype(object) == (*index, 0, 0)[:3], axis=1)
         return self[keep]
+
+    def wavefronts(self, lanes: int = 64, line_bytes: int = 64) -> wavefronts.Wavefronts:
+        """Derive what wavefronts of an AMD GPU would ask of their vector L1 cache.
+
+        Neighbouring warps are taken together. The result counts the cache lines that their active
+        lanes access in global memory. It is derived from an NVIDIA GPU's code. It was not compared
+        with an AMD GPU.
+
+        Parameters
+        ----------
+        lanes : {64, 32}
+            The number of lanes of a wavefront: 64 on CDNA; 32 is usual on RDNA.
+        line_bytes : {64, 128, 32, 256}
+            The size of a cache line: 64 on MI200 (CDNA 2), 128 on MI300 (CDNA 3).
+
+        Returns
+        -------
+        Wavefronts
+            A sequence with a `WavefrontAccess` for each instruction. Printed, it is a table.
+
+        Raises
+        ------
+        ValueError
+            There are no wavefronts or cache lines of this size.
+
+        Examples
+        --------
+        >>> trace.wavefronts(line_bytes=128)[0].lines_per_request
+        """
+        return wavefronts.of_trace(self, lanes, line_bytes)
 
     def __len__(self) -> int:
         return len(self.warp)

@@ -1,0 +1,154 @@
+"""What wavefronts of 64 lanes, as on AMD's GPUs, would ask of their vector L1 cache.
+
+The kernel was compiled for an NVIDIA GPU and was executed by warps of 32 lanes. Here two
+neighbouring warps of a block are taken together: an instruction that both executed equally often
+becomes one instruction of a wavefront. Each cache line that its active lanes access counts once.
+That is how AMD counts the bytes that are looked up (ROCm Compute Profiler, "Vector L1 cache":
+number of cache lines requested times their size). The address unit may split an instruction
+further; this is not modelled. Nothing here was compared with an AMD GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce.common import checks
+from coalesce.render import tables
+
+if TYPE_CHECKING:
+    from coalesce.simulate.events import Trace
+
+_WARP = 32
+
+
+@dataclass(frozen=True)
+class WavefrontAccess:
+    """The accesses of one instruction to global memory, in wavefronts.
+
+    Attributes
+    ----------
+    line : int
+        The line of the CUDA source; 0 if it is not known.
+    kind : str
+        ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or ``"async_copy"``.
+    array : str
+        The array of the first access; "" if it has no name.
+    requests : int
+        How often a wavefront executed the instruction.
+    cache_lines : int
+        The number of cache lines, summed over the requests.
+    needed : int
+        The smallest number of cache lines that could hold the bytes that the lanes access.
+    """
+
+    line: int
+    kind: str
+    array: str
+    requests: int
+    cache_lines: int
+    needed: int
+
+    @property
+    def lines_per_request(self) -> float:
+        """The cache lines of an average request."""
+        return self.cache_lines / self.requests
+
+
+class Wavefronts(Sequence[WavefrontAccess]):
+    """Accesses to global memory by wavefronts, as `Trace.wavefronts` returns them.
+
+    They are derived from the accesses of warps. They are neither measured nor exact.
+
+    Attributes
+    ----------
+    lanes : int
+        The number of lanes of a wavefront.
+    line_bytes : int
+        The size of a cache line.
+    omitted : int
+        The number of events that the trace left out because of its limit.
+    """
+
+    def __init__(
+        self, rows: Sequence[WavefrontAccess], lanes: int, line_bytes: int, omitted: int
+    ) -> None:
+        self._rows = tuple(rows)
+        self.lanes = lanes
+        self.line_bytes = line_bytes
+        self.omitted = omitted
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._rows[key]
+
+    def __repr__(self) -> str:
+        heads = ("line", "access", "requests", "cache lines", "per request", "needed")
+        rows = [
+            (
+                str(r.line or "?"),
+                f"{r.kind} {r.array}".strip(),
+                f"{r.requests:,}",
+                f"{r.cache_lines:,}",
+                f"{r.lines_per_request:.2f}",
+                f"{r.needed / r.requests:.2f}",
+            )
+            for r in self._rows
+        ]
+        note = (
+            f"Derived for wavefronts of {self.lanes} lanes and cache lines of {self.line_bytes} "
+            "bytes, from the accesses of warps of 32 lanes; not measured, not exact."
+        )
+        if self.omitted:
+            note += f" The trace left out {self.omitted:,} events."
+        return f"{tables.as_text(heads, rows)}\n{note}"
+
+
+def of_trace(trace: Trace, lanes: int, line_bytes: int) -> Wavefronts:
+    """Group the accesses of a trace into wavefronts; see `Trace.wavefronts`."""
+    if checks.integer("lanes", lanes) not in (32, 64):
+        raise ValueError(f"lanes must be 32 or 64; got {lanes!r}")
+    if checks.integer("line_bytes", line_bytes) not in (32, 64, 128, 256):
+        raise ValueError(f"line_bytes must be 32, 64, 128 or 256; got {line_bytes!r}")
+    some = trace[trace.space == "global"]
+    return Wavefronts(list(_rows(some, lanes, line_bytes)), lanes, line_bytes, trace.omitted)
+
+
+def _rows(trace: Trace, lanes: int, line_bytes: int) -> Iterator[WavefrontAccess]:
+    if not len(trace):
+        return
+    key = np.column_stack(
+        [trace.instruction, trace.block, trace.warp // (lanes // _WARP), trace.execution]
+    )
+    requests, request = np.unique(key, axis=0, return_inverse=True)
+    request = request.reshape(-1)
+    active, width = trace.active, trace.width.astype(np.uint64)
+    last = trace.addresses + np.maximum(width, np.uint64(1))[:, None] - np.uint64(1)
+    # An access that crosses the end of a line counts in both lines.
+    ends = [x // np.uint64(line_bytes) for x in (trace.addresses, last)]
+    of_lane = np.broadcast_to(request[:, None], active.shape)[active].astype(np.uint64)
+    pairs = np.concatenate([np.column_stack([of_lane, end[active]]) for end in ends])
+    of_request = np.bincount(np.unique(pairs, axis=0)[:, 0].astype(np.int64))
+    needed = np.zeros(len(requests), np.int64)
+    starts = np.column_stack([of_lane, trace.addresses[active]])
+    different, first = np.unique(starts, axis=0, return_index=True)
+    widths = np.broadcast_to(trace.width[:, None], active.shape)[active][first]
+    np.add.at(needed, different[:, 0].astype(np.int64), widths)
+    needed = -(-needed // line_bytes)
+    for number in np.unique(requests[:, 0]):
+        of = requests[:, 0] == number
+        event = int(np.argmax(trace.instruction == number))
+        array = int(trace.array[event])
+        yield WavefrontAccess(
+            line=int(trace.line[event]),
+            kind=str(trace.kind[event]),
+            array=trace.arrays[array].name if array >= 0 else "",
+            requests=int(of.sum()),
+            cache_lines=int(of_request[of].sum()),
+            needed=int(needed[of].sum()),
+        )
