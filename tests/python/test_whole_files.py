@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce.compile import nvrtc
 
 PROGRAM = r"""
 #include <iostream>
@@ -264,6 +265,9 @@ def test_cub(device: str) -> None:
     ],
 )
 def test_unsupported_sources_are_explained(source: str, message: str) -> None:
+    folders = nvrtc.include_folders()
+    if "curand" in source and any((Path(f) / "curand_kernel.h").is_file() for f in folders):
+        pytest.skip("nvidia-curand is installed")
     with pytest.raises(coalesce.CompileError, match=message):
         coalesce.Kernel(source, device="sim")
 
@@ -475,3 +479,15 @@ def test_launches_in_macros() -> None:
     assert x[0] == -128
     with pytest.raises(ValueError, match=r"k_f32_kernel<\(32\)>"):
         coalesce.Kernel(source)
+
+
+def test_functions_of_the_runtime_in_kernels_and_missing_headers_are_named() -> None:
+    main = "int main() { k<<<1, 1>>>(0); }"
+    calls = "__global__ void k(int* x) { cudaDeviceSynchronize(); }"
+    with pytest.raises(coalesce.CompileError, match=r"dynamic parallelism.*Only host code"):
+        coalesce.Kernel(calls + main)
+    with pytest.raises(coalesce.CompileError, match=r"headers were not found.*range\.hpp"):
+        coalesce.Kernel(
+            '#include "range.hpp"\ntemplate <class T> using part = typename range_proxy<T>::part;\n'
+            "__global__ void k(part<int>* x) { *x = 1; }" + main
+        )

@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from coalesce.compile.headers import is_for_host
 from coalesce.cxx.signature import plain_name
 
-_DEVICE_CODE_ONLY = (
+DEVICE_CODE_ONLY = (
     "Only device code is compiled here: leave out main(), what it includes and the calls of the "
     "CUDA runtime, and launch from Python: kernel[grid, block](arguments)."
+)
+RUNTIME_IN_A_KERNEL = (
+    "Device code calls a function of the CUDA runtime here (dynamic parallelism), which is not "
+    "supported. Only host code can call it."
 )
 _RUNTIME = re.compile(r'identifier "(cuda[A-Z]\w*|cublas\w+)" is undefined')
 _WHEELS = (
@@ -63,7 +67,7 @@ def _missing_header(log: str) -> list[str]:
         return []
     header = missing[1]
     if is_for_host(header):
-        return [f"<{header}> is for the host. {_DEVICE_CODE_ONLY}"]
+        return [f"<{header}> is for the host. {DEVICE_CODE_ONLY}"]
     if wheel := _wheel(header):
         return [f"{header} comes with: pip install {wheel[0]}"]
     advice = (
@@ -84,7 +88,7 @@ def _host_code(log: str) -> list[str]:
         )
         return [advice]
     if "main" in names or _RUNTIME.search(log) or re.search(r"<<<.*\n\s*\^", log):
-        return [_DEVICE_CODE_ONLY]
+        return [DEVICE_CODE_ONLY]
     if names:
         return [f"Mark what kernels call with __device__: __device__ ... {names[0]}(...)"]
     return []

@@ -168,7 +168,8 @@ def _in_the_users_lines(
 ) -> CompileError:
     """Return the error with the lines as the user wrote them; it also names what was left out."""
     own, changed = source.split("\n"), code.text.split("\n")
-    lines = str(error).split("\n")
+    text = str(error).replace(advice.DEVICE_CODE_ONLY, advice.RUNTIME_IN_A_KERNEL)
+    lines = text.split("\n")
     for i, line in enumerate(lines):
         match = re.match(rf"{re.escape(name)}\((\d+)\): ", line)
         number = int(match[1]) - 1 if match else len(own)
@@ -185,6 +186,6 @@ def _in_the_users_lines(
         and "texture refer" not in str(error)
     ]
     unknown = [header for header in code.missing if not is_for_host(header)]
-    if unknown and "undefined" in str(error):
+    if unknown:
         more.append(advice.missing(unknown))
     return CompileError("\n  ".join(["\n".join(lines), *more]))
