@@ -152,10 +152,12 @@ void add_sim(py::module_ m) {
                std::optional<std::vector<uint32_t>> groups, uint32_t exemplars,
                std::optional<analysis::Recording> record, py::object progress,
                const std::optional<py::dict>& check, const std::string& gpu, uint32_t registers,
-               bool caches, uint32_t first_rounds, bool cooperative) {
+               bool caches, uint32_t first_rounds, bool cooperative, bool outside_reads) {
                 analysis::Request r;
                 r.launch = geometry(grid, block, shared_bytes, instruction_limit);
                 r.launch.cooperative = cooperative;
+                sim::OutsideReads reads{.forbidden = [](uint64_t) { return false; }};
+                if (outside_reads) r.launch.outside_reads = &reads;
                 r.launch.workers = workers;
                 r.launch.blocks = std::move(blocks);
                 r.gpu = &named_gpu(gpu);
@@ -175,7 +177,8 @@ void add_sim(py::module_ m) {
             py::arg("exemplars") = 0, py::arg("record") = py::none(),
             py::arg("progress") = py::none(), py::arg("check") = py::none(),
             py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false,
-            py::arg("first_rounds") = 0, py::arg("cooperative") = false)
+            py::arg("first_rounds") = 0, py::arg("cooperative") = false,
+            py::arg("outside_reads") = false)
         .def(
             "step",
             [](Program& p, const std::string& entry, const Extent& grid, const Extent& block,

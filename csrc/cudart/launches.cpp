@@ -136,6 +136,24 @@ std::string explained(const std::string& message, const KernelWork& w) {
     return text;
 }
 
+// Lets the kernel continue after reads near an array, and reports them.
+struct Outside {
+    Outside(sim::Launch& launch, const KernelWork& w) : work(w) {
+        // An allocation that was freed still belongs to a page, but no program means to read it.
+        reads.forbidden = [](uint64_t address) {
+            return !runtime().memory.freed_at(address).empty();
+        };
+        launch.outside_reads = &reads;
+    }
+    ~Outside() {
+        if (reads.count)
+            runtime().report.add_outside_reads(*work.function, explained(reads.first, work),
+                                               reads.count);
+    }
+    const KernelWork& work;
+    sim::OutsideReads reads;
+};
+
 // Runs the launch. If it throws, the exception becomes the permanent error.
 void run(const KernelWork& w, const std::function<void()>& body) {
     Runtime& rt = runtime();
@@ -169,6 +187,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
     analysis::prepare(program, request);
     const uint64_t blocks = request.launch.block_count(), all = request.launch.grid.count();
     Prints prints(request.launch);
+    Outside outside(request.launch, w);
     double ms = 0;
     run(w, [&] {
         const auto result = analysis::launch(program, request, rt.memory.address_space(names_of(w)),
@@ -180,6 +199,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
         const sim::Program& plain = module.program(w.function->entry, Purpose::run);
         Request rest = request_of(w, plain);
         rest.launch.print = request.launch.print;
+        rest.launch.outside_reads = request.launch.outside_reads;
         analysis::prepare(plain, rest);
         rest.launch.blocks.emplace(all - blocks);
         std::iota(rest.launch.blocks->begin(), rest.launch.blocks->end(), blocks);
@@ -195,6 +215,7 @@ void run_plainly(const KernelWork& w, ModuleRecord& module) {
     Request request = request_of(w, program);
     analysis::prepare(program, request);
     Prints prints(request.launch);
+    Outside outside(request.launch, w);
     run(w, [&] {
         (void)analysis::launch(program, request, runtime().memory.address_space(names_of(w)),
                                nullptr);

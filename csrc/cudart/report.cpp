@@ -132,7 +132,23 @@ void Report::add_mistake(const std::string& kind, const std::string& text, void*
     mistakes_.push_back({kind, text, offset, object, 1});
 }
 
+void Report::add_outside_reads(const Function& function, const std::string& first, uint64_t count) {
+    for (OutsideRead& known : outside_reads_)
+        if (known.kernel == function.name) {
+            known.count += count;
+            return;
+        }
+    outside_reads_.push_back({function.name, first, count});
+}
+
 void Report::write(const std::string& file) const {
+    const auto outside = [](const OutsideRead& r) {
+        return json::Object()
+            .add("kernel", r.kernel)
+            .add("text", r.text)
+            .add("count", r.count)
+            .text();
+    };
     const auto mistake = [](const HostFinding& m) {
         return json::Object()
             .add("kind", m.kind)
@@ -149,6 +165,7 @@ void Report::write(const std::string& file) const {
                  json::list(order_, [&](const auto& e) { return total(kernels_.at(e)); }))
             .raw("checked", json::list(findings_, [](const auto& f) { return f; }))
             .raw("host", json::list(mistakes_, mistake))
+            .raw("outside_reads", json::list(outside_reads_, outside))
             .raw("missing", json::list(missing_))
             .raw("snapshots", json::list(snapshots_))
             .add("copies_ms", copies_ms)

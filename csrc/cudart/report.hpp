@@ -38,6 +38,12 @@ struct HostFinding {
     uint64_t count = 1;
 };
 
+// Reads outside every array, after which the kernel continued (sim::OutsideReads).
+struct OutsideRead {
+    std::string kernel, text;  // of the first read
+    uint64_t count = 0;        // instructions of a warp, in all launches of the kernel
+};
+
 class Report {
   public:
     KernelTotal& kernel(const Function& function);
@@ -46,6 +52,7 @@ class Report {
     void add(const Function& function, const analysis::Checked& checked,
              const sim::Program& program);
     void add_mistake(const std::string& kind, const std::string& text, void* caller);
+    void add_outside_reads(const Function& function, const std::string& first, uint64_t count);
     void missing(const std::string& function) { missing_.push_back(function); }
     void snapshot(const std::string& file) { snapshots_.push_back(file); }
     double copies_ms = 0;
@@ -59,6 +66,7 @@ class Report {
     std::map<std::string, KernelTotal> kernels_;
     std::vector<std::string> findings_;  // JSON
     std::vector<HostFinding> mistakes_;
+    std::vector<OutsideRead> outside_reads_;
     std::vector<std::string> missing_, snapshots_;
 };
 

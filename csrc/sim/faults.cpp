@@ -1,7 +1,9 @@
 // The messages for errors of a running kernel: faults and deadlocks.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <map>
+#include <mutex>
 
 #include "errors.hpp"
 #include "sim/device_heap.hpp"
@@ -191,8 +193,10 @@ FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space 
     return {message, detail};
 }
 
-void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
-                        LaneMask faulty, const uint64_t* addresses) {
+namespace {
+
+std::string memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
+                         LaneMask faulty, const uint64_t* addresses) {
     const int lane = std::countr_zero(faulty);
     auto [message, detail] = describe_fault(w, op, access, space, fault, addresses[lane]);
     if (!detail.empty()) message += "\n  " + detail;
@@ -200,7 +204,41 @@ void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space s
     message += "\n  " + thread_name(w, lane) + ", " + lane_list(faulty) + " of its warp";
     const int others = std::popcount(faulty) - 1;
     if (others > 0) message += "; " + std::to_string(others) + " more like it";
-    throw MemoryFault(message);
+    return message;
+}
+
+}  // namespace
+
+void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
+                        LaneMask faulty, const uint64_t* addresses) {
+    throw MemoryFault(memory_fault(w, op, access, space, fault, faulty, addresses));
+}
+
+bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,
+                  const uint64_t* addresses, std::byte** found) {
+    constexpr uint32_t most = 64;  // bytes of a lane
+    thread_local std::array<std::byte, warp_size * most> scratch;
+    OutsideReads* const reads = w.block->launch->outside_reads;
+    const uint32_t bytes = op.memory().bytes;
+    if (!reads || bytes > most) return false;
+    for (int i = 0; i < warp_size; ++i) {
+        if (!has_lane(outside, i)) continue;
+        const uint64_t address = addresses[i];
+        const Buffer* const b = w.block->memory->nearest(address);
+        if (!b || address + OutsideReads::page <= b->address ||
+            address >= b->end() + OutsideReads::page || freed_memory(*w.block->memory, address) ||
+            reads->forbidden(address))
+            return false;
+        std::byte* const to = found[i] = scratch.data() + size_t(i) * most;
+        for (uint32_t k = 0; k < bytes; ++k)
+            to[k] = address + k - b->address < b->bytes ? b->host[address + k - b->address]
+                                                        : std::byte{};
+    }
+    const std::lock_guard guard(reads->mutex);
+    if (reads->count++ == 0)
+        reads->first =
+            memory_fault(w, op, access, ptx::Space::global, Fault::outside, outside, addresses);
+    return true;
 }
 
 void throw_no_function(const Warp& w, const Op& op, bool null) {

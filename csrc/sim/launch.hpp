@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,19 @@ namespace coalesce::sim {
 struct Dim3 {
     uint32_t x = 1, y = 1, z = 1;
     [[nodiscard]] uint64_t count() const { return uint64_t{x} * y * z; }
+};
+
+// Reads outside every array that do not stop the kernel. A GPU maps memory in pages of 2 MiB, and
+// arrays share pages. So a read near an array finds other memory there. Here it finds zeros, and
+// the message of the fault is kept. Writes and atomics are always faults, because they would change
+// other arrays on a GPU.
+struct OutsideReads {
+    static constexpr uint64_t page = 2u << 20;
+    // Says whether a read of this address is a fault nevertheless. Any worker may call it.
+    std::function<bool(uint64_t)> forbidden;
+    std::mutex mutex;
+    std::string first;   // the message for the first read
+    uint64_t count = 0;  // instructions of a warp with such reads
 };
 
 // The properties of the simulated GPU that a kernel can see. The defaults are an H200's (CUDA C++
@@ -65,6 +79,8 @@ struct Launch {
     // Receives the text that the kernel prints. Each call passes the text of whole printf calls.
     // Any worker may call it at any time.
     std::function<void(const std::string&)> print;
+    // If not null, reads outside every array may continue.
+    OutsideReads* outside_reads = nullptr;
 };
 
 // Limits of the simulated GPU (CUDA C++ Programming Guide, "Technical Specifications per Compute

@@ -87,6 +87,12 @@ struct FaultText {
                                      ptx::Space space, Fault fault, LaneMask faulty,
                                      const uint64_t* addresses);
 
+// Finds memory for the lanes of a read that is in no buffer, if Launch::outside_reads allows it:
+// the bytes of a buffer that the read overlaps, and zeros. The memory is valid until the thread's
+// next call. Returns false if the read is a fault.
+[[nodiscard]] bool read_outside(const Warp& warp, const Op& op, Access access, LaneMask outside,
+                                const uint64_t* addresses, std::byte** found);
+
 // Executes the trap instruction: it throws LaunchError.
 [[noreturn]] void throw_trap(Warp& warp, const Op& op);
 

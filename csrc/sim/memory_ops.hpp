@@ -205,7 +205,9 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
             else
                 r.lane[i] = b->host + (w.address[i] - b->address);
         });
-        if (outside) return fault(Fault::outside, outside);
+        if (outside && !(watch != Watch::faults && space == ptx::Space::global && !writes &&
+                         read_outside(w, op, access, outside, w.address, r.lane)))
+            return fault(Fault::outside, outside);
         if (read_only) return fault(Fault::read_only, read_only);
     } else if constexpr (space == ptx::Space::local) {
         const uint64_t size = w.block->program->local_bytes;

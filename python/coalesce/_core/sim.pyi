@@ -168,6 +168,7 @@ class Program:
         caches: bool = False,
         first_rounds: int = 0,
         cooperative: bool = False,
+        outside_reads: bool = False,
     ) -> LaunchResult: ...
     def step(
         self,

@@ -15,6 +15,12 @@ def as_text(outcome: Outcome) -> str:
     if report is None:
         return "The program ended before its kernels could be reported."
     parts = [findings_text(report), *(str(p) for p in outcome.profiles), _kernels(report)]
+    parts += [
+        f"Warning: kernel {reads['kernel']} read outside an array, and continued with zeros. A "
+        "GPU may return other values or stop the kernel. --check reports each such line. The "
+        f"first read:\n  {reads['text']}"
+        for reads in report["outside_reads"]
+    ]
     if report["missing"]:
         names = ", ".join(f"{name}()" for name in report["missing"])
         parts.append(f"Not simulated, and returned cudaErrorNotSupported: {names}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,10 @@ class _KeptModule(Module):
     def compiled(self, device: Device) -> nvrtc.Compiled:
         del device
         return self._kept
+
+    def modelled(self, device: Device, entry: str) -> dict[str, Any]:
+        # The program has run and may have read outside an array (sim::OutsideReads).
+        return {**super().modelled(device, entry), "outside_reads": True}
 
 
 class _KeptKernel(BaseKernel):
