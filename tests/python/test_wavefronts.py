@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import coalesce
+from coalesce.cli import main
 
 SOURCE = """
 #include <hip/hip_runtime.h>
@@ -79,3 +82,15 @@ def test_sizes() -> None:
         trace().wavefronts(16)
     with pytest.raises(ValueError, match="line_bytes must be 32, 64, 128 or 256; got 48"):
         trace().wavefronts(line_bytes=48)
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.hip.cu"
+    file.write_text(SOURCE)
+    launch = ["--grid", "2", "--block", "128", "f32:256", "f32:256", "zeros:1:f64", "1"]
+    assert main(["explain", str(file), "--wavefront", "64", *launch]) == 0
+    out = capsys.readouterr().out
+    assert "load x" in out
+    assert "Derived for wavefronts of 64 lanes" in out
+    assert main(["explain", "matmul", "--wavefront", "64"]) != 0
+    assert "--wavefront is for a kernel of a file" in capsys.readouterr().err

@@ -138,10 +138,13 @@ def _bench(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     from coalesce import catalogue
-    from coalesce.cli.explain import of_file, of_operation, split_entry
+    from coalesce.cli.explain import of_file, of_operation, split_entry, wavefronts_of_file
 
+    wavefronts = ""
     settings = {"device": options.device, "sample": options.sample}
     if options.what in catalogue.operations() and not Path(options.what).is_file():
+        if options.wavefront is not None:
+            raise ValueError("--wavefront is for a kernel of a file")
         explained: Any = of_operation(
             options.what,
             options.variants,
@@ -169,7 +172,20 @@ def _explain(options: argparse.Namespace) -> int:
             options=options.option,
             **settings,
         )
+        if options.wavefront is not None:
+            wavefronts = wavefronts_of_file(
+                options.what,
+                entry,
+                [*options.arg, *words],
+                grid=options.grid,
+                block=options.block,
+                shared_bytes=options.shared,
+                options=options.option,
+                line_bytes=options.wavefront,
+            )
     print(explained)
+    if wavefronts:
+        print(f"\n{wavefronts}")
     _write(explained, options.html, options.json)
     return 0
 

@@ -49,6 +49,26 @@ def of_file(
     return kernel.profile(grid, block, *values, shared_bytes=shared_bytes, **settings)
 
 
+def wavefronts_of_file(
+    file: str,
+    entry: str | None,
+    arguments: Sequence[str],
+    *,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    shared_bytes: int,
+    options: Sequence[str],
+    line_bytes: int,
+) -> str:
+    """Return a table of the cache lines that wavefronts of 64 lanes would access."""
+    from coalesce.kernel import Kernel
+
+    kernel = Kernel(Path(file), entry, options=options)
+    values = [argument(text) for text in arguments]
+    trace = kernel.trace(grid, block, *values, shared_bytes=shared_bytes, device="sim")
+    return str(trace.wavefronts(line_bytes=line_bytes))
+
+
 def of_operation(
     operation: str,
     variants: Sequence[str],

@@ -260,6 +260,13 @@ def _add_explain(commands: Any) -> None:
     kernel.add_argument(
         "--arg", action="append", default=[], metavar="ARGUMENT", help="the next argument"
     )
+    kernel.add_argument(
+        "--wavefront",
+        type=int,
+        metavar="BYTES",
+        help="also derive the cache lines that wavefronts of 64 lanes would access on an AMD GPU; "
+        "a cache line has 64 (MI200) or 128 (MI300) bytes",
+    )
     _add_launch(kernel, required=False)
     operation = explain.add_argument_group("options for an operation")
     _add_variants(operation, "the first one")
