@@ -26,7 +26,7 @@ exclude_patterns = ["measured/*", "**.ipynb_checkpoints"]
 
 # The notebooks carry their outputs; tests/python/test_notebooks.py executes them.
 nb_execution_mode = "off"
-myst_enable_extensions = ["colon_fence", "dollarmath", "attrs_block"]
+myst_enable_extensions = ["colon_fence", "attrs_block"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # the docstrings describe the types

@@ -15,8 +15,8 @@
 # **Time:** 50 minutes. **You need:** C, and NumPy arrays. No GPU. Every term is in the [glossary](glossary.md).
 #
 # **How the lessons work.** Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell.
-# The cell then shows the measured value beside your guess, and the reason. If you only read, open the answer with a
-# click.
+# The cell then shows the measured value beside your guess, and the reason. If you only read, guess first, and then open the
+# answer with a click.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -82,9 +82,11 @@ lessons.predict(
 # hardware arranges the threads of a block in one line. In this line **x changes fastest**, then y, then z. Every 32 threads
 # of the line are a warp. The number of a thread in the line is
 #
-# $$t = x + y\,D_x + z\,D_x D_y$$
+# ```c
+# t = threadIdx.x + threadIdx.y * blockDim.x + threadIdx.z * blockDim.x * blockDim.y
+# ```
 #
-# for a block of $D_x \times D_y \times D_z$ threads. The thread's lane is $t \bmod 32$.
+# The thread's lane is `t % 32`.
 
 # %% tags=["counts"]
 lessons.predict(

@@ -136,8 +136,8 @@ lessons.predict(
 # %% [markdown]
 # ## Count the traffic
 #
-# Without tiles, each of the $N^2$ threads loads $2N$ elements: $2N^3$ in all. With tiles of $T \times T$, each loaded element
-# serves $T$ threads, so the blocks load $2N^3/T$ elements.
+# Without tiles, each of the N² threads loads 2 N elements: 2 N³ in all. With tiles of T x T, each loaded element serves T
+# threads, so the blocks load 2 N³ / T elements.
 
 # %%
 kernels = {
@@ -221,10 +221,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# **Arithmetic intensity**, and why it is not the answer here. A block uses a pair of tiles for $2T^3$ operations (multiplications
-# and additions), and loads $2T^2$ floats for them:
-#
-# $$\text{arithmetic intensity} = \frac{2 T^3\ \text{flop}}{2 T^2 \cdot 4\ \text{bytes}} = \frac{T}{4}\ \text{flop per byte}$$
+# **Arithmetic intensity**, and why it is not the answer here. A block uses a pair of tiles for 2 T³ operations (multiplications
+# and additions), and loads 2 T² floats for them. So its arithmetic intensity is 2 T³ flop / (2 T² · 4 bytes) = T / 4 flop per byte.
 #
 # By its datasheet, an H200 computes 66.9 TFLOP/s and moves 4.8 TB/s. This is 14 flop per byte. A tile of 32 has 8 flop per byte, so the
 # memory seems to be the limit. But the cell above shows that the tiled kernel needs far less bandwidth than the memory has. The

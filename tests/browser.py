@@ -38,10 +38,14 @@ CLIPPED = """(() => {
     (kinds.includes(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
   return [...document.querySelectorAll("article *")]
     .filter((e) => e.getBoundingClientRect().right > wide && e.getClientRects().length)
-    .filter((e) => !scrolls(e) && !e.closest(".headerlink, details:not([open]), math, .katex"))
+    .filter((e) => !scrolls(e) && !e.closest(".headerlink"))
     .map((e) => e.tagName + "." + e.className + " " + e.textContent.slice(0, 60))
     .slice(0, 5);
 })()"""
+UNFOLD = "document.querySelectorAll('article details').forEach((d) => { d.open = true; })"
+# How many pictures have less than 0.8 of their size, so that their labels are hard to read.
+SMALL = """(() => [...document.querySelectorAll("svg.coalesce-picture")]
+  .filter((e) => e.getBoundingClientRect().width < 0.8 * e.viewBox.baseVal.width).length)()"""
 PAPER = """(() => {
   const paper = document.querySelector("svg.coalesce-picture rect");
   return paper ? getComputedStyle(paper).fill : "no picture in the page";
@@ -70,9 +74,8 @@ NO_STORAGE = """Object.defineProperty(window, "localStorage", {
 class Page:
     """A page of the browser."""
 
-    def __init__(self, socket: WebSocketClientConnection, address: str) -> None:
+    def __init__(self, socket: WebSocketClientConnection) -> None:
         self._socket = socket
-        self._address = address
         self._numbers = itertools.count(1)
         self.errors: list[str] = []
 
@@ -116,9 +119,7 @@ class Page:
             self.errors.append(str(about["exceptionDetails"]))
         if method == "Log.entryAdded" and about["entry"]["level"] == "error":
             url = about["entry"].get("url", "")
-            # Formulas come from the network, which may be missing.
-            foreign = url.startswith("http") and not url.startswith(self._address)
-            if not foreign and not url.endswith("favicon.ico"):
+            if not url.endswith("favicon.ico"):
                 self.errors.append(f"{about['entry']['text']} {url}")
         if method == "Runtime.consoleAPICalled" and about["type"] == "error":
             self.errors.append(str(about["args"]))
@@ -173,12 +174,12 @@ def browser(*more: str) -> Iterator[str]:
             started.wait(20)
 
 
-async def opened(debugger: str, address: str) -> Page:
-    """Return the browser's page; `address` is where its own files come from."""
+async def opened(debugger: str) -> Page:
+    """Return the browser's page."""
     with urllib.request.urlopen(f"{debugger}/json/list") as answer:
         target = next(t for t in json.load(answer) if t["type"] == "page")
     socket = await websocket_connect(target["webSocketDebuggerUrl"], max_message_size=1 << 28)
-    page = Page(socket, address)
+    page = Page(socket)
     for domain in ("Page", "Runtime", "Log"):
         await page.call(f"{domain}.enable")
     return page
@@ -186,22 +187,25 @@ async def opened(debugger: str, address: str) -> Page:
 
 async def look(site: Path, address: str, debugger: str, pictures: Path | None) -> list[str]:
     """Return what is wrong with the pages."""
-    page = await opened(debugger, address)
+    page = await opened(debugger)
     wrong = []
 
     def demand(condition: bool, sentence: str) -> None:
         if not condition:
             wrong.append(sentence)
 
-    chosen = ["index.html", "profiling.html", "first_profile.html"]
-    chosen += sorted(str(f.relative_to(site)) for f in site.glob("lessons/*.html"))
+    files = [*site.glob("*.html"), *site.glob("lessons/*.html")]
+    chosen = sorted(str(f.relative_to(site)) for f in files)
     for name in chosen:
         for width, scheme in itertools.product(WIDTHS, ("light", "dark")):
             if scheme == "dark" and not pictures:
                 continue
             await page.open(f"{address}/{name}", width, scheme)
+            await page.value(UNFOLD)
             clipped = await page.value(CLIPPED)
             demand(not clipped, f"{name}, {width} pixels: clipped are {clipped}")
+            small = await page.value(SMALL)
+            demand(not small, f"{name}, {width} pixels: {small} pictures are drawn too small")
             if pictures:
                 shot = await page.call("Page.captureScreenshot", captureBeyondViewport=False)
                 file = pictures / f"{Path(name).stem}_{width}_{scheme}.png"
@@ -210,7 +214,7 @@ async def look(site: Path, address: str, debugger: str, pictures: Path | None) -
     # The page's theme switch overrides the system's theme, also in pictures.
     for scheme, other in (("light", "dark"), ("dark", "light")):
         await page.open(f"{address}/{LESSON}", 1280, scheme)
-        await page.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        await page.value(UNFOLD)
         await page.value(f"document.body.dataset.theme = '{scheme}'")
         first = await page.value(PAPER)
         await page.value(f"document.body.dataset.theme = '{other}'")

@@ -151,7 +151,7 @@ async def faults(frame: Frame, guessed: bool) -> list[str]:
 async def look(address: str, debugger: str, names: dict[str, str]) -> list[str]:
     """Return what is wrong. `names` has the name of the prediction of each page."""
     wrong = []
-    page = await opened(debugger, address)
+    page = await opened(debugger)
     await page.call("DOM.enable")
     for file, name in names.items():
         await page.open(f"{address}/{file}", 1280)
