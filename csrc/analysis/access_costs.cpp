@@ -34,8 +34,8 @@ void add_global(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(f.elements) * e.bytes;
 }
 
-// The local memory of the threads of a warp is interleaved by words: equal offsets in neighbouring
-// lanes are neighbouring words.
+// Local memory is interleaved: words with equal offsets in neighbouring lanes are neighbours in
+// memory.
 void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     uint64_t addresses[sim::warp_size];
     sim::MemoryEvent interleaved = e;
@@ -115,8 +115,9 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
         add_copy(c, e);
         return uint32_t(c.wavefronts - before);
     }
-    // Bank conflicts take long to compute, and accesses to shared memory mostly repeat. Elsewhere
-    // the comparison with the last access would cost as much as it saves.
+    // Only accesses to shared memory are compared with the last access. Their bank conflicts take
+    // long to compute, and they mostly repeat. For other accesses, the comparison would cost as
+    // much as it saves.
     if (e.space != ptx::Space::shared) {
         add(c, e);
         return 0;
@@ -206,13 +207,14 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         if (!traits(e).passes_l1) add_global(c, e);
         return;
     }
-    // If no lane reads, because all lanes fill with zeros, the engine has announced no source.
+    // If all lanes fill with zeros, no lane reads. Then no read has been announced.
     if (source_.pc != e.pc) source_.mask = 0;
     c.sourceless += source_.mask == 0;
     if (!traits(e).passes_l1 || !source_.mask) {
         add_wavefronts(c, model::copy_wavefronts(source_, e));
     } else {
-        // Nsight Compute's formula includes the lanes that the guard excludes.
+        // Nsight Compute's formula also counts the lanes that the guard (the predicate of the
+        // instruction) excludes.
         sim::MemoryEvent from = source_, to = e;
         to.mask |= left_out_;
         to.mask = from.mask = last_writers(to);

@@ -22,8 +22,8 @@ using sim::Access;
 
 namespace {
 
-// The local memory of the threads of a warp is interleaved: a line holds one word of each lane.
-// This base address is far from the addresses of arrays.
+// The base address of local memory in the replay. It is far from the addresses of arrays. Local
+// memory is interleaved: a line holds one word of each lane.
 constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
 
 // Returns how many rounds a warp waits before its first request, if the kernel has no barriers. In
@@ -56,8 +56,8 @@ void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*c
         uint8_t(std::min<uint32_t>(model::sector_bytes, covered[at][sector] + bytes));
 }
 
-// Remembers the L1 cycles of requests with a given stride. Requests with the same stride and the
-// same offset of the first address take equally long.
+// Stores the L1 cycles of requests by their stride. Requests with the same stride and the same
+// offset of the first address take equally long.
 class CyclesByStride {
   public:
     template <class Compute>
@@ -83,8 +83,8 @@ class CyclesByStride {
 
 constexpr int requests_ahead = 12;
 
-// The places in L1 are kept for this many requests, because other warps and the copies of an
-// unrolled loop access the same lines.
+// For this many requests, the replay remembers where in L1 their lines are. Other warps, and the
+// copies of an unrolled loop, access the same lines again.
 constexpr uint32_t most_places = 256;
 
 // Consecutive lines of a request, `step` apart, in which the lanes access the same sectors. If a
@@ -331,7 +331,7 @@ int CacheReplay::lines_of(const sim::Block& block, uint32_t warp, const BlockReq
         }
         return n;
     } else if (r.stride == 0 || std::abs(r.stride) >= int(model::line_bytes)) {
-        // A single address, or one line per lane.
+        // The request accesses a single address, or a different line in each lane.
         const int most = r.stride == 0 ? 1 : sim::warp_size;
         for (; n < most; ++n) {
             const uint64_t address = r.first + uint64_t(int64_t(n) * r.stride);
@@ -380,8 +380,8 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
     // If the cache is large compared with a request, the lines of one request cannot evict each
     // other.
     const bool keeps_a_request = share_bytes_ >= 8 * model::line_bytes * sim::warp_size;
-    // The last request if it was a regular load, because the next request often loads the same
-    // lines.
+    // The last request, if it was a regular load. It is kept because the next request often loads
+    // the same lines.
     BlockRequests::Request last{};
     uint64_t last_sectors = 0;
     uint32_t last_lines = 0, last_cycles = 0;

@@ -61,7 +61,7 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
     for (const auto& [offset, mangled] : mangled_at) number.emplace(mangled, int(number.size()));
     for (const sim::InstructionInfo& in : program_.instructions) {
         const auto known = number.find(in.origin.variable);
-        // The message about a copy into shared memory describes the source of the copy.
+        // In a copy to shared memory, the message describes the source of the copy.
         const bool is_there = known != number.end() && in.access != Access::async_copy;
         home_.push_back(is_there ? known->second : -1);
     }
@@ -298,7 +298,7 @@ void CheckObserver::unfenced(const Place& at, const Stamp& then) {
     f->title = "data race on " + name_of_place(at) + ": a write and an asynchronous " +
                (instructions_[at.me.pc].traits.bulk ? "copy" : "product") + " are not ordered";
     f->details.push_back(
-        "the asynchronous proxy may read an old value: put fence.proxy.async behind the write, "
+        "the asynchronous proxy may read an old value: put fence.proxy.async after the write, "
         "before the barrier");
     f->first = actor(instructions_[then.pc].verb, then, then.lane);
     f->second = actor(at.instruction.verb, at.me, at.lane);

@@ -1,10 +1,10 @@
 // The findings of a checked run, merged into groups with one example each.
 //
 // Findings belong to one group if they have the same kind, the same array, and the same source
-// lines in either order. The first finding of a group is kept, the others are counted. After
-// At most `most_groups` groups are kept. Findings of further groups are only counted. At the end,
-// findings with the same cause as a race are merged into it. These are warnings on the same lines,
-// and reads of uninitialized memory by one side of the race.
+// lines in either order. The first finding of a group is kept, the others are counted. At most
+// `most_groups` groups are kept. Findings of further groups are only counted. At the end, findings
+// with the same cause as a race are merged into it. These are warnings on the same lines, and reads
+// of uninitialized memory by one side of the race.
 #pragma once
 
 #include <cstdint>

@@ -166,7 +166,7 @@ void choose_clusters(const sim::Program& program, Request& request) {
         refuse("the grid of " + text(launch.grid) +
                " blocks is not a multiple of the clusters of " + text(launch.cluster));
     if (request.groups)
-        refuse("the blocks of a cluster run together, so that they cannot be sampled");
+        refuse("the blocks of a cluster run together, so a sample cannot have some of them only");
     if (!launch.blocks) return;
     if (request.record && !request.record->blocks) request.record->blocks = launch.blocks;
     const std::set<uint64_t> wanted(launch.blocks->begin(), launch.blocks->end());
@@ -188,7 +188,7 @@ void check_cooperative(const sim::Program& program, const Request& request) {
     if (launch.blocks && launch.blocks->size() != launch.grid.count())
         throw LaunchError(program.kernel +
                           ": the blocks of a cooperative launch wait for each "
-                          "other, so that none can be simulated without the others");
+                          "other, so all of them must be simulated");
     if (launch.grid.count() <= held) return;
     throw LaunchError(
         program.kernel +

@@ -97,18 +97,20 @@ class BlockOrder {
     }
 
     void synchronize(uint32_t warp, sim::LaneMask lanes);
-    // `everyone`: the barrier is for all threads of the block. `waits`: these threads wait for it.
+    // Call this when lanes pass a barrier. `everyone`: the barrier is for all threads of the block.
+    // `waits`: these threads wait for it.
     void arrive(uint32_t warp, sim::LaneMask lanes, uint32_t barrier, bool everyone, bool waits);
     void complete(uint32_t barrier);
 
     // Returns the accesses that these lanes make visible when they arrive at their cluster's
     // barrier. If `relaxed`, these are only the accesses that fences have already made visible.
     [[nodiscard]] ClockPtr release(uint32_t warp, sim::LaneMask lanes, bool relaxed);
-    // Adds the events in `clock` to what all threads of the block know.
+    // Adds the events in `clock` to the events that all threads of the block know.
     void add_knowledge(const ClockPtr& clock) { known_ = join(known_, clock); }
 
     void fence(uint32_t warp, sim::LaneMask lanes, Scope scope);
-    // A strong write or atomic with this scope. `releases`: it has .release.
+    // Call this for a strong write or atomic with this scope. `releases`: the instruction has
+    // .release.
     void publish(Published& at, uint32_t warp, uint32_t lane, Scope scope, bool releases);
     void acquire(const Published& at, uint32_t warp, uint32_t lane, Scope scope);
 
@@ -123,7 +125,8 @@ class BlockOrder {
         uint32_t floor = 0;
         sim::LaneMask existing = 0;
         sim::LaneMask together = 0;
-        // Pairs[i][j]: lane i knows what lane j did up to this time. Null if `floor` suffices.
+        // pairs[i][j] is a time: lane i knows everything that lane j did up to this time. Null if
+        // `floor` suffices.
         std::unique_ptr<Pairs> pairs;
         std::array<Together, most_together> recent;
         uint32_t regrouped = 0;  // number of entries written to `recent`
@@ -152,8 +155,8 @@ class BlockOrder {
     [[nodiscard]] bool knows_of(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                 uint32_t lane) const;
     Thread& thread(uint32_t warp, uint32_t lane);
-    // Returns what at least one of these lanes knows of other threads. snapshot() adds the lanes'
-    // own accesses up to now.
+    // Returns the events of other threads that at least one of these lanes knows. snapshot() also
+    // adds the lanes' own accesses up to now.
     [[nodiscard]] ClockPtr knowledge(uint32_t warp, sim::LaneMask lanes) const;
     [[nodiscard]] ClockPtr snapshot(uint32_t warp, sim::LaneMask lanes) const {
         return join(knowledge(warp, lanes), {{block_, warp, lanes, now_}});
@@ -163,7 +166,8 @@ class BlockOrder {
     uint32_t block_ = 0, now_ = 1, floor_ = 0, warp_count_ = 0;
     std::vector<Lanes> warps_;
     std::vector<Thread> threads_;  // empty before the first fence or flag
-    // Known_ is what all threads know. fenced_ is what all threads have made visible.
+    // `known_` has the events that all threads know. `fenced_` has those that all threads have made
+    // visible.
     ClockPtr known_, fenced_[2];
     std::array<Arrivals, sim::barrier_count> arrivals_;
 };

@@ -330,7 +330,8 @@ struct Stepper::Impl {
         if (w.done()) {
             p.state = Position::State::ended;
         } else if (ready(n)) {
-            // Skip points of reconvergence; show the instruction after them.
+            // A point of reconvergence is not an instruction, so it is skipped. The instruction
+            // after it is shown.
             sim::Path path = w.current;
             while (program.ops[path.pc].control == sim::Control::join &&
                    path.pc + 1 < program.ops.size())

@@ -129,7 +129,7 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         const double loads = std::max(1.0, double(c.l1_loads));
         const double from_dram = double(c.dram_read_bytes) / model::sector_bytes;
         work.from_dram = std::min(1.0, from_dram / loads);
-        // Reads that were merged with others wait for L2, too.
+        // A read that was merged with another read waits for L2, too.
         const double reads = double(c.l2_reads + c.l2_merged);
         work.from_l2 = std::clamp((reads - from_dram) / loads, 0.0, 1.0);
     } else {  // the model assumes that each line comes from DRAM once

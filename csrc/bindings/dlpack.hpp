@@ -174,7 +174,7 @@ inline pybind11::dict import_array(const pybind11::object& capsule) {
             PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
         if (managed->major != 1)
             throw py::value_error("DLPack version " + std::to_string(managed->major) +
-                                  " is not known; version 1 is");
+                                  " is not supported; version 1 is needed");
         tensor = &managed->tensor;
         read_only = (managed->flags & 1) != 0;
     } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {

@@ -160,7 +160,8 @@ void add_model(py::module_ m) {
         "sectors",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes, uint32_t size) {
             if (bytes == 0 || bytes > 64 || size == 0)
-                throw py::value_error("accesses of 1 to 64 bytes and a positive size are needed");
+                throw py::value_error(
+                    "each access must have 1 to 64 bytes, and size must be positive");
             return model::sectors_of(addresses, bytes, size);
         },
         py::arg("addresses"), py::arg("itemsize"), py::arg("size") = model::sector_bytes,
@@ -170,7 +171,7 @@ void add_model(py::module_ m) {
         "shared_groups",
         [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask, bool load) {
             if (addresses.size() != sim::warp_size || bytes == 0 || bytes > 16)
-                throw py::value_error("32 addresses of accesses of 1 to 16 bytes are needed");
+                throw py::value_error("there must be 32 addresses, of accesses of 1 to 16 bytes");
             sim::MemoryEvent e;
             e.access = load ? sim::Access::load : sim::Access::store;
             e.bytes = bytes;
@@ -191,7 +192,8 @@ void add_model(py::module_ m) {
         "l1_cycles",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes) {
             if (addresses.empty() || addresses.size() > sim::warp_size || bytes == 0 || bytes > 16)
-                throw py::value_error("1 to 32 addresses of accesses of 1 to 16 bytes are needed");
+                throw py::value_error(
+                    "there must be 1 to 32 addresses, of accesses of 1 to 16 bytes");
             const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - int(addresses.size()));
             const model::L1Cycles c =
                 model::l1_cycles(mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });

@@ -30,7 +30,7 @@ struct BufferArgument {
     pybind11::array array;
     std::string name;
     bool writable;
-    // None, or one bool per byte. See sim::Buffer.
+    // Which bytes are undefined: None, or one bool per byte. See sim::Buffer.
     pybind11::object undefined = pybind11::none();
     // The distance in bytes from the start of the array to the pointer that the kernel gets.
     uint64_t offset = 0;
@@ -115,7 +115,7 @@ struct StepSession {
 
     const sim::Program& program;
     const sim::RegisterMap& registers;
-    // A copy, so that launches between two steps do not change the variables of this block.
+    // The block works on a copy of the variables. So launches between two steps do not change them.
     sim::ModuleMemory variables;
     pybind11::list given;  // the arguments, which keep the arrays alive
     Arguments arrays;

@@ -26,7 +26,8 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
                 continue;
             mapped[i] = true;
             p.address = whole.address + uint64_t(p.buffer.host - whole.host);
-            // A part of a larger array has the name of the argument, but no shape.
+            // If an argument is a part of a larger array, the buffer has the name of the argument,
+            // but no shape.
             whole.name = p.buffer.name;
             if (p.buffer.bytes == whole.bytes)
                 whole.shape = p.buffer.shape;

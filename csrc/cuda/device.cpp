@@ -76,7 +76,8 @@ Device& Device::get(int ordinal) {
     if (ordinal < 0 || ordinal >= driver.devices)
         throw DeviceUnavailable("there is no GPU cuda:" + std::to_string(ordinal) +
                                 "; the driver sees " + std::to_string(driver.devices));
-    // Never destroyed, because arrays may outlive all other objects when the interpreter exits.
+    // This object is never destroyed, because arrays may outlive all other objects when the
+    // interpreter exits.
     static auto& mutex = *new ForkSafe<std::mutex>;
     static auto& devices = *new std::vector<Device*>;
     const std::lock_guard lock(mutex);
@@ -280,7 +281,7 @@ void Device::check(Result result, const std::string& what) {
     throw LaunchError(
         fault.what +
         "\n  A kernel faulted: this one, or one launched before it that was still running."
-        "\n  Run the same call with device=\"sim\" to learn which access, in which line." +
+        "\n  Run the same call with device=\"sim\": its error names the access and the line." +
         next);
 }
 

@@ -8,7 +8,6 @@
 // older generation is lost. Modules are loaded again at their next use. CUDA does not guarantee
 // that a process can continue after a reset, and drivers differ. If the process cannot continue,
 // the device is marked as broken. Every later call then fails with a message that names the cause.
-// the cause.
 #pragma once
 
 #include <atomic>

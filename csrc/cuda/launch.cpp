@@ -19,7 +19,7 @@ class EventPairs {
             device_.check(device_.driver().event_create(&event, 0), "cuEventCreate");
     }
     ~EventPairs() {
-        // The reset of the context has destroyed the events.
+        // After a fault, the context was reset. The reset has already destroyed the events.
         if (generation_ != device_.generation()) return;
         for (const EventHandle event : events_)
             if (event != nullptr) device_.driver().event_destroy(event);

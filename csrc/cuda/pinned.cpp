@@ -15,7 +15,7 @@ PinnedMemory::PinnedMemory(Device& device, size_t bytes) : device_(device), byte
     if (memory == MAP_FAILED)
         throw LaunchError(what + ": the system does not have that much memory");
     try {
-        // Allocates the pages with all workers; the driver would use one.
+        // The workers allocate the pages together, which is faster than the driver's single thread.
         device.prefault(memory, bytes);
         const Device::Scope scope(device);
         device.check(device.driver().host_register(memory, bytes, for_every_context), what);
@@ -27,7 +27,7 @@ PinnedMemory::PinnedMemory(Device& device, size_t bytes) : device_(device), byte
 }
 
 PinnedMemory::~PinnedMemory() {
-    // The driver cannot be used in a forked child. The context may have ended, too.
+    // Do not call the driver in a forked child, or after the context has ended.
     try {
         const Device::Scope scope(device_);
         device_.driver().host_unregister(data_);

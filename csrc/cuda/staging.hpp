@@ -64,7 +64,7 @@ class Staging {
     struct Slot {
         char* memory = nullptr;
         EventHandle event = nullptr;
-        // Whether `event` was recorded and nobody has waited for it yet.
+        // True if `event` was recorded, and nothing has waited for it yet.
         bool pending = false;
     };
 

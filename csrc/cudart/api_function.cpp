@@ -63,7 +63,8 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
             f.most_dynamic_shared = uint32_t(value);
         } else if (attribute == carveout) {
             require(value >= -1 && value <= 100, cudaErrorInvalidValue);
-            // A hint only. The model chooses by the needs of the blocks.
+            // This setting is only a hint. The model divides the memory according to the needs of
+            // the blocks.
             f.carveout = value;
         } else {
             say_once("coalesce: cudaFuncSetAttribute() of attribute " + std::to_string(attribute) +

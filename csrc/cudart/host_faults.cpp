@@ -33,7 +33,8 @@ void* code_address(const void* context) {
 
 void on_fault(int signal, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uint64_t>(info->si_addr);
-    // The process is about to end. Functions that are not safe in a signal handler do no more harm.
+    // The process is about to end. So it does not matter that these functions are not safe in a
+    // signal handler.
     if (in_arena(address)) {
         Runtime& rt = runtime();
         if (const Allocation* const early = rt.memory.release_unwaited(address)) {
@@ -63,7 +64,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
         if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
     }
-    // The instruction repeats its fault, for the previous handler.
+    // When the handler returns, the instruction is executed again and faults again. The previous
+    // handler then gets this fault.
     sigaction(signal, &before, nullptr);
 }
 

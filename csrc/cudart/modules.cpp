@@ -145,7 +145,7 @@ void Modules::use(ModuleRecord& m) {
         end = std::max(end, a.end());
         for (const auto& [host, variable] : variables_) {
             if (variable.module != &m || variable.name != item.name || !variable.managed) continue;
-            // It keeps its own address, so that the host can use it, too.
+            // The variable keeps its own address, so that the host can use it, too.
             a.kind = Kind::managed;
             const uint64_t first = a.address / 4096 * 4096;
             mmap(reinterpret_cast<void*>(first), round_up(a.end() - first, 4096),

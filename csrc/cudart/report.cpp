@@ -96,7 +96,8 @@ KernelTotal& Report::kernel(const Function& function) {
         k.name = function.name;
         const ptx::Module& module = function.module->parsed;
         if (const ptx::Function* const f = module.find_function(function.entry)) {
-            // Use the first line of the body. The PTX does not have the line of the kernel itself.
+            // Use the line of the first instruction, because the PTX does not contain the line of
+            // the kernel itself.
             for (const ptx::Instruction& in : f->body) {
                 if (in.written.line == 0) continue;
                 k.line = in.written.line;

@@ -39,7 +39,7 @@ class Runtime {
     Report report;
 
     // `fault` is the permanent error after a kernel's fault. The flag says whether a call that
-    // waits for the GPU has already returned it.
+    // waits for the GPU has already returned this error.
     Error fault = cudaSuccess;
     bool fault_returned = false;
     // The mistake in the last launch that failed.

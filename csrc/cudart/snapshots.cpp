@@ -25,7 +25,7 @@ void write(const std::string& file, const void* bytes, size_t size) {
     std::fclose(out);
 }
 
-// Returns the PTX name of the variable at an address, or "" if there is none.
+// Returns the name that the PTX uses for the variable at an address, or "" if there is none.
 std::string variable_at(const ModuleRecord& module, uint64_t address) {
     for (const auto& [name, place] : module.memory->address_of)
         if (place == address) return name;

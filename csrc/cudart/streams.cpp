@@ -54,8 +54,8 @@ void Streams::destroy(Event handle) {
 }
 
 void Streams::pass(StreamRecord& stream, Engine engine, double ms) {
-    // The default stream and the other streams wait for each other. Streams created as non-blocking
-    // are an exception.
+    // The default stream and the other streams wait for each other. Only streams that were created
+    // as non-blocking do not.
     double start = stream.clock;
     if (&stream == &legacy_) {
         for (const Stream s : streams_)

@@ -139,7 +139,7 @@ struct Visitor : F... {
 }  // namespace
 
 int type_of(const Work& work) {
-    // The numbers are in the order of the variant's alternatives.
+    // The numbers of cudaGraphNodeType, in the order of the alternatives of Work.
     constexpr int numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 10, 11};
     return numbers[work.index()];
 }

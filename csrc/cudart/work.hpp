@@ -42,7 +42,7 @@ struct SetWork {
 struct HostWork {
     HostFunction function = nullptr;
     void* data = nullptr;
-    // If it is not null, it is called with the stream, instead of `function`.
+    // If this function is not null, it is called with the stream. Otherwise `function` is called.
     StreamCallback callback = nullptr;
     Stream stream = nullptr;
 };

@@ -46,7 +46,7 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     ended_.clear();
     for (uint32_t sm = 0; sm < running_.size(); ++sm)
         if (!running_[sm].empty()) run(sm);
-    // The times of the requests are relative to the slice. The slice's duration is known only now.
+    // The times of the requests were relative to the slice, because its duration is known only now.
     uint64_t sectors = 0;
     for (const Request& r : slice_.requests) sectors += sectors_in(r.traffic->sectors);
     const double duration = std::max(slice_cycles, double(sectors) / sectors_per_cycle_);

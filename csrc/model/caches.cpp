@@ -31,7 +31,7 @@ L2Cache::L2Cache(const Gpu& gpu)
                   SectoredCache(uint64_t(gpu.l2_mb * 1024 * 1024 / 128) / gpu.partitions)) {}
 
 uint32_t L2Cache::home_of(uint64_t line) const {
-    // The home partition may change every 4 KB of addresses.
+    // The partition that is the home of an address may change every 4 KB of addresses.
     return uint32_t(((line >> 5) * 0xd6e8feb86659fd93) >> 40) % uint32_t(partitions_.size());
 }
 

@@ -221,7 +221,7 @@ class Expression {
         }
         if (b == 0) tokens_.fail(op, "division by zero");
         if (is_unsigned) return value(text == "/" ? a / b : a % b);
-        // INT64_MIN / -1 would overflow, so it wraps.
+        // INT64_MIN / -1 does not fit in 64 bits. The result wraps around, as in two's complement.
         if (t == -1) return value(text == "/" ? 0 - a : 0);
         return value(static_cast<uint64_t>(text == "/" ? s / t : s % t));
     }

@@ -12,7 +12,8 @@ namespace coalesce::ptx {
 struct Constant {
     enum class Kind : uint8_t { integer, f32, f64 };
     Kind kind = Kind::integer;
-    // An integer in two's complement, the 32 bits of a float, or the 64 bits of a double.
+    // A constant: an integer in two's complement, the 32 bits of a float, or the 64 bits of a
+    // double.
     uint64_t bits = 0;
     bool is_unsigned = false;
 };

@@ -48,7 +48,7 @@ Binding Scopes::find(std::string_view name) const {
     return {};
 }
 
-// "%r12" may be number 12 of the range "%r", or number 2 of the range "%r1".
+// The name "%r12" can belong to two ranges: it may be number 12 of "%r", or number 2 of "%r1".
 Binding Scopes::find_in_ranges(const Scope& scope, std::string_view name) {
     if (scope.ranges.empty()) return {};
     constexpr size_t most_digits = 8;

@@ -43,7 +43,7 @@ sim::Program Lifter::lift() {
     lay_out_banks();
     check_shared();
     describe_instructions();
-    // The depth of the stack is not known if there is recursion or a call through a pointer.
+    // If there is recursion or a call through a pointer, the depth of the stack is not known.
     program_.recursive = graph_.recursive();
     program_.local_bytes = stack_bytes();
     if (program_.recursive)
@@ -224,7 +224,7 @@ void Lifter::lift_instruction(uint32_t at) {
     }
 }
 
-// Replaces instruction numbers in branch targets by op numbers.
+// The targets of branches are numbers of instructions. Replaces them by numbers of ops.
 void Lifter::link() {
     op_of_.push_back(uint32_t(program_.ops.size()));
     append_between(sim::Control::exit);

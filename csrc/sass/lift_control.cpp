@@ -60,13 +60,14 @@ void Lifter::branch(const Instruction& in) {
     append(op);
 }
 
-// The operand must be the label of the section. Jumps through registers are relative to it.
+// The label must be the start of the section, because jumps through registers are relative to it.
 void Lifter::expect_code_start(const Operand& o) const {
     if (o.kind != Kind::label || o.text != code_.name || o.target != 0)
         unsupported("relative to " + std::string(o.text));
 }
 
-// Translates CALL.REL.NOINC `($k$_Z1ff). A call through a pointer is CALL.REL.NOINC R8 `(k).
+// Translates CALL.REL.NOINC `(name), which calls a function. A call through a pointer, such as
+// CALL.REL.NOINC R8 `(k), has a register, too.
 void Lifter::call(const Instruction& in) {
     if (in.has("ABS")) return call_outside(in);
     only(in, {"REL", "NOINC"});
@@ -142,7 +143,7 @@ void Lifter::jump(const Instruction& in) {
     if (by_table) {
         const Operand& by = operand(in, 1);
         if (by.kind != Kind::integer) unsupported();
-        // The offset is relative to the next instruction.
+        // The offset counts from the next instruction.
         op.set(sim::Jump{.offset = uint32_t(in.offset + instruction_bytes + by.bits)});
     } else {
         expect_code_start(operand(in, 1));

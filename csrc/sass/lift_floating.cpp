@@ -52,7 +52,7 @@ void Lifter::floating(const Instruction& in) {
     if (in.opcode == "FFMA") {
         return as_ptx(OpCode::fma, {mode, ftz, sat, "f32"}, {d, a, b, real(operand(in, 3))});
     }
-    // .D2, .M2 and similar: the product is divided or multiplied by this number.
+    // The modifiers .D2, .M2 and similar: the product is divided or multiplied by this number.
     for (const float by : {2.0f, 4.0f, 8.0f}) {
         const std::string digit(1, char('0' + int(by)));
         if (!in.has("D" + digit) && !in.has("M" + digit)) continue;
@@ -246,7 +246,7 @@ void Lifter::halves(const Instruction& in) {
     const bool no_product =
         is_zero(operand(in, first)) && is_zero(operand(in, second)) && !is_register(operand(in, n));
     const Locator c = halves_of(in, n, bfloat);
-    // The compiler writes a constant as -RZ * RZ + constant.
+    // This is how the compiler writes a constant: -RZ * RZ + constant, where RZ is zero.
     if (no_product) return void(machine(MachineOp::move, {d, c}, sim::Registers{1}));
     as_ptx(OpCode::fma, {"rn", ftz, sat, relu, type}, {d, a, b, c});
 }
@@ -316,7 +316,7 @@ void Lifter::convert(const Instruction& in) {
     } else if (in.opcode == "FRND") {
         to = from = types.empty() ? "f32" : types[0];
     } else {
-        // If a type is not named, it is F32 or S32.
+        // A type that the instruction does not name is F32 or S32.
         const bool to_integer = in.opcode == "F2I";
         std::string number = "f32", integer = "s32";
         for (const std::string& t : types) (is_float(t) ? number : integer) = t;

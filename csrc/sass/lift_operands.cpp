@@ -26,7 +26,7 @@ bool Lifter::is_zero(const Operand& o) {
 }
 
 Locator Lifter::constant(uint32_t bits) {
-    // The constant zero gets as many registers as the widest operand.
+    // The constant zero gets as many registers as the widest operand has.
     return Emitter::constant(bits, 4, bits == 0 ? uint32_t(most_registers) : 1);
 }
 

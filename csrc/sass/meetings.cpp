@@ -49,7 +49,7 @@ bool calls_pointer(const Instruction& in) {
 // set before `first`.
 std::set<uint32_t> reached(const Code& code, uint32_t first) {
     std::set<uint32_t> found;
-    // The number of an instruction, and the barriers that were set on the way to it.
+    // The number of an instruction, and the barriers that the code sets on the way to it.
     std::set<std::pair<uint32_t, uint32_t>> seen;
     std::vector<std::pair<uint32_t, uint32_t>> left{{first, 0}};
     while (!left.empty()) {

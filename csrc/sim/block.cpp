@@ -44,7 +44,8 @@ void start(Block& block, uint64_t linear) {
             w.local.assign(size_t(program.local_bytes) * warp_size, std::byte{0xff});
         }
     }
-    // A GPU does not clear shared memory either. Reads of uninitialized data return NaNs here.
+    // A GPU does not clear shared memory, and the simulator does not either. Here it holds NaNs, so
+    // that the use of uninitialized data shows in the results.
     std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
     std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
     block.bulk_copies.clear();

@@ -21,7 +21,8 @@ using ptx::Type;
 
 namespace {
 
-// Returns the size in bytes of a register slot for all lanes. A predicate takes one mask.
+// Returns the size in bytes of a register slot, for all lanes. A predicate needs one bit per lane,
+// so its slot is one mask.
 uint32_t slot_bytes(Type type) {
     return type == Type::pred ? sizeof(LaneMask) : warp_size * std::max(2u, ptx::size_of(type));
 }
@@ -116,8 +117,8 @@ void Decoder::decode_function(uint32_t index) {
     scope.op_of[f.body.size()] = uint32_t(program_.ops.size());
     append_between(index == 0 ? Control::exit : Control::ret);
 
-    // So far, branch targets are instructions, and reconvergence points are blocks. Both become ops
-    // here.
+    // Branch targets are still numbers of instructions, and reconvergence points are numbers of
+    // basic blocks. Replace both by numbers of ops.
     for (uint32_t i = first; i < program_.ops.size(); ++i) {
         Op& op = program_.ops[i];
         if (op.is<Branch>() && !op.skips_guarded()) {

@@ -190,10 +190,10 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
             const bool alike = v.bytes() == p.bytes() &&
                                (place_argument(v, here = 1) == place_argument(p, there = 1));
             if (!alike)
-                malformed(std::string("the ") + what + " `" + v.name + "` has " +
-                          std::to_string(v.bytes()) + " bytes or an alignment that `" + p.name +
-                          "` of `" + f.name + "`, which has " + std::to_string(p.bytes()) +
-                          " bytes, has not");
+                malformed(std::string("the ") + what + " `" + v.name + "` (" +
+                          std::to_string(v.bytes()) + " bytes) must have the size and alignment " +
+                          "of `" + p.name + "` of `" + f.name + "` (" + std::to_string(p.bytes()) +
+                          " bytes)");
         }
     };
     check("argument", arguments, f.parameters);

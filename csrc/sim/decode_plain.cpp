@@ -13,7 +13,8 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
     std::vector<Op>& ops = program_.ops;
     const auto changes_of = [&](const Op& op) {
         const size_t instruction = op.pc - first_instruction;
-        // The body is empty. Then the return at its end belongs to no instruction.
+        // If the body is empty, the only op is the return at its end, which belongs to no
+        // instruction.
         if (instruction >= families.changed.size()) return Program::FamilyChanges{};
         return Program::FamilyChanges{families.changed[instruction], families.renewed[instruction]};
     };

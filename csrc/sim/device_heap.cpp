@@ -61,7 +61,7 @@ std::string DeviceHeap::release(AddressSpace& memory, uint64_t address) {
     if (found == live_.end()) {
         const Buffer* const known = memory.at(address);
         if (known && known->host == nullptr) return "memory of malloc is freed twice";
-        return "free() is given an address that malloc() has not returned";
+        return "free() was called with an address that malloc() did not return";
     }
     memory.free_at(address);
     used_ -= rounded(found->second.bytes);

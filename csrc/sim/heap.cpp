@@ -19,7 +19,8 @@ struct Heap {
     std::mutex mutex;
     uint64_t next = heap_base;
     std::map<uint64_t, std::weak_ptr<HeapArray>> live;
-    // Sorted by address. Addresses are not reused, so this is also the order by age.
+    // The arrays, sorted by address. Addresses are not reused, so this is also the order in which
+    // the arrays were made.
     std::map<uint64_t, Buffer> freed;
 
     // The object is never destroyed, because Python may keep arrays until the process ends.

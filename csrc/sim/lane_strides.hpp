@@ -2,8 +2,9 @@
 // the addresses of neighbouring lanes.
 //
 // METHOD
-// The addresses of a family differ between lanes in the same way (ptx/address_families.hpp). So
-// their stride is determined once, and kept until a member gets a new value. It is determined and
+// A family is a group of registers with addresses that differ between lanes in the same way
+// (ptx/address_families.hpp). So all members have the same stride. It is determined once, and kept
+// until a member gets a new value. It is determined and
 // used only while all lanes execute together. If only a part of the warp changes a member, the
 // strides of the members may differ. Then the family's stride is not used again for this warp.
 #pragma once

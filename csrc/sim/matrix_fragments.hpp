@@ -37,7 +37,7 @@ void gather(Warp& w, const Locator* registers, int count, int bits, bool halves,
         case 4:
             return gather<4, rows>(w, registers, count, halves, out);
         default:
-            // 32-bit elements; also words of 32 single bits
+            // Elements of 32 bits. A word of 32 single bits is handled as one element.
             return gather<32, rows>(w, registers, count, halves, out);
     }
 }

@@ -34,7 +34,7 @@ struct MemoryEvent {
     uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
     LaneMask mask = 0;   // The active lanes. There is always at least one.
     uint64_t first = 0;  // The address of lane 0. Only valid if the shape is not scattered.
-    // The addresses of the active lanes. Only valid if the shape is scattered.
+    // The addresses of the active lanes. They are valid only if the pattern (`shape`) is scattered.
     const uint64_t* addresses = nullptr;
     const Op* op = nullptr;
     // The block whose shared memory is accessed, if it is another block of the cluster. Otherwise
@@ -64,7 +64,7 @@ struct Resolved {
     bool shared_by_blocks = false;
     LaneMask mask = 0;
     std::byte* host = nullptr;  // The memory for lane 0. Only valid if the shape is not scattered.
-    // The memory for each active lane. Only valid if the shape is scattered.
+    // The memory for each active lane. It is valid only if the pattern (`shape`) is scattered.
     std::byte* lane[warp_size];
 };
 

@@ -214,8 +214,8 @@ void add_carry(Warp& w, const Op& op) {
     const T* b = w.lanes<const T>(op.operand[2]);
     LaneMask carry = w.carry;
     for_each_lane(w.mask, [&](int i) {
-        // A subtraction is a + ~b + 1, as on the hardware. So its carry is 1 if there is no borrow.
-        // Compiled code relies on this if an addition follows sub.cc.
+        // Subtraction is computed as a + ~b + 1, as on the hardware. So the carry is 1 if there is
+        // no borrow. Compiled code relies on this if an addition follows sub.cc.
         const T addend = subtract ? T(~b[i]) : b[i];
         const T in = carry_in ? T(has_lane(w.carry, i)) : T(subtract);
         const Wide<T> sum = Wide<T>(a[i]) + addend + in;

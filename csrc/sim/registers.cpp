@@ -95,7 +95,8 @@ FunctionRegisters describe_registers(const ptx::Function& function, const ptx::C
             if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) {
                 if (copied >= 0) ++uses[size_t(copied)].of_float;
             }
-            // Only the first two operands are copied values, or the first three for selp.
+            // Only the first two operands of these instructions are copied values. For selp, it is
+            // the first three.
             if (o.kind != Operand::Kind::reg || o.reg < 0 || n > (in.opcode == "selp" ? 2u : 1u))
                 continue;
             if (registers[size_t(o.reg)].type == Type::pred) continue;

@@ -194,7 +194,7 @@ void leave(Warp& w) {
     const LaneMask lanes = w.current.mask;
     w.live &= ~lanes;
     w.running = false;
-    // Some lanes wait for lanes of this path. They must determine again for whom they wait.
+    // Some lanes wait for lanes of this path. Let them determine again for which lanes they wait.
     for (Path& p : w.paths) {
         if (p.wait == Wait::lanes && (p.members & lanes)) p.wait = Wait::none;
     }
@@ -264,7 +264,7 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(address[i] == first) << i; });
     if (same != w.current.mask) {
-        // The other lanes execute this op again. All of them reconverge after it.
+        // The other lanes will execute this op again. After the op, all of these lanes reconverge.
         const int32_t join = join_at(w, at + 1);
         Path others = w.current;
         others.join = join;

@@ -35,11 +35,12 @@
 namespace coalesce::sim {
 
 inline constexpr int64_t slice_ops = 1 << 16;
-// A slice is stalled if in it no path ended or began to wait. After this many consecutive stalled
-// slices of a block, lanes that wait for reconvergence may continue (free_waiting_lanes).
+// A warp runs for a slice: a number of operations. A slice is stalled if no path ended or began to
+// wait in it. After this many consecutive stalled slices of a block, lanes that wait for
+// reconvergence may continue (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
-// The same limit for blocks that only read memory. It counts their turns in which no block did
-// anything else.
+// The limit for blocks that only read memory, while they wait for other blocks. It counts the turns
+// of such blocks in which no block did anything else.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
 // The state that the workers of a launch share.

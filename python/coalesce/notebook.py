@@ -158,7 +158,7 @@ def _launch(
     arguments: list[Any],
     options: argparse.Namespace,
 ) -> Any:
-    """Run the kernel according to the options; return the object that the cell shows."""
+    """Run the kernel according to the options and return the object that the cell shows."""
     from IPython import display
 
     results: list[Any] = []
@@ -226,7 +226,7 @@ def _value(shell: Any, what: str, text: str) -> Any:
 
 
 def _words(line: str) -> list[str]:
-    """Split the line as a shell does; the value of --option may start with a dash."""
+    """Split the line as a shell does. The value of --option may start with a dash."""
     try:
         words = shlex.split(line)
     except ValueError as error:

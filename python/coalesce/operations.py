@@ -1,4 +1,4 @@
-"""Matrix product, transposition and sums; you choose the variant of each operation."""
+"""Matrix product, transposition and sums. You choose the variant of each operation."""
 
 from __future__ import annotations
 
@@ -407,7 +407,7 @@ def called(
     return_timing: bool,
     check: bool,
 ) -> Any:
-    """Run an operation; return its result, with a Timing or Findings if the caller wants them."""
+    """Run an operation. Return its result and, if requested, a Timing or Findings."""
     checks.flag("return_timing", return_timing)
     if checks.flag("check", check):
         if return_timing:

@@ -46,7 +46,7 @@ class Transactions:
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors / requests; 0 if no lane is active."""
+        """Sectors / requests, or 0 if no lane is active."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
@@ -56,7 +56,7 @@ class Transactions:
 
     @property
     def pattern(self) -> Pattern | None:
-        """The pattern of the first warp; None if no lane is active."""
+        """The pattern of the first warp, or None if no lane is active."""
         if not self.requests:
             return None
         return classify(self._addresses[0], self._itemsize, self._masks[0])
@@ -206,7 +206,7 @@ def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
-    """Return the number of a thread in its block: x counts fastest, then y, then z.
+    """Return the number of a thread in its block. Threads count along x first, then y, then z.
 
     Parameters
     ----------

@@ -260,7 +260,7 @@ def test_checks() -> None:
     assert unfenced != source
     found = str(launched(unfenced, check=True))
     assert "a write and an asynchronous product are not ordered" in found
-    assert "put fence.proxy.async behind the write" in found
+    assert "put fence.proxy.async after the write" in found
     # A thread writes to an operand of the product before it has waited for the product.
     commit = 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'
     early = source.replace(commit, commit + "image[t] = 0;")

@@ -94,7 +94,7 @@ class DeviceArray:
         dtype: Any = np.float32,
         device: str | Device | None = None,
     ) -> DeviceArray:
-        """Make an uninitialised array; see `coalesce.empty`."""
+        """Make an uninitialised array. See `coalesce.empty`."""
         chosen = devices.resolve(device)
         dims = checks.shape("shape", shape)
         dtype = dtypes.number(dtype)

@@ -232,7 +232,7 @@ def _named(name: str, argument: str) -> Device:
 
 @lru_cache(maxsize=1)
 def _gpus() -> tuple[Device, ...]:
-    """Return the usable GPUs; none if the driver is too old for the compiler."""
+    """Return the usable GPUs. There are none if the driver is too old for the compiler."""
     # Look for the driver first. If there is none, the compiler is not needed.
     if _cuda.driver_status()["status"] != "ok" or not gpu_status():
         return ()

@@ -23,7 +23,7 @@ LEGACY_STREAM = 1  # the handle of the default stream, which 0 also names
 
 
 def seen(value: Any, name: str = "the array") -> GpuArray:
-    """Return the description of a GPU array; raise TypeError for any other value."""
+    """Return the description of a GPU array. Raises TypeError for any other value."""
     array = look(value, name)
     if array is None:
         raise TypeError(f"{type(value).__name__} is not an array in a GPU's memory")
@@ -31,7 +31,7 @@ def seen(value: Any, name: str = "the array") -> GpuArray:
 
 
 def look(value: Any, name: str = "the array") -> GpuArray | None:
-    """Return the description of a GPU array; None for any other value. Errors use `name`."""
+    """Return the description of a GPU array, or None for other values. Errors call it `name`."""
     if isinstance(value, np.ndarray | np.generic | int | float | type):
         return None
     if isinstance(value, GpuArray):
@@ -52,12 +52,12 @@ def look(value: Any, name: str = "the array") -> GpuArray | None:
 
 
 def _dlpack_device(value: Any) -> Any:
-    """Return the DLPack device of an object as (kind, number); (0, 0) if it has no device."""
+    """Return the DLPack device of an object as (kind, number), or (0, 0) if it has no device."""
     return value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (0, 0)
 
 
 def look_on_host(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
-    """Return a NumPy view of another library's array in host memory; None for anything else.
+    """Return a NumPy view of another library's array in host memory, or None for anything else.
 
     A `DeviceArray` in the simulator's memory is such an array, too. Errors call it `name`.
     """
@@ -121,7 +121,7 @@ def _torch(tensor: Any) -> GpuArray:
 
 
 def _interface(value: Any, interface: Any, name: str) -> GpuArray:
-    """Describe an array by its `__cuda_array_interface__`; every field is checked."""
+    """Describe an array by its `__cuda_array_interface__`. Every field is checked."""
     where = f"{name} has a __cuda_array_interface__ whose"
     if not isinstance(interface, Mapping):
         raise TypeError(
@@ -208,14 +208,14 @@ def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
 
 
 def _ordinal(value: Any) -> int:
-    """Return the number of an array's GPU; the first if its library does not say."""
+    """Return the number of an array's GPU. If its library does not say, this is the first GPU."""
     device = getattr(value, "device", None)
     number = getattr(device, "id", None)
     return number if isinstance(number, int) else 0
 
 
 def to_library_of(model: Any, result: Any) -> Any:
-    """Convert a device array to the library of `model`, through DLPack; unchanged if it cannot be.
+    """Convert a device array to the library of `model`, through DLPack, if that is possible.
 
     At this time the library is already loaded. This function imports no array library.
     """

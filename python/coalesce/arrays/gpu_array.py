@@ -21,7 +21,7 @@ def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class GpuArray:
-    """An array of any library in a GPU's memory; it keeps the owner of the memory alive.
+    """An array of any library in a GPU's memory. It keeps the owner of the memory alive.
 
     `strides` is in bytes. `code` is a typestr without byte order. `stream` is the handle of the
     stream of its pending work, None if there is no need to wait.

@@ -46,7 +46,7 @@ class Peaks:
 
 
 def peaks_of(device: Device, dtype: np.dtype[Any]) -> Peaks | None:
-    """Return the peaks of a device; None for a GPU that is not in the table."""
+    """Return the peaks of a device, or None for a GPU that is not in the table."""
     gpu = _entry(device)
     if gpu is None:
         return None

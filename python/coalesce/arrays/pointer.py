@@ -14,7 +14,7 @@ from coalesce.common import checks
 
 @dataclass(frozen=True, eq=False)
 class Pointer:
-    """The address of an element of an array, as a kernel's argument; see `pointer`.
+    """The address of an element of an array, as a kernel's argument. See `pointer`.
 
     Attributes
     ----------

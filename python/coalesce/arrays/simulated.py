@@ -35,7 +35,7 @@ class SimulatedMemory(sim.Memory):
         self._all_undefined, self._mask = self.size > 0, None
 
     def undefined(self, start: int, stop: int) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """Return the mask of a range of bytes; None if all of the memory is defined."""
+        """Return the mask of a range of bytes, or None if all of the memory is defined."""
         if self._mask is None:
             if not self._all_undefined:
                 return None
@@ -51,7 +51,7 @@ class SimulatedMemory(sim.Memory):
 
 
 def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None:
-    """Return the memory that a NumPy array views, and its offset there; None for other arrays."""
+    """Return the memory that a NumPy array views, and its offset; None for other arrays."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -62,7 +62,7 @@ def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None
 
 
 def undefined(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Return one bool for each byte of a C-contiguous array; None if all are defined."""
+    """Return one bool for each byte of a C-contiguous array, or None if all are defined."""
     place = memory_of(array)
     return None if place is None else place[0].undefined(place[1], place[1] + array.nbytes)
 

@@ -35,7 +35,7 @@ _MOST_RUNS = 200
 
 
 def check_peer(name: str, operation: str, device: Device) -> None:
-    """Raise if a peer cannot be timed; the error says what is missing."""
+    """Raise if a peer cannot be timed. The error says what is missing."""
     what, has = PEERS[name]
     if operation not in has:
         raise ValueError(
@@ -53,7 +53,7 @@ def check_peer(name: str, operation: str, device: Device) -> None:
 def run_peer(
     name: str, operation: str, arrays: Sequence[Any], device: Device, runs: Runs
 ) -> tuple[np.ndarray[Any, Any], list[float]]:
-    """Run a peer; return its result on the host and the milliseconds of each timed run."""
+    """Run a peer. Return its result in host memory, and the milliseconds of each timed run."""
     if name == "numpy":
         call = _call(np, operation, arrays)
         result = call()
@@ -64,7 +64,7 @@ def run_peer(
 
 
 def _library(peer: str) -> tuple[str, Any]:
-    """Import the library of a peer; cuBLAS is used through CuPy or PyTorch."""
+    """Import the library of a peer. For cuBLAS, this is CuPy or PyTorch."""
     wanted = ("cupy", "torch") if peer == "cublas" else (peer,)
     why = []
     for name in wanted:
@@ -83,7 +83,7 @@ def _library(peer: str) -> tuple[str, Any]:
 
 
 def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Call:
-    """Return a call of NumPy or CuPy for an operation; it writes to existing memory."""
+    """Return a function that calls NumPy or CuPy for an operation, with existing output memory."""
     first = arrays[0]
     rows, cols = first.shape
     if operation == "matmul":

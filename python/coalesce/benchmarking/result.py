@@ -174,7 +174,7 @@ class Benchmark:
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the table as an HTML page; see `Profile.to_html`."""
+        """Write the table as an HTML page. See `Profile.to_html`."""
         from coalesce.benchmarking import html as benchmark_html
         from coalesce.render import markup
 

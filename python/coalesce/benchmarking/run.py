@@ -1,4 +1,4 @@
-"""Times the variants of an operation; each result is first compared with NumPy's."""
+"""Times the variants of an operation. Each result is first compared with NumPy's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AXES = {"a": "(rows, cols)", "b": "(K, N)"}
 
 @dataclass(frozen=True)
 class Settings:
-    """How to time; see `coalesce.benchmark`."""
+    """The settings of a benchmark. See `coalesce.benchmark`."""
 
     runs: Runs = "auto"
     verify: bool = True
@@ -49,7 +49,7 @@ def benchmark(
     options: Mapping[str, Any],
     settings: Settings,
 ) -> Benchmark:
-    """Time variants; see `coalesce.benchmark`."""
+    """Time variants. See `coalesce.benchmark`."""
     catalogue.check_operation(operation)
     checks.runs(settings.runs)
     checks.flag("verify", settings.verify)

@@ -119,7 +119,7 @@ class VariantTable(Sequence[Variant]):
         return str(tag("table", [tag("thead", head), tag("tbody", body)]))
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the heads and rows; there is a column of operations if the rows have several."""
+        """Return the heads and rows of a table. Several operations get a column of their own."""
         rows = [(v.operation, str(v.rung), v.name, v.sentence, v.needs) for v in self._items]
         first = 0 if len({v.operation for v in self._items}) > 1 else 1
         columns = ("operation", "rung", "variant", "idea", "needs")

@@ -39,7 +39,7 @@ def run_access(
     launcher: Launcher | None = None,
     **options: Any,
 ) -> tuple[Any, Run]:
-    """Run `coalesce.access`; return the result and the `Run`.
+    """Run `coalesce.access`. Return the result and the `Run`.
 
     `options` are the options of the pattern; the other arguments are passed to `Run`.
     """
@@ -178,7 +178,7 @@ _PATTERNS = {
 
 
 def _as_elements(array: Any, width: int) -> Any:
-    """Return the same memory with the dtype of the kernel's ELEMENT; the kernel only moves bits."""
+    """Return the same memory with the dtype of the kernel's ELEMENT. The kernel only moves bits."""
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):
         # Keep the shape if possible. A profile sees from the shape that each row is a structure.

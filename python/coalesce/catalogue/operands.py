@@ -44,7 +44,7 @@ class Operand:
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is bfloat16. NumPy lacks it; it comes from ml_dtypes or a GPU array."""
+    """Whether a dtype is bfloat16. NumPy does not have it; ml_dtypes and GPU libraries do."""
     return code_of(dtype) == "V2"
 
 
@@ -56,7 +56,7 @@ def array(
     dtypes: Sequence[Any] = REAL,
     bfloat16: bool = False,
 ) -> Operand:
-    """Check an array; `axes` names its dimensions, as in "(M, K)". `bfloat16` also allows this."""
+    """Check an array. `axes` names its dimensions: "(M, K)". `bfloat16` also allows bfloat16."""
     checked = operand(name, value)
     if dtypes and checked.dtype not in dtypes and not (bfloat16 and is_bfloat16(checked.dtype)):
         wanted = " or ".join(np.dtype(d).name for d in dtypes)
@@ -80,7 +80,7 @@ def array(
 
 
 def same_dtype(*operands: Operand) -> np.dtype[Any]:
-    """Return the common dtype of the operands; TypeError if they differ."""
+    """Return the common dtype of the operands. Raises TypeError if they differ."""
     first = operands[0]
     for other in operands[1:]:
         if other.dtype != first.dtype:
@@ -92,7 +92,7 @@ def same_dtype(*operands: Operand) -> np.dtype[Any]:
 
 
 def tile_of(entry: ops.Variant, tile: Any) -> int:
-    """Return the TILE of a variant: `tile`, or the default; 0 if the variant has no tile."""
+    """Return the TILE of a variant: `tile` or the default. It is 0 if the variant has no tile."""
     if tile is None:
         return entry.tiles[-1] if entry.tiles else 0
     if not entry.tiles:

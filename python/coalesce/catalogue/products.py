@@ -41,7 +41,7 @@ def run_matmul(
     tile: int | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.matmul`; return the result and the `Run`. `how` has the options of `Run`."""
+    """Run `coalesce.matmul`. Return the result and the `Run`. `how` has the options of `Run`."""
     entry = None if catalogue.is_best(variant) else catalogue.find("matmul", variant)
     if entry is not None:
         tile = tile_of(entry, tile)
@@ -132,7 +132,7 @@ def run_transpose(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.transpose`; return the result and the `Run`. `how`: options of `Run`."""
+    """Run `coalesce.transpose`. Return the result and the `Run`, which gets the options `how`."""
     variant = best.of_one_matrix(variant)
     entry = catalogue.find("transpose", variant)
     source = array("a", a, "(rows, cols)", "transpose")
@@ -144,7 +144,7 @@ def run_transpose(
 def run_row_sums(
     a: Array, *, variant: str = "warp_per_row", shared: str = "static", **rest: Any
 ) -> tuple[Array, Run]:
-    """Run `coalesce.row_sums`; see `run_sums`."""
+    """Run `coalesce.row_sums`. See `run_sums`."""
     checks.choice("shared", shared, ("static", "dynamic"))
     if shared == "dynamic":
         if variant not in ("block_per_row", "block_per_row_dynamic"):
@@ -156,7 +156,7 @@ def run_row_sums(
 
 
 def run_column_sums(a: Array, *, variant: str = "column_tiles", **rest: Any) -> tuple[Array, Run]:
-    """Run `coalesce.column_sums`; see `run_sums`."""
+    """Run `coalesce.column_sums`. See `run_sums`."""
     return run_sums("column_sums", a, variant, **rest)
 
 
@@ -167,7 +167,7 @@ def run_sums(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run row or column sums; return the result and the `Run`. `how`: options of `Run`."""
+    """Run row or column sums. Return the result and the `Run`, which gets the options `how`."""
     variant = best.of_one_matrix(variant)
     entry = catalogue.find(operation, variant)
     source = array("a", a, "(rows, cols)", operation)
@@ -185,7 +185,7 @@ def _one_kernel(
     flops: int,
     how: dict[str, Any],
 ) -> tuple[Array, Run]:
-    """Run a kernel that reads one matrix and writes one array; `names` are its two pointers."""
+    """Run a kernel that reads one matrix and writes one array. `names` are its two pointers."""
     rows, cols = source.shape
     dtype = source.dtype
     target = output(out, shape, dtype, "")
@@ -244,7 +244,7 @@ def product_work(
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return operations and bytes of one pass over an array; `operations` are per element."""
+    """Return the operations and bytes of one pass over an array. `operations` is per element."""
     return float(flops * read), float((read + written) * item_size)
 
 

@@ -67,7 +67,7 @@ class Reference:
         return float(errors.max(initial=0.0))
 
     def tolerance(self, dtype: np.dtype[Any], variant: str = "") -> float:
-        """Return the largest error that rounding can cause; some variants round their operands."""
+        """Return the largest error that rounding can cause. Some variants round their operands."""
         if self.scale is None:
             return 0.0
         return (self.terms + 4) * float(np.finfo(dtype).eps) + operand_rounding(variant)
@@ -76,7 +76,7 @@ class Reference:
 def reference(
     operation: str, variant: str, arrays: Sequence[Array], options: Mapping[str, Any]
 ) -> Reference:
-    """Compute the result that a variant should return; `options` are the operation's options."""
+    """Compute the result that a variant should return. `options` are the operation's options."""
     if operation == "matmul":
         return _product(arrays[0], arrays[1], options)
     if operation == "transpose":

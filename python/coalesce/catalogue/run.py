@@ -52,7 +52,7 @@ class KernelLaunch:
     variant: str
 
     def run(self, **options: Any) -> LaunchRecord:
-        """Launch the kernel; `options` are the options of `Kernel.launch`, already checked."""
+        """Launch the kernel. `options` are the options of `Kernel.launch`, already checked."""
         return self.kernel._run(
             self.grid, self.block, self.shared_bytes, self.arguments, self.device, **options
         )
@@ -129,7 +129,7 @@ class Run:
         slices: int = 1,
         defines: tuple[str, ...] = (),
     ) -> None:
-        """Run a kernel of the catalogue; `values` are its arguments by name."""
+        """Run a kernel of the catalogue. `values` are its arguments by name."""
         if tile:
             defines = (*defines, f"TILE={tile}")
         kernel = compiled(entry, defines, self.device.name)
@@ -178,7 +178,7 @@ class Run:
         return DeviceArray.empty(shape, dtype, device=self.device)
 
     def ready(self, operand: Operand, alignment: int = 1) -> Any:
-        """Return the operand in C order; copied only if it has another layout."""
+        """Return the operand in C order. It is copied only if it has another layout."""
         if operand.row_by_row(alignment):
             return operand.array
         if not operand.on_gpu:

@@ -42,7 +42,7 @@ class Operation:
     choice: str = "variant"
 
     def run(self, arrays: Sequence[Any], options: Mapping[str, Any], **how: Any) -> tuple[Any, Run]:
-        """Run it and return the result and its launches; `how` has the options of `Run`.
+        """Run the operation. Return the result and its launches. `how` has the options of `Run`.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Operation:
         device: Any,
         purpose: str,
     ) -> None:
-        """Run it with a launcher that needs a launch, for example to "profile" it.
+        """Run the operation with a launcher that needs a launch, for example to "profile" it.
 
         Raises
         ------
@@ -122,7 +122,7 @@ OPERATIONS = {
 
 
 def operation(name: str) -> Operation:
-    """Return an operation by name; TypeError or ValueError if there is none."""
+    """Return an operation by name. Raises TypeError or ValueError if there is none."""
     catalogue.check_operation(name)
     return OPERATIONS[name]
 

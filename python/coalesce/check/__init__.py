@@ -62,12 +62,19 @@ class Finding:
     Attributes
     ----------
     kind : str
-        ``"out_of_bounds"``, ``"misaligned"``, ``"read_only"`` (a write to read-only memory),
-        ``"use_after_free"``, ``"uninitialized"``, ``"race"``, ``"same_value"`` (a race of writes of
-        the same value), ``"lockstep"`` (ordered only if the lanes of a warp move together),
-        ``"barrier"``, ``"warp_mask"``, ``"stale_read"`` (a read through the read-only cache of data
-        that the kernel writes), ``"heap"`` (a wrong ``free()``, or memory of ``malloc()`` that is
-        lost), ``"stopped"`` (a trap, a failed assert or a limit ended the run).
+        One of these:
+
+        - ``"out_of_bounds"``, ``"misaligned"``: the address is wrong;
+        - ``"use_after_free"``: the memory was freed before;
+        - ``"uninitialized"``: a read of memory that was not written;
+        - ``"read_only"``: a write to read-only memory;
+        - ``"stale_read"``: a read through the read-only cache, of data that the kernel writes;
+        - ``"race"``: two accesses that nothing orders;
+        - ``"same_value"``: a race of two writes of the same value;
+        - ``"lockstep"``: the accesses are ordered only if the lanes of a warp execute together;
+        - ``"barrier"``, ``"warp_mask"``: a misused barrier or warp operation;
+        - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is lost;
+        - ``"stopped"``: a trap, a failed assert or a limit ended the run.
     severity : {"error", "warning"}
         A warning is about code that usually works on today's GPUs, but is not guaranteed to work.
     title : str
@@ -219,7 +226,7 @@ class Findings(Sequence[Finding]):
 
 
 class CheckError(CoalesceError):
-    """A check found mistakes. The message is the report; `findings` has the `Findings`."""
+    """A check found mistakes. The message is the report. `findings` has the `Findings`."""
 
     def __init__(self, message: str, findings: Findings) -> None:
         super().__init__(message)

@@ -35,7 +35,7 @@ def of_kernel(
     undefined: Sequence[str] = (),
     cooperative: bool = False,
 ) -> Findings:
-    """Check one launch; see `Kernel.check`."""
+    """Check one launch. See `Kernel.check`."""
     launch = counting.prepare(
         kernel, grid, block, given, shared_bytes, simulated(device), cooperative
     )
@@ -81,7 +81,7 @@ def _masks(
 
 
 def simulated(device: Any) -> Device:
-    """Return the simulated device to check on; ValueError for a GPU."""
+    """Return the simulated device to check on. Raises ValueError for a GPU."""
     chosen = devices.resolve("sim" if device is None else device)
     if chosen.kind != "sim":
         raise ValueError(
@@ -93,7 +93,7 @@ def simulated(device: Any) -> Device:
 def of_operation(
     operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any]
 ) -> tuple[Any, Findings]:
-    """Run an operation with every launch checked; return its result and the findings."""
+    """Run an operation and check every launch. Return its result and the findings."""
     where = simulated(device)
     title = operation
     checked: list[Findings] = []

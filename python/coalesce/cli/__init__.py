@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit status."""
+    """Run the command line and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     program = _program(words)
     options = parser.parse(words) if program is None else parser.parse_program(program[0])
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _program(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """Return the words of `run` or `exec` before and after ``--``; None for anything else."""
+    """Return the words of `run` or `exec` before and after ``--``, or None for anything else."""
     if words[:1] not in (["run"], ["exec"]) or {"-h", "--help"} & {*words}:
         return None
     end = words.index("--") if "--" in words else len(words)

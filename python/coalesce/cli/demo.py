@@ -46,7 +46,7 @@ def run_demo(
     variants: tuple[str, ...] = (),
     dtype: str = "float32",
 ) -> bool:
-    """Print the table; return whether every result was right."""
+    """Print the table and return whether every result was right."""
     chosen = devices.resolve(device)
     n = size or DEFAULT_SIZE[chosen.kind]
     names = variants or catalogue.runnable("matmul", chosen, np.dtype(dtype))

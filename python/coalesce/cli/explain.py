@@ -78,7 +78,7 @@ def of_operation(
     dtype: str,
     **settings: Any,
 ) -> Profile | Comparison:
-    """Profile variants of an operation on n x n matrices; compare them if there are several.
+    """Profile variants of an operation on n x n matrices. Several variants are also compared.
 
     `given` are further arguments of the operation, as NAME=VALUE.
     """
@@ -103,7 +103,7 @@ def of_operation(
 def operands(
     operation: str, variant: str, n: int | None, dtype: np.dtype[Any], options: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Return arrays for a variant; an index for a gather is added to the options."""
+    """Return arrays for a variant. If the variant is a gather, add an index to the options."""
     if operation != "access":
         a, b = demo.operands(n or _SIDE, dtype)
         return (a, b) if operation == "matmul" else (a,)

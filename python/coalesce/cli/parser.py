@@ -276,7 +276,7 @@ def _add_explain(commands: Any) -> None:
 def _command(
     commands: Any, name: str, summary: str, description: str, *examples: str, **settings: Any
 ) -> argparse.ArgumentParser:
-    """Add a command; its help ends with the examples."""
+    """Add a command. Its help ends with the examples."""
     if examples:
         settings["epilog"] = "\n  ".join(["examples:" if examples[1:] else "example:", *examples])
     parser: argparse.ArgumentParser = commands.add_parser(

@@ -42,7 +42,7 @@ def bench(
     device: str | None,
     runs: Runs = "auto",
 ) -> Benchmark:
-    """Time variants on arrays of random numbers; `given` are options as NAME=VALUE."""
+    """Time variants on arrays of random numbers. `given` are options as NAME=VALUE."""
     catalogue.check_operation(operation)
     options = dict(explain.option(text) for text in given)
     if size is None:
@@ -70,7 +70,7 @@ def report(
     dtype: str,
     device: str | None,
 ) -> Benchmark:
-    """Write the page of an operation; return what its table shows."""
+    """Write the page of an operation and return what its table shows."""
     if not Path(path).parent.is_dir():  # fail now, not after minutes of simulation
         raise ValueError(f"there is no folder {Path(path).parent} to write {Path(path).name} to")
     if size is None:

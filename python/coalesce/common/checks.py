@@ -41,7 +41,7 @@ def shown(value: Any, most: int = 60) -> str:
 
 
 def text(name: str, value: Any, *, what: str = "a string") -> str:
-    """Return a string unchanged; TypeError for anything else."""
+    """Return a string unchanged. Raises TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
     return value
@@ -58,7 +58,7 @@ def choice(name: str, value: Any, choices: Collection[str]) -> str:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return True or False; NumPy's booleans are accepted, too."""
+    """Return True or False. NumPy's booleans are accepted, too."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {shown(value)}")
     return bool(value)
@@ -105,7 +105,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
-    """Return the items of any iterable as a list; strings are refused."""
+    """Return the items of any iterable as a list. Strings are refused."""
     if isinstance(value, str | bytes | bytearray):
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
     try:
@@ -115,7 +115,7 @@ def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
 
 
 def texts(name: str, value: Any) -> list[str]:
-    """Return the strings of a sequence of strings; one string by itself is refused."""
+    """Return the strings of a sequence of strings. One string by itself is refused."""
     items = several(name, value, "a sequence of strings")
     for item in items:
         if not isinstance(item, str):
@@ -176,7 +176,7 @@ def runs(value: Any) -> int | Literal["auto"]:
 
 
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """Return ``numpy.asarray(value)``; TypeError for strings and bytes."""
+    """Return ``numpy.asarray(value)``. Raises TypeError for strings and bytes."""
     if isinstance(value, bytes | bytearray | memoryview | str):
         raise TypeError(f"{name} must be an array or a sequence of numbers; got {shown(value)}")
     with asking(name, value):

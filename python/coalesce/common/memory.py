@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Pieces:
-    """Copies of arrays; the copies share memory with each other as the originals do.
+    """Copies of arrays. If two arrays share memory, their copies share memory, too.
 
     After pickling, the copies still share memory; plain arrays would not.
     """
@@ -25,7 +25,7 @@ class Pieces:
 
     @classmethod
     def of(cls, arrays: Sequence[Array], writable: Sequence[bool]) -> Pieces:
-        """Make the pieces from C-contiguous arrays; only memory that may be written is copied."""
+        """Make the pieces from C-contiguous arrays. Only memory that may be written is copied."""
         order = sorted(range(len(arrays)), key=lambda i: _start(arrays[i]))
         groups: list[tuple[int, int, list[int]]] = []  # start, end and arrays of each group
         for i in order:

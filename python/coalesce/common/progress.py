@@ -1,4 +1,4 @@
-"""A progress bar for long launches and compilations; it says how to stop them."""
+"""A progress bar for long launches and compilations. It says how to stop them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class _Bar:
         return f"{text}; {stop}" if seconds >= NOTICE_SECONDS else text
 
     def left(self, done: int, total: int) -> str:
-        """Return the remaining time as text; empty if it is not known."""
+        """Return the remaining time as text. The text is empty if the time is not known."""
         if self.unit == SECONDS or total <= 1:
             return ""
         return time_left(time.monotonic() - self.start, done, total)

@@ -27,7 +27,7 @@ def key_of(*parts: Any) -> str:
 
 
 def load(key: str) -> tuple[str, bytes | None, dict[str, Any]] | None:
-    """Return an entry's PTX, cubin and notes; None if there is no intact one."""
+    """Return the PTX, cubin and notes of an entry, or None if there is no undamaged entry."""
     content = cache_folder.read(f"{key}.kernel")
     start = len(_MAGIC) + 32
     if content is None or content[:start] != _MAGIC + _digest(key, content[start:]):

@@ -80,7 +80,7 @@ def place() -> Path:
 
 
 def read(name: str) -> bytes | None:
-    """Return the contents of an entry and record its use; None if there is no such entry."""
+    """Return the contents of an entry and record its use, or None if there is no such entry."""
     with contextlib.suppress(OSError, RuntimeError), _warning(), _folder() as folder:
         handle = os.open(name, os.O_RDONLY | _OPEN, dir_fd=folder)
         with os.fdopen(handle, "rb") as file:
@@ -116,7 +116,7 @@ def write(name: str, content: bytes) -> None:
 
 
 def usage() -> Usage:
-    """Return the number and size of the entries; NotPrivateError if the folder is not used."""
+    """Return the number and size of the entries. If the folder is unused: NotPrivateError."""
     entries = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
         entries = _entries(folder)
@@ -124,7 +124,7 @@ def usage() -> Usage:
 
 
 def clear() -> Usage:
-    """Delete all entries; return their number and size. NotPrivateError if the folder is unused."""
+    """Delete all entries, and return their number and size. May raise NotPrivateError."""
     deleted = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
         for entry in _entries(folder):

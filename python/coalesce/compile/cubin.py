@@ -26,7 +26,7 @@ _NULL = 1
 
 
 def registers(cubin: bytes | None, entry: str) -> int:
-    """Return the registers per thread of kernel `entry`; 0 if the machine code does not list them.
+    """Return the registers per thread of kernel `entry`, or 0 if they are not known.
 
 
 
@@ -39,7 +39,7 @@ def registers(cubin: bytes | None, entry: str) -> int:
 
 
 def functions(cubin: bytes | None) -> Mapping[str, int]:
-    """Return the addresses of functions by their names in the PTX; empty if no address is known.
+    """Return the known addresses of functions, by the names in the PTX.
 
 
     Examples
@@ -51,7 +51,7 @@ def functions(cubin: bytes | None) -> Mapping[str, int]:
 
 
 def section(file: bytes, name: str) -> bytes:
-    """Return the bytes of a section of an ELF file; ValueError for any other file."""
+    """Return the bytes of a section of an ELF file. Raises ValueError for any other file."""
     try:
         return _File(file).contents(name)
     except struct.error:
@@ -99,7 +99,7 @@ class _File:
         return self._data[start : self._data.index(b"\0", start)].decode()
 
     def contents(self, name: str) -> bytes:
-        """Return a section's bytes; empty if the file has no such section."""
+        """Return a section's bytes. It is empty if the file has no such section."""
         if name not in self.names:
             return b""
         section = self._sections[self.names.index(name)]

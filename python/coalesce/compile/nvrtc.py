@@ -144,7 +144,7 @@ def compile_cuda(
 
 @lru_cache(maxsize=1)
 def nvrtc() -> Compiler:
-    """Return the compiler, which the first call opens; a CompileError says what to install."""
+    """Return the compiler, which the first call opens. A CompileError says what to install."""
     pathfinder = _pathfinder()
     try:
         path = pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path
@@ -233,7 +233,7 @@ def architecture_name(arch: str | int | None) -> str | None:
 
 
 def checked_options(options: Iterable[str]) -> list[str]:
-    """Return the options as a list; TypeError if one is not a string."""
+    """Return the options as a list. Raises TypeError if one is not a string."""
     if isinstance(options, str):
         raise TypeError(f"options must be a sequence of strings; got the string {options!r}")
     result = checks.texts("options", options)

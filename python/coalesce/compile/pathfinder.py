@@ -30,7 +30,7 @@ def pathfinder() -> Any:
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of an installed package; None if there is none."""
+    """Return the version of an installed package, or None if there is none."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -68,7 +68,7 @@ class Built:
 
 @functools.lru_cache(maxsize=1)
 def nvcc() -> str:
-    """Return the path of the compiler; LookupError says what to install."""
+    """Return the path of the compiler. A LookupError says what to install."""
     folders = [os.environ.get(variable) for variable in ("CUDA_HOME", "CUDA_PATH")]
     places = [f"{folder}/bin/nvcc" for folder in (*folders, "/usr/local/cuda") if folder]
     for place in (shutil.which("nvcc"), *places):
@@ -86,7 +86,7 @@ def build(
     arch: int,
     debug: bool = False,
 ) -> Built:
-    """Compile a program of some source files for the simulator; `arch` is the GPU's, 90.
+    """Compile a program of one or more source files. `arch` is the GPU's architecture: 90.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def _listing(folder: Path) -> list[str]:
 
 
 def _nvcc(program: str, words: Sequence[str | Path], path: Path) -> str:
-    """Run the compiler and return its log; CompileError if it fails."""
+    """Run the compiler and return its log. Raises CompileError if it fails."""
     try:
         done = subprocess.run(
             [program, *words], capture_output=True, text=True, check=False, errors="replace"
@@ -237,7 +237,7 @@ def _digest(path: Path) -> str:
 
 
 def _identity(program: str) -> list[object]:
-    """Return what identifies the compilers; asking for their versions would take longer."""
+    """Return a text that identifies the compilers. It takes less time than their versions."""
     found: list[object] = []
     for path in (program, shutil.which("g++"), library()):
         if path is not None:
@@ -247,7 +247,7 @@ def _identity(program: str) -> list[object]:
 
 
 def section_of(executable: bytes) -> bytes:
-    """Return the device code of an ELF executable; empty if there is no device code."""
+    """Return the device code of an ELF executable. It is empty if there is no device code."""
     from coalesce.compile import cubin
 
     try:

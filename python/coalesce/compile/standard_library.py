@@ -24,7 +24,7 @@ COSTLY = {
 
 
 def costly(header: str, text: str) -> str:
-    """Return a header with the parts of `std` from CCCL that `text` uses; empty if it uses none."""
+    """Return a header with the parts of `std` from CCCL that `text` uses. It may be empty."""
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):
         used += re.findall(rf"\b({header})\s*<", text)[:1]

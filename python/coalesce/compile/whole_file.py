@@ -37,7 +37,7 @@ def compile_whole(
     expressions: Sequence[str],
     entry: str | None,
 ) -> tuple[Compiled, DeviceCode | None]:
-    """Compile a source; return the result, and the device code if host code was left out.
+    """Compile a source. Return the result, and the device code if host code was left out.
 
     See `nvrtc.compile_cuda`. If host code was left out and `expressions` is empty, this function
     compiles the instantiations that the host code launches. With `entry`, it compiles only the
@@ -166,7 +166,7 @@ def _compiled(
 def _in_the_users_lines(
     error: CompileError, code: DeviceCode, source: str, name: str
 ) -> CompileError:
-    """Return the error with the lines as the user wrote them; it also names what was left out."""
+    """Return the error with the lines as the user wrote them. It also names what was left out."""
     own, changed = source.split("\n"), code.text.split("\n")
     text = str(error).replace(advice.DEVICE_CODE_ONLY, advice.RUNTIME_IN_A_KERNEL)
     lines = text.split("\n")

@@ -64,7 +64,7 @@ class Compiler:
         headers: Sequence[tuple[str, str]],
         expressions: Sequence[str],
     ) -> tuple[str, bytes, str, Any]:
-        """Return PTX, cubin, log and lowered names; CompileError with the compiler's log."""
+        """Return PTX, cubin, log and mangled names. A CompileError contains the log."""
         request = (source, name, list(options), list(headers), list(expressions))
         child = self._take()
         if child is None:
@@ -86,7 +86,7 @@ class Compiler:
         return made
 
     def _take(self) -> _Child | None:
-        """Return an idle child or a new child; None if no child can be started."""
+        """Return an idle child or a new child, or None if no child can be started."""
         while not self._childless:
             try:
                 child = self._idle.pop()  # `pop` never gives two threads the same child
@@ -156,7 +156,7 @@ class _Child:
             raise CompileError(f"{request[1]}: {self._why_dead()}") from None
 
     def _waited(self, name: str, seconds: float) -> bool:
-        """Wait for an answer and show progress; return whether it came in time."""
+        """Wait for an answer, and show progress. Return whether the answer came in time."""
         if self._connection.poll(min(seconds, PATIENCE_SECONDS)):
             return True
         started = time.monotonic() - PATIENCE_SECONDS

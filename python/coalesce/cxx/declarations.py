@@ -69,7 +69,7 @@ def parameters_of(
     options: Sequence[str] = (),
     expression: str | None = None,
 ) -> list[Declared] | None:
-    """Return the `count` parameters of kernel `name`; None if the source does not show them."""
+    """Return the `count` parameters of kernel `name`, or None if the source does not show them."""
     text = bare(source)
     known = replacements(text, options)
     candidates: list[list[Declared]] = []

@@ -69,7 +69,7 @@ def compiler_shows(name: str) -> bool:
 
 
 def element_types(spelled: str) -> tuple[tuple[str, ...], int]:
-    """Return the dtypes of arrays of this C++ type, and the bytes per element; () means any."""
+    """Return the dtypes of arrays of a C++ type (() means any), and the bytes per element."""
     if code := SCALARS.get(spelled):
         return (code, *_ALSO.get(spelled, ())), int(code[1:])
     if vector := _VECTOR.fullmatch(spelled):

@@ -86,7 +86,7 @@ def layout_of(text: str) -> Layout:
 
 
 def device_words(macros: dict[str, set[str]]) -> set[str]:
-    """Return the words that mark device code, including macros that stand for them."""
+    """Return the words that mark device code, and the macros that are defined as such words."""
     device = set(_DEVICE_WORDS)
     while more := {name for name, words in macros.items() if words & device} - device:
         device |= more
@@ -181,7 +181,7 @@ def _branches_left_out(layout: Layout) -> Iterator[tuple[int, int]]:
 
 
 def _opened(text: str) -> tuple[int, int] | None:
-    """Return how many braces and parentheses a text leaves open; None if it opens none."""
+    """Return how many braces and parentheses a text leaves open, or None if it opens none."""
     counts = text.count("{") - text.count("}"), text.count("(") - text.count(")")
     return counts if any(counts) else None
 

@@ -1,4 +1,4 @@
-"""Removes the host code of a CUDA C++ file; every remaining line keeps its number.
+"""Removes the host code of a CUDA C++ file. Every remaining line keeps its number.
 
 nvcc compiles a file twice, for the host and for the device. NVRTC compiles only device code and
 rejects the rest: main(), headers of the host, launches, variables. This module keeps the code that
@@ -50,7 +50,7 @@ class Item:
 
 @dataclass
 class File:
-    """A file of the program: the source itself or a header of the user's."""
+    """A file of the program: the source itself, or a header that the user wrote."""
 
     name: str
     layout: Layout
@@ -95,7 +95,7 @@ class DeviceCode:
 
 
 def without(source: str, find: Find) -> DeviceCode:
-    """Remove the host code of a source; `find` returns the headers that it includes."""
+    """Remove the host code of a source. `find` returns the headers that it includes."""
     files = list(_files(source, find))
     macros: dict[str, set[str]] = {}
     for file in files:
@@ -271,7 +271,7 @@ def _locals(function: Any, text: str) -> set[str]:
 
 
 def _head(node: Any, kind: str, text: str, start: int) -> str:
-    """Return a declaration without its body or initial value; "" for other kinds of items."""
+    """Return a declaration without its body or initial value, or "" for other kinds of items."""
     body = node.child_by_field_name("body") if kind == "function" else None
     end = body.start_byte if body is not None else node.end_byte
     if kind == "variable":
@@ -409,7 +409,7 @@ def _cut(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> str:
 
 
 def _rendered(file: File, reached: set[int]) -> str:
-    """Return the file's text without the removed parts; the lines keep their places."""
+    """Return the file's text without the removed parts. The lines keep their places."""
     gone = [(d.start, d.end) for _, d in file.missing]
     for item in file.items:
         gone += item.cuts if id(item) in reached else [(item.start, item.end)]

@@ -66,7 +66,7 @@ class _Tree:
 
 
 def kernels(trees: Sequence[tuple[Any, str]]) -> list[str]:
-    """Return the names of a program's kernels; a template's ends in ``<>``."""
+    """Return the names of a program's kernels. A template's ends in ``<>``."""
     names: dict[str, None] = {}
     for tree in (_Tree(*pair) for pair in trees):
         for node in tree.walk():
@@ -118,7 +118,7 @@ def _head(tree: _Tree, node: Any) -> str:
 
 
 def _declarator(node: Any) -> Any:
-    """Return the declarator of a function with its parameters; None if it is no function."""
+    """Return the declarator of a function with its parameters, or None if it is no function."""
     declarator = node.child_by_field_name("declarator")
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child_by_field_name("declarator")
@@ -281,7 +281,7 @@ class _Scope:
         return text
 
     def type_of(self, argument: str) -> str:
-        """Return the type of a simple expression; "" if it is not simple."""
+        """Return the type of a simple expression, or "" if it is not simple."""
         text = argument.strip()
         if cast := re.match(r"\(\s*([\w\s:]+\*+)\s*\)", text):
             return cast[1]

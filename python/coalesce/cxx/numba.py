@@ -63,7 +63,7 @@ class NumbaArgument:
 
 
 def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
-    """Return the arguments in a mangled name; None if they do not make `count` parameters."""
+    """Return the arguments in a mangled name, or None if they do not make `count` parameters."""
     match = re.match(r"_ZN?(?=\d)", entry)
     # Numba's names contain a tag with a number.
     if match is None or not re.search(r"B\dv\d+", entry):
@@ -112,7 +112,7 @@ def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:
 
 
 def flattened(arguments: Sequence[NumbaArgument], given: Sequence[Any]) -> list[Any]:
-    """Return a value for each PTX parameter; TypeError for an array with other dimensions."""
+    """Return a value for each PTX parameter. The dimensions of arrays must match (TypeError)."""
     values: list[Any] = []
     for i, (argument, value) in enumerate(zip(arguments, given, strict=True)):
         if argument.kind == "array":

@@ -154,7 +154,7 @@ def find_entry(
     instances: Mapping[str, str] | None = None,
     templates: Sequence[str] = (),
 ) -> str:
-    """Return the entry that a user's `wanted` names; ValueError lists the entries.
+    """Return the entry that the user wants. If there is none, a ValueError lists the entries.
 
     `instances` are the mangled names of instantiations of templates: ``{"scale<4>": "_Z..."}``;
     `templates` are the names of kernel templates without a compiled instantiation.
@@ -270,7 +270,7 @@ def _merged(
 def _of_numba(
     arguments: Sequence[NumbaArgument], parameters: Sequence[PtxParameter]
 ) -> Iterator[Parameter]:
-    """Return the PTX parameters of Numba's arguments; an array's address has the array's name."""
+    """Return the PTX parameters of Numba's arguments. An array's address has the array's name."""
     place = 0
     for i, argument in enumerate(arguments):
         name = f"arg{i}"

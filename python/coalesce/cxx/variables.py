@@ -134,7 +134,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def _value(text: str) -> int | None:
-    """Return the value of an integer expression of literals; None for other expressions."""
+    """Return the value of an integer expression of literals, or None for other expressions."""
 
     def of(node: ast.expr) -> int:
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:

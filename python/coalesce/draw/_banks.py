@@ -68,7 +68,7 @@ class Board:
 
     @property
     def depths(self) -> list[int]:
-        """The wavefronts of each group: the largest number of words that a bank must serve."""
+        """The wavefronts of each group. This is the largest number of words in one of its banks."""
         return [max(word.wavefront for word in words) + 1 for words in self.words]
 
     @property
@@ -275,7 +275,7 @@ def _draw_words(canvas: Canvas, board: Board, base: int, y: float) -> float:
 def _row(
     canvas: Canvas, board: Board, y: float, words: list[tuple[int, Word]], height: float = _ROW
 ) -> None:
-    """Draw 32 cells and fill the cells of `words`; merge neighbours that the same lanes access."""
+    """Draw 32 cells and fill those of `words`. Neighbours that the same lanes access are merged."""
     canvas.rect(_X, y, INNER - _LEFT, height, fill=WASH)
     grid = "".join(
         f"M{number(_X + i * _BANK)} {number(y)}v{number(height)}" for i in range(BANKS + 1)

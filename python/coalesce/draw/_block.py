@@ -140,7 +140,7 @@ def _note(x: int, y: int, z: int, warp_size: int) -> str:
 
 
 def _layers(canvas: Canvas, grid: Grid, top: float) -> float:
-    """Draw a grid for each z, as many side by side as fit; return the y below them."""
+    """Draw a grid for each z, as many side by side as fit. Return the y below them."""
     shown = shorten(range(grid.layers), grid.layers, _MOST_LAYERS)
     left = 10 + 6 * len(grid.row_name(grid.rows - 1))
     names = left + _NAME_ROOM

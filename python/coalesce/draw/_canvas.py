@@ -112,7 +112,7 @@ class Swatch:
 
 
 class Canvas:
-    """Collects shapes from the top down; `picture` makes an SVG of them."""
+    """Collects shapes from the top down. `picture` makes an SVG of them."""
 
     def __init__(self, width: float = WIDTH) -> None:
         self.width = width
@@ -227,7 +227,7 @@ class Canvas:
         )
 
     def headline(self, y: float, title: str | None, headline: str, note: str = "") -> float:
-        """Write the title, headline and note at the top; return the y below them."""
+        """Write the title, headline and note at the top. Return the y below them."""
         if title is not None:
             checks.text("title", title)
         if title:
@@ -242,7 +242,7 @@ class Canvas:
         return y + 14
 
     def legend(self, y: float, entries: list[Swatch]) -> float:
-        """Draw the legend of colours and hatchings in one row or more; return the y below."""
+        """Draw the legend of colours and hatchings in one or more rows. Return the y below it."""
         x = MARGIN
         for entry in entries:
             wide = 22 + text_width(entry.word, 11)

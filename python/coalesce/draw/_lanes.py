@@ -1,4 +1,4 @@
-"""The lanes of one access of a warp, checked; every picture of an access starts here."""
+"""The lanes of one access of a warp, checked. Every picture of an access starts here."""
 
 from __future__ import annotations
 

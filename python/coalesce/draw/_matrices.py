@@ -86,7 +86,7 @@ def matrix_cells(
 
 
 def matrices(frames: Frames, *, title: str | None = None, headline: str | None = None) -> Picture:
-    """Draw matrices side by side; several steps of a kernel are frames.
+    """Draw matrices side by side. Several steps of a kernel are frames.
 
     Parameters
     ----------

@@ -188,7 +188,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Window:
-    """The visible rows and columns of a matrix; all of it, as a map, if `schematic`."""
+    """The visible rows and columns of a matrix. If `schematic`, a small map shows all of it."""
 
     rows: list[Item]
     cols: list[Item]

@@ -60,7 +60,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, s
 
 
 def group(number: int) -> Paint:
-    """Return the colour of a sector, warp or half-warp by its number; neighbours differ."""
+    """Return the colour of a sector, warp or half-warp by its number. Neighbours differ."""
     return GROUPS[number % len(GROUPS)]
 
 

@@ -83,7 +83,7 @@ class Panel:
 
 
 def draw(canvas: Canvas, panel: Panel, x: float, y: float) -> float:
-    """Draw the panel with its upper left corner at (x, y); return the y below."""
+    """Draw the panel with its upper left corner at (x, y). Return the y below it."""
     matrix = panel.matrix
     canvas.text(x, y + 11, matrix.name, size=_NAME, bold=True)
     start = x + text_width(matrix.name, _NAME, True) + 6

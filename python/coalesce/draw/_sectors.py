@@ -48,7 +48,7 @@ class Memory:
 
     @property
     def bytes_used(self) -> int:
-        """Distinct bytes that lanes request; bytes that several lanes share count once."""
+        """Distinct bytes that lanes request. Bytes that several lanes share count once."""
         return sum(sector.bytes_used for sector in self.sectors.values())
 
     @property
@@ -61,7 +61,7 @@ class Memory:
 
 
 def memory_of(lanes: Lanes, line_bytes: int = 128, sector_bytes: int = 32) -> Memory:
-    """Find the sectors of an access; a lane whose bytes are in two sectors is in both."""
+    """Find the sectors of an access. A lane with bytes in two sectors belongs to both."""
     used: dict[int, NDArray[np.bool_]] = {}
     users: dict[int, list[int]] = {}
     for lane in lanes.numbers:

@@ -180,7 +180,7 @@ def _lane_row(canvas: Canvas, lanes: Lanes, memory: Memory, row: _Row, y: float)
 
 
 def _links(canvas: Canvas, lanes: Lanes, strip: _strip.Strip, row: _Row, y: float) -> None:
-    """Connect each lane with its bytes; the links of one colour are one path."""
+    """Connect each lane with its bytes. The links of one colour are one path."""
     curves: dict[Paint, list[str]] = {}
     for lane in lanes.numbers:
         address = lanes.address(lane)
@@ -229,7 +229,7 @@ class _Row:
 
 
 def _row_over(lanes: Lanes, strip: _strip.Strip) -> _Row:
-    """Place the lanes; neighbours that read neighbouring bytes are drawn over these bytes."""
+    """Place the lanes. Neighbouring lanes with neighbouring bytes are drawn above these bytes."""
     everywhere = _Row(MARGIN, INNER / lanes.count)
     first = lanes.numbers[0]
     start = lanes.address(first)

@@ -84,7 +84,7 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
 
 def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
-    """Return the arguments' names for errors: the parameters' names, if there are equally many."""
+    """Return names of the arguments for errors: those of the parameters, if there are as many."""
     parameters: Sequence[Any] = signature.parameters
     if len(parameters) != len(arguments):
         return [f"argument {number}" for number in range(1, len(arguments) + 1)]

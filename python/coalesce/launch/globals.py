@@ -235,7 +235,7 @@ def _as_numpy(
 
 
 def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
-    """Return `value` in the type of the variable; TypeError or ValueError if it does not fit."""
+    """Convert `value` to the type of the variable. Raises TypeError or ValueError if impossible."""
     wanted = f"variable `{variable.name}` has shape {variable.shape}, {variable.dtype}"
     if hasattr(value, "get") and not isinstance(value, Mapping):  # a GPU array
         value = value.get()

@@ -41,7 +41,7 @@ def run(
     wanted_stream: int | None = None,
     cooperative: bool = False,
 ) -> LaunchRecord:
-    """Launch with prepared arguments; wait for the kernel if there are NumPy arrays."""
+    """Launch with prepared arguments. If there are NumPy arrays, wait for the kernel."""
     gpu = cuda.Device(device.ordinal)
     for parameter, argument in zip(signature.parameters, arguments, strict=True):
         if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
@@ -178,7 +178,7 @@ class _Staged:
                 self._addresses[id(host)] = memory.address + _start(host.array) - first
 
     def send(self, skip: set[str], stream: int) -> None:
-        """Copy the arrays to the GPU, except those in `skip` that share no memory."""
+        """Copy the arrays to the GPU. Those in `skip` are not copied, unless they share memory."""
         for group in self._groups:
             sent = 0  # the host memory before this address has been copied
             for host in group:
@@ -227,7 +227,7 @@ def value_of(
     arguments: Sequence[Argument],
     staged: _Staged | None = None,
 ) -> bytes:
-    """Return an argument's bytes; `staged` has the addresses of NumPy arrays."""
+    """Return an argument's bytes. `staged` has the addresses of NumPy arrays."""
     if isinstance(argument, bytes):
         return argument
     if isinstance(argument, TensorMap):

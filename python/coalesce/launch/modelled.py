@@ -87,7 +87,7 @@ class Modelled:
 
     @property
     def share(self) -> float | None:
-        """The share of the blocks that were replayed through the caches; None without caches."""
+        """The share of the blocks that were replayed through the caches, or None without caches."""
         if self.caches is None:
             return None
         return self.caches["blocks_replayed"] / max(1, self.caches["blocks"])

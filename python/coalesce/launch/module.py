@@ -81,7 +81,7 @@ class Module:
 
     @property
     def text(self) -> str:
-        """The CUDA C++ text, for reading declarations; "" if the source is PTX."""
+        """The CUDA C++ text, for reading declarations, or "" if the source is PTX."""
         if self.device_code is not None:
             return "\n".join([self.device_code.text, *self.device_code.headers.values()])
         return "" if self.is_ptx else self.source

@@ -36,7 +36,7 @@ def run(
     instruction_limit: int | None,
     cooperative: bool = False,
 ) -> LaunchRecord:
-    """Execute a kernel; count and model its time if requested; see `Kernel.launch`."""
+    """Execute a kernel. If requested, count, and model its time. See `Kernel.launch`."""
     packed: list[Any] = []
     for argument in arguments:
         if isinstance(argument, HostArray):

@@ -82,7 +82,7 @@ def module_of(
     headers: Mapping[str, str] | None,
     filename: str | None,
 ) -> Module:
-    """Make the module of a source; see `coalesce.Kernel`."""
+    """Make the module of a source. See `coalesce.Kernel`."""
     chosen = nvrtc.checked_options(options)
     filename = nvrtc.checked_filename(filename)
     texts = nvrtc.checked_headers(headers)

@@ -11,7 +11,7 @@ BYTES = 128  # the size of a tensor map
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor map of a row-major matrix; the launch makes it, when it knows the address.
+    """A tensor map of a row-major matrix. The launch makes it, because it knows the address.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ def sentence(access: Access) -> str:
 
 
 def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
-    """Yield the accesses of a line with their sentences; equal parts appear only once."""
+    """Yield the accesses of a line with their sentences. Equal parts appear only once."""
     seen: set[str] = set()
     for access in accesses:
         parts = [part for part in _parts(access) if part not in seen]

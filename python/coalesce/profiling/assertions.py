@@ -17,7 +17,7 @@ _SLACK = 1e-9  # tolerates the rounding of a ratio
 
 
 class Explained(int):
-    """A count with the accesses that cause it; pytest shows them if a comparison fails."""
+    """A count and the accesses that cause it. If a comparison fails, pytest shows the accesses."""
 
     accesses: tuple[Access, ...]
 

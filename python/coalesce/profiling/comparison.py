@@ -139,7 +139,7 @@ class Comparison:
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the comparison as an HTML page; see `Profile.to_html`."""
+        """Write the comparison as an HTML page. See `Profile.to_html`."""
         from coalesce.profiling import comparison_html
         from coalesce.render import markup
 

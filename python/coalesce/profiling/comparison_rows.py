@@ -23,7 +23,7 @@ _MODELLED = {
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity of all profiles; None for a profile that does not have it.
+    """One quantity of all profiles, or None for a profile that does not have it.
 
     `more_is_better` says whether a larger value is an improvement.
     """
@@ -33,12 +33,12 @@ class Row:
     more_is_better: bool = False
 
     def ratio(self, i: int) -> float | None:
-        """Return the i-th value divided by the first; None if there is no meaningful ratio."""
+        """Return the i-th value divided by the first, or None if there is no meaningful ratio."""
         first, value = self.values[0], self.values[i]
         return value / first if first and value is not None else None
 
     def better(self, i: int) -> bool | None:
-        """Whether the i-th value is better than the first by over 2 %; None if about equal.
+        """Whether the i-th value is better than the first; None if they differ by at most 2 %.
 
         A quantity that the baseline does not have (shared memory) is neither better nor worse.
         """

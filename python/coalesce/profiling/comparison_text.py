@@ -102,7 +102,7 @@ def left_out(lines: int) -> str:
 
 
 def estimated(profile: Profile) -> str | None:
-    """Say from which blocks the profile is estimated; None if it is counted."""
+    """Say from which blocks the profile is estimated, or None if it is counted."""
     if profile.estimate is None:
         return None
     from_what, _, _ = profile_text.estimated(profile.estimate).partition(";")
@@ -110,7 +110,7 @@ def estimated(profile: Profile) -> str | None:
 
 
 def shown(comparison: Comparison, row: Row, i: int) -> str:
-    """Return the i-th value of a row as text; estimates begin with ``"~"``."""
+    """Return the i-th value of a row as text. Estimates begin with ``"~"``."""
     text = value(row.values[i])
     guess = comparison.profiles[i].estimate is not None and row.values[i] is not None
     return f"~{text}" if guess else text

@@ -87,7 +87,7 @@ class MeasuredCounters(Mapping[str, float]):
         return str(table(rows) + joined(tag("div", text, FAINT) for text in below))
 
     def _rows(self) -> Iterator[tuple[str, float, str]]:
-        """Yield name, measured value and a judgement of the prediction; exact ones come first."""
+        """Yield name, measured value and a judgement of the prediction. Exact ones come first."""
         for name in sorted(self.measured, key=lambda name: (name in self.inexact, name)):
             value = self.measured[name]
             if name not in self.predicted:
@@ -120,7 +120,7 @@ class MeasuredCounters(Mapping[str, float]):
 
 
 def _equal(a: float, b: float) -> bool:
-    """Whether two values are equal; ncu prints ratios with six digits or more."""
+    """Whether two values are equal, up to the digits that ncu prints (six or more for ratios)."""
     return a == b or (not isinstance(b, int) and abs(a - b) <= 1e-4 * abs(b))
 
 

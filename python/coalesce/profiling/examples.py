@@ -85,7 +85,7 @@ class Example:
 
     @property
     def _drawn_kind(self) -> Literal["load", "store", "atomic"]:
-        """The name of the access in a picture; an asynchronous copy is a load and a store."""
+        """The name of the access in a picture. An asynchronous copy is a load and a store."""
         if self.kind == "async_copy":
             return "store" if self.space == "shared" else "load"
         if self.kind == "load":
@@ -127,7 +127,7 @@ class Example:
         return draw.warp_access(*given, kind=kind, title=title or None, **of)
 
     def matrix(self, title: str = "") -> Picture | None:
-        """Draw the cells of the array that the lanes touch; None if the array is not a matrix."""
+        """Draw the cells that the lanes touch. Returns None if the array is not a matrix."""
         from coalesce import draw
 
         if self.array is None or len(self.array.shape) != 2 or self.array.space != self.space:
@@ -179,7 +179,7 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
 
 
 def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:
-    """Return the example whose cost is nearest to the mean; the first if several are.
+    """Return the example whose cost is nearest to the mean (the first of several).
 
     For a wasteful access, only wasteful examples are considered, because they show the cause.
     """

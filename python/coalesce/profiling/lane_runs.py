@@ -26,7 +26,7 @@ class Runs(NamedTuple):
 
 
 def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> Runs | None:
-    """Return the runs that make up the addresses of the active lanes; None if there are none.
+    """Return the runs that make up the addresses of the active lanes, or None if there are none.
 
     Parameters
     ----------

@@ -45,12 +45,19 @@ class Pattern:
     Attributes
     ----------
     kind : str
-        For global memory: ``"contiguous"``; ``"misaligned"``: contiguous, but across one sector
-        more than needed; ``"stride"``; ``"field"`` of a structure; ``"broadcast"``: one address;
-        ``"groups"``: a few addresses, each for several lanes; ``"runs"`` of contiguous lanes, for
-        example in a narrow block; ``"partial"``: contiguous, with some inactive lanes between;
-        ``"permuted"``: contiguous in another order; ``"single"``: one active lane; ``"gather"``:
-        anything else. For shared memory: ``"conflict"``, ``"free"`` or ``"broadcast"``.
+        For shared memory ``"conflict"``, ``"free"`` or ``"broadcast"``. For global memory:
+
+        - ``"contiguous"``: neighbouring lanes access neighbouring elements;
+        - ``"misaligned"``: contiguous, but across one sector more than needed;
+        - ``"partial"``: contiguous, with some inactive lanes between;
+        - ``"permuted"``: contiguous, but in another order;
+        - ``"stride"``: the lanes step over elements, by the same distance;
+        - ``"field"``: each lane accesses the same field of another structure;
+        - ``"runs"``: runs of contiguous lanes, for example in a narrow block;
+        - ``"broadcast"``: one address for all lanes;
+        - ``"groups"``: a few addresses, each for several lanes;
+        - ``"single"``: only one lane is active;
+        - ``"gather"``: anything else.
     name : str
         A short name for people: ``"stride 512"``, ``"32-way conflict"``.
     text : str
@@ -184,7 +191,7 @@ def _packed(in_order: bool, past: int, packed: int, width: int) -> Pattern:
 
 
 def _step_per_lane(lanes: list[int], active: list[int]) -> int | None:
-    """Return the bytes from each lane to the next, active or not; None if they differ."""
+    """Return the bytes from each lane to the next, active or not, or None if they differ."""
     step, rest = divmod(active[1] - active[0], lanes[1] - lanes[0])
     first = active[0] - step * lanes[0]
     regular = rest == 0 and all(
@@ -194,7 +201,7 @@ def _step_per_lane(lanes: list[int], active: list[int]) -> int | None:
 
 
 def _stride(who: str, step: int, width: int, array: Any, where: str = "") -> Pattern:
-    """Describe lanes that are `step` bytes apart; `where` says how many sectors they touch."""
+    """Describe lanes that are `step` bytes apart. `where` says how many sectors they touch."""
     item = np.dtype(array.dtype).itemsize if array is not None else width
     far = abs(step)
     if far < width:
@@ -219,7 +226,7 @@ def _stride(who: str, step: int, width: int, array: Any, where: str = "") -> Pat
 
 
 def _structure(array: Any, item: int) -> int:
-    """Return the bytes of a structure, or of a row as short as a structure; 0 if neither."""
+    """Return the bytes of a structure, or of a row as short as a structure, or 0 if neither."""
     if array.dtype.startswith("V"):
         return item
     row = item * array.shape[-1] if len(array.shape) >= 2 else 0
@@ -267,7 +274,7 @@ def shared_wavefronts(
 
 
 def _few(lanes: list[int], of: int) -> str:
-    """Say which lanes are active; empty if all are."""
+    """Say which lanes are active. The text is empty if all lanes are active."""
     if len(lanes) == of or of < LANES:
         return ""
     steps = {b - a for a, b in pairwise(lanes)}

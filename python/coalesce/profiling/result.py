@@ -219,7 +219,7 @@ class Profile(Assertions):
 
     @property
     def verdict(self) -> list[str]:
-        """The verdict: a sentence for each memory; memories with waste come first."""
+        """The verdict: a sentence for each memory. Memories with waste come first."""
         return [finding.text for finding in profiling_verdict.verdict(self.accesses())]
 
     def to_text(self, width: int = 100, *, color: bool = False) -> str:
@@ -270,15 +270,19 @@ class Profile(Assertions):
         Returns
         -------
         dict
-            ``coalesce`` (its version), ``kernel``, ``title``, ``grid``, ``block``,
-            ``shared_bytes``, ``device``, ``arrays``, ``modelled_ms``, ``modelled`` (None, or the
-            attributes of `Modelled`), ``not_modelled``, ``measured_ms``, ``estimate`` (None, or
-            ``share``, ``blocks_run``, ``blocks_total`` and ``errors`` by metric), ``verdict``,
-            ``metrics``,
-            ``inexact``, ``lines`` (the attributes of `Line`; ``accesses`` has the attributes of
-            `Access`, each with a ``pattern`` and an ``example``: ``block``, ``warp``, ``mask`` and
-            ``addresses``), ``instructions`` (those of `Instruction`) and ``preparation`` (of such
-            dicts).
+            The keys are:
+
+            - ``coalesce``: the version of the package;
+            - ``kernel``, ``title``, ``grid``, ``block``, ``shared_bytes``, ``device``, ``arrays``,
+              ``modelled_ms``, ``not_modelled``, ``measured_ms``: the attributes of the profile;
+            - ``modelled``: None, or the attributes of `Modelled`;
+            - ``estimate``: None, or ``share``, ``blocks_run``, ``blocks_total`` and ``errors``;
+            - ``verdict``, ``metrics``, ``inexact``: the results of the methods;
+            - ``lines``: the attributes of each `Line`. Its ``accesses`` have the attributes of
+              `Access`, with a ``pattern`` and an ``example`` (``block``, ``warp``, ``mask`` and
+              ``addresses``);
+            - ``instructions``: the attributes of each `Instruction`;
+            - ``preparation``: a list of such dicts.
         """
         return profile_data.as_dict(self)
 
@@ -367,7 +371,7 @@ class Profile(Assertions):
 
     @cached_property
     def _errors(self) -> profiling_rows.Errors | None:
-        """Standard errors of sums over instructions; None if the counts are not estimates."""
+        """Standard errors of sums over instructions, or None if the counts are not estimates."""
         if self.estimate is None:
             return None
         estimate = self.estimate

@@ -165,12 +165,12 @@ class Access:
 
     @property
     def merged(self) -> int:
-        """How many accesses of the PTX the assembler merged into one; 1 if it did not merge."""
+        """How many accesses of the PTX the assembler merged into one, or 1 if it did not merge."""
         return max(instruction.merged for instruction in self.instructions)
 
     @property
     def merge(self) -> str:
-        """A sentence about what the assembler merged; empty if it merged nothing."""
+        """A sentence about what the assembler merged. It is empty if it merged nothing."""
         n = self.merged
         if n == 1:
             return ""
@@ -180,7 +180,7 @@ class Access:
 
     @property
     def pattern(self) -> Pattern | None:
-        """The pattern of a typical warp; None for local memory or without an example."""
+        """The pattern of a typical warp, or None for local memory or without an example."""
         if self.example is None or self.space == "local":
             return None
         return self.example.pattern
@@ -213,12 +213,12 @@ class Access:
 
     @property
     def excess(self) -> int:
-        """Sectors or wavefronts above the ideal; 0 for a broadcast, which takes fewer."""
+        """Sectors or wavefronts above the ideal, or 0 for a broadcast, which takes fewer."""
         return max(0, self.cost - self.ideal)
 
     @property
     def needed(self) -> int:
-        """The smaller of `cost` and `ideal`; lanes that share addresses can cost less."""
+        """The smaller of `cost` and `ideal`. Lanes that share addresses can cost less."""
         return min(self.cost, self.ideal)
 
     @property
@@ -228,22 +228,22 @@ class Access:
 
     @property
     def conflict(self) -> float:
-        """For shared memory, the n of an n-way bank conflict; 1 without a conflict."""
+        """For shared memory, the n of an n-way bank conflict, or 1 without a conflict."""
         return max(1.0, self.wavefronts / self.ideal) if self.ideal else 1.0
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes of the sectors that were moved; 0 for shared memory."""
+        """Bytes of the sectors that were moved, or 0 for shared memory."""
         return 0 if self.space == "shared" else self.sectors * model.SECTOR_BYTES
 
     @property
     def bytes_used(self) -> int:
-        """Bytes that the lanes asked for, at most `bytes_moved`; lanes may share bytes."""
+        """Bytes that the lanes asked for, at most `bytes_moved`. Lanes may share bytes."""
         return min(self.bytes, self.bytes_moved)
 
     @property
     def efficiency(self) -> float:
-        """Bytes used / bytes moved, from 0 to 1; 1 for shared memory."""
+        """Bytes used / bytes moved, from 0 to 1. It is 1 for shared memory."""
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
 
     def picture(self) -> Picture | None:
@@ -303,7 +303,7 @@ class Line:
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors per request to global and local memory; 0 without requests."""
+        """Sectors per request to global and local memory, or 0 without requests."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
@@ -313,12 +313,12 @@ class Line:
 
     @property
     def efficiency(self) -> float:
-        """Bytes used / bytes moved, from 0 to 1; 1 if nothing was moved."""
+        """Bytes used / bytes moved, from 0 to 1. It is 1 if nothing was moved."""
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
 
     @property
     def conflict(self) -> float:
-        """The n of the worst n-way bank conflict of the line; 1 without conflicts."""
+        """The n of the worst n-way bank conflict of the line, or 1 without conflicts."""
         return max((a.conflict for a in self.accesses if a.space == "shared"), default=1.0)
 
     @property

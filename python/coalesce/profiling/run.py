@@ -1,4 +1,4 @@
-"""Takes a profile: the simulator runs and counts a kernel; a GPU runs it, too, if requested."""
+"""Takes a profile: the simulator runs and counts a kernel. A GPU runs it, too, if requested."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instr
 
 @dataclass(frozen=True)
 class Settings:
-    """How to count; see `coalesce.profile`."""
+    """The settings of a profile. See `coalesce.profile`."""
 
     sample: float | None = None
     executor: Executor | None = None
@@ -53,7 +53,7 @@ def of_operation(
     options: Mapping[str, Any],
     settings: Settings,
 ) -> Profile:
-    """Call the operation with its launches profiled; see `coalesce.profile`."""
+    """Call the operation with its launches profiled. See `coalesce.profile`."""
     asked = table.operation(operation)
     if "return_timing" in options:
         raise TypeError("profile takes no return_timing: a profile has the times")
@@ -90,7 +90,7 @@ def of_kernel(
     title: str = "",
     cooperative: bool = False,
 ) -> tuple[Profile, LaunchRecord]:
-    """Profile one launch; see `Kernel.profile`."""
+    """Profile one launch. See `Kernel.profile`."""
     launch = counting.prepare(kernel, grid, block, given, shared_bytes, device, cooperative)
     return of_prepared(launch, given, settings, title)
 
@@ -98,7 +98,7 @@ def of_kernel(
 def of_prepared(
     launch: counting.Prepared, given: Sequence[Any] | None, settings: Settings, title: str = ""
 ) -> tuple[Profile, LaunchRecord]:
-    """Profile a launch with checked arguments; `given` are the arguments for another launch."""
+    """Profile a launch with checked arguments. `given` are the arguments, to launch again."""
     kernel = launch.kernel
     on_gpu = launch.device.kind == "cuda" and given is not None
     ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()

@@ -81,7 +81,7 @@ def estimated(estimate: Estimate) -> str:
 
 
 def plus_minus(error: float, of: float) -> str:
-    """Return an error as a share, ``"±2.1%"``; empty if `of` is 0."""
+    """Return an error as a share, ``"±2.1%"``. It is empty if `of` is 0."""
     return f"±{error / of:.1%}" if of else ""
 
 
@@ -140,7 +140,7 @@ def exactness(profile: Profile) -> list[str]:
 
 
 def modelled(profile: Profile) -> str | None:
-    """Say what the models of caches and time estimate; None if nothing was modelled."""
+    """Say what the models of caches and time estimate, or None if nothing was modelled."""
     m = profile.modelled
     if m is None:
         return None
@@ -282,7 +282,7 @@ def plain_access(access: Access) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent; only 0 is shown as 0%, and only 1 as 100%."""
+    """Return a share in percent. Only 0 is shown as 0%, and only 1 as 100%."""
     if 0 < share < 0.005:
         return "<1%"
     if 0.995 <= share < 1:

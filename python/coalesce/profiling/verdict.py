@@ -74,7 +74,7 @@ class Total:
 
     @property
     def needed_per_request(self) -> float:
-        """Sectors or wavefronts per request that would suffice; fewer if lanes share addresses."""
+        """The sectors or wavefronts per request that would suffice."""
         return self.needed / self.requests
 
 
@@ -116,7 +116,7 @@ _KINDS = ("load", "async_copy", "store", "reduction", "atomic")
 
 
 def verdict(accesses: Sequence[Access]) -> list[Finding]:
-    """Return a sentence about each memory that the kernel uses; memories with waste come first."""
+    """Return a sentence about each memory that the kernel uses. Memories with waste come first."""
     findings = []
     for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
         chosen = [a for a in accesses if a.space in spaces]

@@ -56,7 +56,7 @@ def run(
     check: bool = False,
     launches: str | None = None,
 ) -> Outcome:
-    """Compile a program and run it; `launches` says which ones to profile.
+    """Compile a program and run it. `launches` says which ones to profile.
 
     The program is called after the first of its sources.
     """
@@ -149,7 +149,7 @@ def _run(
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the program; Ctrl-C goes to it too, as it is in the same group of processes."""
+    """Wait for the program. Ctrl-C goes to it too, as it is in the same group of processes."""
     try:
         return process.wait()
     except KeyboardInterrupt:

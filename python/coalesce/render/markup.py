@@ -55,12 +55,12 @@ _PAGE = Markup(
 
 
 def joined(parts: Iterable[str], between: str = "") -> Markup:
-    """Join pieces of text and HTML to one piece of HTML; text is escaped."""
+    """Join pieces of text and HTML to one piece of HTML. Text is escaped."""
     return escape(between).join(parts)
 
 
 def tag(name: str, content: Content | None = None, style: str = "", **attributes: str) -> Markup:
-    """Return an element; without content, an element that has no end tag."""
+    """Return an HTML element. Without content, it has no end tag."""
     if style:
         attributes["style"] = style
     given = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())

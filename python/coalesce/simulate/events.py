@@ -108,10 +108,13 @@ class Trace:
         The PTX instruction, a row of ``Counts.table()``.
     line : ndarray of shape (n,), int32
         The line of the CUDA source; 0 if it is not known.
-    opcode, kind, space : ndarray of shape (n,), str
-        ``"ld.global.f32"``; ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or
-        ``"async_copy"`` (which has two events, one global and one shared); ``"global"``,
-        ``"shared"``, ``"local"`` or ``"constant"``.
+    opcode : ndarray of shape (n,), str
+        The PTX opcode: ``"ld.global.f32"``.
+    kind : ndarray of shape (n,), str
+        ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or ``"async_copy"``. An asynchronous
+        copy has two events, one in global and one in shared memory.
+    space : ndarray of shape (n,), str
+        ``"global"``, ``"shared"``, ``"local"`` or ``"constant"``.
     width : ndarray of shape (n,), int32
         Bytes that a lane accesses.
     mask : ndarray of shape (n,), uint32

@@ -58,7 +58,7 @@ class Prepared:
         undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
         **options: Any,
     ) -> sim.LaunchResult:
-        """Simulate the launch on the arrays; `options` are the options of ``Program.launch``.
+        """Simulate the launch on the arrays. `options` are the options of ``Program.launch``.
 
         `undefined` has masks of the undefined bytes, by argument.
         """
@@ -77,7 +77,7 @@ class Prepared:
         )
 
     def step(self, number: int, **options: Any) -> sim.Stepping:
-        """Start block `number` by itself; `options` are the options of ``Program.step``."""
+        """Start block `number` by itself. `options` are the options of ``Program.step``."""
         return self.program.step(
             self.kernel.entry,
             self.grid,
@@ -156,7 +156,7 @@ class Prepared:
         memory: Sequence[tuple[str, str, int, int, int]],
         omitted: int,
     ) -> Trace:
-        """Return recorded columns as a trace; `table` has the instructions."""
+        """Return recorded columns as a trace. `table` has the instructions."""
         trace = Trace(
             columns,
             dict(table),
@@ -210,7 +210,7 @@ def _writable(argument: HostArray) -> bool:
 
 
 def on_host(value: Any, name: str = "the array") -> Any:
-    """Return an argument; a GPU array is copied to host memory. Errors call it `name`."""
+    """Return an argument. A GPU array is copied to the host. `name` is for error messages."""
     if isinstance(value, np.ndarray) or (on_gpu := foreign.look(value, name)) is None:
         return value
     try:

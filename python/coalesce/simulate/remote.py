@@ -57,7 +57,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Result:
-    """The sum of the jobs; its attributes have the same names as in `sim.LaunchResult`."""
+    """The sum of the jobs' results. It has the attributes of `sim.LaunchResult`."""
 
     counts: Any
     events: dict[str, np.ndarray[Any, Any]] | None
@@ -125,7 +125,7 @@ def run(
 def run_blocks(
     launch: Launch, blocks: np.ndarray[Any, np.dtype[np.uint64]], exemplars: int
 ) -> tuple[Any, dict[str, np.ndarray[Any, Any]] | None, list[Any]]:
-    """Simulate some blocks, on one core; return counts, events and the memory's names."""
+    """Simulate some blocks on one core. Return counts, events and the names of the memory."""
     program = _program(launch)
     for name, value in launch.variables:
         program.write_variable(name, value)

@@ -100,22 +100,22 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """`Stepper.registers` after this step; LookupError if the block has continued since."""
+        """`Stepper.registers` after this step. Read it before the next step (LookupError)."""
         return self._now()._registers_of(self.warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """`Stepper.variables` after this step; LookupError if the block has continued since."""
+        """`Stepper.variables` after this step. Read it before the next step (LookupError)."""
         return self._now()._variables_of(self.warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """`Stepper.shared` after this step; LookupError if the block has continued since."""
+        """`Stepper.shared` after this step. Read it before the next step (LookupError)."""
         return self._now().shared
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """`Stepper.arrays` after this step; LookupError if the block has continued since."""
+        """`Stepper.arrays` after this step. Read it before the next step (LookupError)."""
         return self._now().arrays
 
     @property
@@ -232,7 +232,7 @@ class Stepper:
 
     @property
     def line(self) -> int:
-        """The source line of the warp's next instruction, or where it waits; 0 if not known."""
+        """The source line at which the warp is or waits; 0 if it is not known."""
         return self.place.line
 
     @property
@@ -242,7 +242,7 @@ class Stepper:
 
     @property
     def instruction(self) -> str:
-        """The next PTX instruction of the warp; empty if the warp has ended."""
+        """The next PTX instruction of the warp. It is empty if the warp has ended."""
         return self.place.instruction
 
     @property
@@ -335,7 +335,7 @@ class Stepper:
         return bool(self._go(lambda s: s.run(same, off_lines=wanted)))
 
     def run_to(self, line: int | Sequence[int], warp: int | None = None) -> bool:
-        """Run all warps until a warp reaches a source line; this warp stops before the line.
+        """Run all warps until a warp reaches a source line. This warp stops before the line.
 
         Parameters
         ----------
@@ -415,7 +415,7 @@ class Stepper:
 
     @property
     def shared(self) -> dict[str, Array]:
-        """The block's shared variables by name, as masked copies; unwritten elements are masked.
+        """The block's shared variables by name, as masked copies. Unwritten elements are masked.
 
         Shape and dtype follow from the declaration. If it is not known, the copy is a row of bytes.
         Dynamic shared memory is listed under the names of its ``extern __shared__`` arrays.
@@ -577,7 +577,7 @@ def of_kernel(
     limit: int | None,
     cooperative: bool = False,
 ) -> Stepper:
-    """Make a stepper; see `Kernel.step`."""
+    """Make a stepper. See `Kernel.step`."""
     launch = counting.prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
     limit = checks.limit("limit", limit, "events")
     if isinstance(of_block, list | np.ndarray | range):

@@ -89,7 +89,7 @@ def variables_of(
 
 
 def _types_of(text: str, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the C++ types of variables by name; "" for a name of several types."""
+    """Return the C++ types of variables by name, or "" for a name of several types."""
     types: dict[str, str] = {}
     for match in _DECLARED.finditer(text):
         words = re.findall(r"\w+|[<>:,*]", declarations.replaced(match["type"], known))

@@ -20,7 +20,7 @@ def observe(
     callback: Callable[[Trace], object],
     batch: int,
 ) -> int:
-    """Run a launch and pass its events to `callback`; see `Kernel.observe`.
+    """Run a launch and pass its events to `callback`. See `Kernel.observe`.
 
     The blocks run in order, in groups that make about one batch of events each. If blocks may
     wait for each other, all blocks run first. Then their events are passed on.

@@ -28,7 +28,7 @@ PATIENCE = 1_000_000_000
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which events to record; see `Kernel.trace`."""
+    """Which events to record. See `Kernel.trace`."""
 
     blocks: Any = None
     warps: Any = None
@@ -40,7 +40,7 @@ class Wanted:
 def of_operation(
     operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any], wanted: Wanted
 ) -> Trace:
-    """Call the operation with its kernel traced; see `coalesce.trace`."""
+    """Call the operation with its kernel traced. See `coalesce.trace`."""
     for name in ("out", "return_timing"):
         if name in options:
             raise TypeError(f"trace takes no {name}: it returns the events, not the result")
@@ -71,7 +71,7 @@ def of_kernel(
     wanted: Wanted,
     cooperative: bool = False,
 ) -> Trace:
-    """Trace one launch; see `Kernel.trace`."""
+    """Trace one launch. See `Kernel.trace`."""
     prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
     return _take(prepared, wanted)[0]
 
@@ -119,7 +119,7 @@ def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
 
 
 def recording(launch: counting.Prepared, wanted: Wanted, blocks: Any = None) -> sim.Recording:
-    """Check which events of a launch to record; only events of `blocks`, if given."""
+    """Check which events of a launch to record: only those of `blocks`, if blocks are chosen."""
     limit = checks.limit("limit", wanted.limit, "events")
     warps = lines = None
     if wanted.warps is not None:
