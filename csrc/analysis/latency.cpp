@@ -89,8 +89,8 @@ class Walk {
         if (s.target > i) {
             asides_.push_back({s.target, executed(i), now_});
         } else if (!repeated_[i]) {
-            // In the next iteration, the warp passes the inner loops twice again. The model skips
-            // this if the code has so many backward jumps that it would take too long.
+            // In the second pass of a loop, its inner loops are passed twice again. If the code has
+            // so many backward jumps that this would take too long, they are not.
             if (steps_ < most_steps * schedule_.size())
                 std::fill(repeated_.begin() + s.target, repeated_.begin() + int64_t(i), false);
             repeated_[i] = true;

@@ -69,10 +69,11 @@ void admit(Function& function, const Geometry& geometry) {
     const Function::Resources resources = function.resources();
     const auto limit = static_cast<unsigned long long>(resources.max_block_threads);
     if (1ull * x * y * z > limit)
-        throw LaunchError("kernel `" + function.name() + "` with blocks of " +
+        throw LaunchError("kernel `" + function.name() + "` cannot run with blocks of " +
                           std::to_string(1ull * x * y * z) + " threads: its registers (" +
                           std::to_string(resources.registers) +
-                          " per thread) or __launch_bounds__ allow " + std::to_string(limit));
+                          " per thread) or __launch_bounds__ allow at most " +
+                          std::to_string(limit));
     function.allow_dynamic_shared(geometry.dynamic_shared);
     if (geometry.cooperative) check_cooperative(function, geometry);
 }

@@ -155,7 +155,7 @@ void perform(const Work& work, StreamRecord& stream) {
     Runtime& rt = runtime();
     std::visit(
         Visitor{[&](const KernelWork& k) {
-                    // It waits for earlier work on the GPU.
+                    // The launch waits for the earlier work on the GPU.
                     rt.streams.pass(stream, Engine::kernels, 0);
                     rt.streams.pass(stream, Engine::kernels, launch(k));
                 },

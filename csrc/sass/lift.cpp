@@ -386,8 +386,8 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
 
 void Lifter::unsupported(const std::string& why) const {
     throw UnsupportedInstruction("the simulator cannot execute `" + one_line(in_->text) + "`" +
-                                 (why.empty() ? "" : " (" + one_line(why) + ")") +
-                                 " of the machine code of " + program_.kernel);
+                                 " of the machine code of " + program_.kernel +
+                                 (why.empty() ? "" : "; not supported: " + one_line(why)));
 }
 
 // Refuses the instruction if the operand does not have this text.

@@ -66,8 +66,8 @@ void Lifter::expect_code_start(const Operand& o) const {
         unsupported("relative to " + std::string(o.text));
 }
 
-// Translates CALL.REL.NOINC `(name), which calls a function. A call through a pointer, such as
-// CALL.REL.NOINC R8 `(k), has a register, too.
+// Translates a call: CALL.REL.NOINC `($k$_Z1ff) calls the function f of kernel k. In a call through
+// a pointer, CALL.REL.NOINC R8 `(k), register R8 has the function's offset in the code of k.
 void Lifter::call(const Instruction& in) {
     if (in.has("ABS")) return call_outside(in);
     only(in, {"REL", "NOINC"});

@@ -91,7 +91,8 @@ inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
     return at <= size && bytes <= size - at;
 }
 
-// Returns base + by. It is also called for inactive lanes, whose addresses have no meaning.
+// Returns base + by. The function is also called for inactive lanes, whose addresses have no
+// meaning. Therefore it computes with integers: such a sum of a pointer would be undefined in C++.
 inline std::byte* displaced(std::byte* base, uint64_t by) {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + by);
 }

@@ -15,7 +15,7 @@ _FAILED = 3  # the exit status if --check has findings but the program itself su
 
 
 def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Compile or take a program, run it, and print what its kernels cost on stderr."""
+    """Run a program, and print on stderr what its kernels cost. A source is compiled first."""
     gpu = _gpu(options.device)
     launches = None
     if options.launch is not None:

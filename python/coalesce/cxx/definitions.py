@@ -26,7 +26,8 @@ _TOKEN = re.compile(
     r"(?:int|long|unsigned|size_t|short|auto)\s+(?P<constant>\w+)\s*=\s*(?P<number>[^;,{}]{1,200});",
     re.MULTILINE,
 )
-# Headers that do not redefine a name that kernels use.
+# The definitions in these headers are not read, because none of these headers redefines a name that
+# kernels use.
 _KNOWN_HEADER = re.compile(
     r"\s*<(?:(?:cuda|cub|thrust|nv|crt|cooperative_groups)/[\w./]+"
     r"|cuda(?:_(?:fp(?:16|8|6|4)|bf16|pipeline\w*|awbarrier\w*|runtime|runtime_api))?\.h(?:pp)?"

@@ -128,7 +128,7 @@ def _note(x: int, y: int, z: int, warp_size: int) -> str:
     if rows == 1 or x % warp_size == 0:
         return "The lanes of a warp are consecutive threads along x."
     spanned = min(rows, warp_size // x)
-    # Rows of the same layer differ only in y.
+    # Rows with the same z differ only in y.
     differ = "threadIdx.z differs" if y == 1 else "threadIdx.y and z differ"
     if y > 1 and (z == 1 or y % spanned == 0):
         differ = "threadIdx.y differs"

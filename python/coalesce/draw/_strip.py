@@ -63,7 +63,7 @@ class Strip:
         return [sectors[address] for address in self.cells if address in sectors]
 
     def unmoved(self) -> list[tuple[int, float, float]]:
-        """Runs of sectors that are not moved, each within a line: how many, left and right."""
+        """The runs of unmoved sectors, line by line: their number, their left and right edge."""
         runs: list[tuple[int, float, float]] = []
         for address, (x, width) in self.cells.items():
             if address in self.memory.sectors:

@@ -81,7 +81,7 @@ def run(
 
 
 def scalar(argument: Argument, arguments: Sequence[Argument]) -> bytes | tuple[int, bytes]:
-    """Return an argument that is not an array: its bytes, or an array's number and tensor map."""
+    """Return the bytes of a scalar; for a tensor map, the number of its array and the map."""
     if isinstance(argument, TensorMap):
         names = [a.name if isinstance(a, HostArray) else None for a in arguments]
         return names.index(argument.of), argument.simulated()

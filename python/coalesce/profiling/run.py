@@ -98,7 +98,7 @@ def of_kernel(
 def of_prepared(
     launch: counting.Prepared, given: Sequence[Any] | None, settings: Settings, title: str = ""
 ) -> tuple[Profile, LaunchRecord]:
-    """Profile a launch with checked arguments. `given` are the arguments, to launch again."""
+    """Profile a launch with checked arguments. `given` are the caller's arguments."""
     kernel = launch.kernel
     on_gpu = launch.device.kind == "cuda" and given is not None
     ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()

@@ -122,7 +122,7 @@ class Prepared:
         )
 
     def finish(self, watched: bool = False) -> None:
-        """Write copies of arrays of other layouts back; `watched`: see `HostArray.finish`."""
+        """Write the copies of arrays back. `HostArray.finish` explains `watched`."""
         for argument in self.arguments:
             if isinstance(argument, HostArray):
                 argument.finish(watched)

@@ -96,7 +96,7 @@ def run(
     exemplars: int,
     progress: Callable[[int, int], object] | None,
 ) -> Result:
-    """Run each of the lists of blocks as a job; `groups` of the result has the counts of each."""
+    """Run each list of blocks as a job. `groups` of the result has the counts of each list."""
     shipped = _shipped(launch)
     total, done = sum(map(len, chosen)), 0
     futures = {
