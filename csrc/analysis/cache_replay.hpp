@@ -165,10 +165,10 @@ class CacheReplay {
     std::vector<Misses> misses_;    // misses, by instruction
     uint64_t blocks_ended_ = 0, warps_ended_ = 0;
     uint64_t operations_ = 0;  // operations of all warps
-    // The most operations of one warp in a block, summed over the blocks.
+    // For each block, the number of operations of its slowest warp; here, the sum over all blocks.
     uint64_t most_in_blocks_ = 0;
     uint64_t most_ = 0;  // the most operations of one warp
-    // The counts of L2 when half of the blocks had retired.
+    // The counts of L2 at the time when half of the blocks had ended.
     model::CacheCounts at_half_;
     uint64_t retired_at_half_ = 0;
 };

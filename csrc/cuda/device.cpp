@@ -75,7 +75,8 @@ Device& Device::get(int ordinal) {
     if (fork::count() != driver.forks) throw DeviceUnavailable(forked);
     if (ordinal < 0 || ordinal >= driver.devices)
         throw DeviceUnavailable("there is no GPU cuda:" + std::to_string(ordinal) +
-                                "; the driver sees " + std::to_string(driver.devices));
+                                "; the number of GPUs that the driver sees is " +
+                                std::to_string(driver.devices));
     // This object is never destroyed, because arrays may outlive all other objects when the
     // interpreter exits.
     static auto& mutex = *new ForkSafe<std::mutex>;

@@ -30,7 +30,8 @@ struct Footprint {
     uint32_t elements = 0;  // distinct addresses
     uint32_t sectors = 0;   // distinct sectors
     uint32_t lines = 0;     // distinct lines
-    // The number of sectors, each counted as often as its most frequent element occurs.
+    // The number of sectors that are sent. Each sector counts as often as its most frequent element
+    // occurs.
     uint32_t repeated = 0;
 };
 

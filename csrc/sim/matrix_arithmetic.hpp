@@ -1,11 +1,13 @@
 // The arithmetic of tensor cores on a tile: d = a b + c with 16 x 8 (or 8 x 8) elements.
 //
 // METHOD
-// Floating-point products are exact. A step adds some products and the element of c. They are
-// aligned to the largest exponent among them. Their bits more than `fraction_bits` below this
-// exponent are cut off, and the rest is added exactly. The sum is rounded once: towards zero for 32
-// bits, to nearest for a half. The exponent of a product is the sum of its factors' exponents.
-// Subnormal factors are not normalized. Zeros have no exponent. A sum that rounds to zero is +0.
+// Tensor cores add several numbers in one step, and round only at the end:
+// 1. The products are computed exactly. They and the element of c are the terms of the sum.
+// 2. The largest exponent of the terms is found. The exponent of a product is the sum of its
+//    factors' exponents. Zeros have no exponent. Subnormal factors are not normalized.
+// 3. Of each term, the bits more than `fraction_bits` below the largest exponent are cut off.
+// 4. The rest is added exactly, and the sum is rounded: towards zero for 32 bits, to nearest for a
+//    half. A sum that rounds to zero is +0.
 //
 // Sources: Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021);
 // Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores" (2025); Xie, Wang, Yang and Yang,

@@ -14,7 +14,8 @@ namespace coalesce::sim {
 namespace {
 
 constexpr uint64_t most_variable_bytes = uint64_t{1} << 30;
-// CUDA C++ Programming Guide, "Kernel parameters": the limit from compute capability 7.0 on.
+// The limit on the parameters of a kernel, from compute capability 7.0 on (CUDA C++ Programming
+// Guide, "Kernel parameters").
 constexpr uint64_t most_parameter_bytes = 32764;
 
 }  // namespace

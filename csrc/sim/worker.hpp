@@ -504,8 +504,8 @@ class Worker {
     O& observer_;
     Block shared_;  // the state that all blocks of this worker share
     uint64_t most_waiting_ = 1, waiting_groups_ = 1;
-    // The number of consecutive turns in which blocks only read memory and no block did anything
-    // else.
+    // The number of consecutive turns in which all running blocks only read memory, while they wait
+    // for each other.
     uint64_t idle_turns_ = 0;
     bool has_run_ = false;  // true if run_block() has executed operations
     bool one_worker_ = true;

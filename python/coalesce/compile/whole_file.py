@@ -59,7 +59,7 @@ def compile_whole(
     try:
         code = device_code(source, options, headers)
     except RecursionError:
-        raise first or CompileError(f"{name}: the source nests too deeply") from None
+        raise first or CompileError(f"{name}: the source is nested too deeply") from None
     if first is not None and (code.text == source or not code.kernels):
         if not code.kernels and "__global__" not in source and _is_of_host(first, code):
             missing = (
