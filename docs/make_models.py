@@ -41,8 +41,8 @@ up each recorded access in the modelled cache. The warps of a block take turns, 
 Warps without barriers between them do not advance together on a GPU. Therefore the model delays
 the start of each warp by a random number of requests, at most 64.
 
-L1 and shared memory use the same memory. The modelled cache of a block has the block's share of
-the part that shared memory leaves free.
+L1 and shared memory are two parts of the same memory. What shared memory does not use is L1. If
+several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each block.
 
 A store goes to L2. It also takes a line in L1, but L1 does not keep its data.
 
