@@ -1,16 +1,18 @@
-// Registers whose lanes differ in the same way, so that facts about one address hold for another.
+// Families of registers: if the addresses in one register of a family are equal or consecutive in
+// all lanes, those in the others are, too. So this must be tested only once.
 //
 // METHOD
-// A value is uniform if it depends only on the launch and the block: parameters, block index,
-// constants. All lanes then have the same value, whenever it is computed. The sum of an address and
-// a uniform value differs between lanes exactly as the address does. Registers that such sums
-// connect form a family. If one member has equal or consecutive addresses, all members do.
+// A value is uniform if all lanes have the same value, whenever it is computed. It depends only on
+// the launch and the block: on parameters, the block index, constants. If a uniform value is added
+// to an address, the differences between the lanes' addresses stay the same. Registers that are
+// connected by such additions form a family.
 //
-// If a member gets its value in another way, the differences of the family change. Every other
-// member would still have the old differences, so none may be live at that instruction. If this
-// cannot be shown, the family is dropped. All this holds for warps whose lanes execute together. If
-// only some lanes change a member, the user of the families must no longer rely on this family
-// (`changed`).
+// If a member of a family gets its value in another way, the differences of the family change. The
+// other members would still have the old differences. So no other member may be live (still needed)
+// at that instruction. If this cannot be shown, the family is dropped.
+//
+// All this holds only while the lanes of a warp execute together. If only some lanes change a
+// member, the user of the families must no longer rely on this family (`changed`).
 //
 // The literature calls these values affine or uniform (Collange, Defour and Zhang, "Dynamic
 // detection of uniform and affine vectors in GPGPU computations", 2009).

@@ -1,8 +1,9 @@
-// Constants and constant expressions.
+// Constants and constant expressions, such as 4 * (N + 1).
 //
 // METHOD
-// Precedence climbing over C's operators. As in PTX, integers have 64 bits and are signed, unless
-// they have the suffix `U` or exceed the signed range. The only operator for floats is negation.
+// The parser of expressions compares the precedence of C's operators (this method is called
+// precedence climbing). As in PTX, integers have 64 bits. They are signed, unless they have the
+// suffix `U` or exceed the signed range. The only operator for floats is negation.
 #pragma once
 
 #include "ptx/lexer.hpp"

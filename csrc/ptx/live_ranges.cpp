@@ -1,12 +1,16 @@
 // Computes how long each register must keep its value.
 //
 // METHOD
-// Backward dataflow over blocks, with one bit for each register. A register can be live between
-// blocks only if some block reads it before writing it. Only such registers get a bit (a few
-// hundred in a kernel with 10,000 registers). The live-in set of a block has the registers that it
-// reads first, and those that its successors need and it does not write. Registers are independent
-// of each other, so they are processed in batches, which limits the memory. Finally, the
-// instructions of each block extend the intervals that the sets give.
+// A register is live at an instruction if its value is still needed: a later instruction reads it
+// before another writes it. The live registers are found from the end of the code towards its
+// start. A block of instructions needs two kinds of registers: those that it reads before it writes
+// them, and those that the blocks after it need and that it does not write. This is repeated until
+// nothing changes. Finally, the interval of each register is extended to all instructions at which
+// it is live, read or written.
+//
+// Most registers are used in one block only. Only the others get a bit in the set of each block:
+// those that some block reads before it writes them. These are a few hundred in a kernel with
+// 10,000 registers. They are processed in batches, to limit the memory.
 #include <algorithm>
 #include <bit>
 #include <utility>

@@ -1,12 +1,15 @@
-// Finds the parameter or variable from which the address of a memory instruction is computed.
+// Finds the parameter or variable from which the address of a memory instruction is computed. This
+// is the origin of the address. Messages use its name.
 //
 // METHOD
-// Forward dataflow that ignores the order of instructions. A register gets an origin when a
-// parameter is loaded or a variable's address is taken. Moves, sums and other operations on
-// pointers pass the origin on. Products do not, so an index that is scaled by a parameter has no
-// origin. If an address has one origin, messages name the address after it. If several parameters
-// are possible, the address gets a name only if exactly one of them is known to be a pointer. Such
-// a parameter is marked .ptr, or is converted from the global space (cvta).
+// A register gets an origin when an instruction loads a parameter or takes the address of a
+// variable. Moves, sums and other operations on pointers pass the origin on to their result.
+// Products do not, so an index that is multiplied by a parameter has no origin. The order of the
+// instructions is ignored.
+//
+// An address may have several possible origins. If several parameters are possible, the address
+// gets a name only if exactly one of them is known to be a pointer: it is marked .ptr, or is
+// converted from the global space (cvta).
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,15 @@
 // Looks up what a name means at a position in a function's body.
 //
 // METHOD
-// A stack of scopes, one for each open '{'. Registers, .param and other variables are declared
-// before they are used, so they are looked up at once, in the innermost scope first. A label may be
-// used before it is defined. Each scope keeps its unresolved uses, resolves them when it closes,
-// and passes the rest to the enclosing scope. A range `%r<12>` is one entry (its prefix), not
-// twelve.
+// Each '{' in the body opens a scope, which '}' closes. The open scopes form a stack. A name is
+// looked up in the innermost scope first.
+//
+// Registers and variables are declared before they are used, so they are looked up at once. A label
+// may be used before it is defined. Each scope therefore stores the uses of labels that it does not
+// know yet. When the scope closes, it resolves them, and passes the rest to the enclosing scope.
+//
+// A range of registers, `%r<12>`, is stored as one entry with its prefix, and not as twelve
+// entries.
 #pragma once
 
 #include <optional>

@@ -1,13 +1,15 @@
-// Where lanes of machine code diverge and reconverge: BSSY, BSYNC, BREAK and jumps through
-// registers.
+// Where lanes of machine code diverge (take different branches) and reconverge (execute together
+// again): BSSY, BSYNC, BREAK and jumps through registers.
 //
 // METHOD
-// In machine code, instructions say where lanes reconverge. BSSY B0 stores the active lanes. Lanes
-// that come to BSYNC B0 wait until all stored lanes have come, have exited or have left the barrier
-// with BREAK. So a barrier is a join that BSYNC reaches. The joins of a path are the barriers that
-// store its lanes, innermost first. A branch splits a path and creates no join. Lanes that used
-// BREAK still refer to the join they left. Therefore a join is freed only when no path refers to
-// it.
+// In machine code, instructions say where lanes reconverge. They use barriers B0 to B15. BSSY B0
+// stores the active lanes in B0. Lanes that come to BSYNC B0 wait until each stored lane has come,
+// has exited, or has left the barrier with BREAK.
+//
+// The scheduler uses joins for this (warp.hpp): a barrier is a join that BSYNC reaches. The joins
+// of a path are the barriers that store its lanes, the innermost first. A branch splits a path and
+// creates no join. Lanes that used BREAK still refer to the join that they left. Therefore a join
+// is freed only when no path refers to it.
 #include <algorithm>
 
 #include "errors.hpp"

@@ -1,15 +1,18 @@
-// A kernel that is ready to run. PTX was decoded once into operations on lanes.
+// A kernel that is ready to run. Its PTX or machine code was decoded once, into operations for
+// whole warps.
 //
 // METHOD
-// Each PTX instruction becomes one Op, in a few cases several. An Op is a record of fixed
-// size. It has the function that executes it for a warp, the locations of its operands, and a
-// payload (payload.hpp). Virtual registers whose live ranges do not overlap share a slot. So the
-// registers of a warp stay in the host's L1 cache.
+// Each instruction becomes one Op, in a few cases several. An Op is a record of fixed size. It has
+// the function that executes it for a warp, the locations of its operands, and a payload with other
+// properties (payload.hpp).
 //
-// An operand is a locator. It is the position of a slot in the frame's registers, or a position in
-// the table of constants if its lowest bit is set. Constants are registers, too, with the same
+// The registers of PTX have slots in the memory of a warp. Registers that are never needed at the
+// same time share a slot. So the registers of a warp stay in the host's L1 cache.
+//
+// The location of an operand is a Locator. It is a position in the registers, or a position in the
+// table of constants if its lowest bit is set. A constant is stored like a register, with the same
 // value in all 32 lanes. So the same code executes an instruction with registers and with
-// immediates.
+// constants.
 #pragma once
 
 #include <cstddef>

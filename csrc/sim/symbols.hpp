@@ -1,18 +1,19 @@
 // Where the GPU's assembler places functions and shared variables.
 //
 // METHOD
-// Kernels can see addresses: they can store, compare and XOR them. So PTX runs use the addresses of
-// the machine code. The rules were found by assembling modules (CUDA 13). The lifter compares them
-// with each cubin and refuses differences (sass/lift.cpp).
+// Kernels can see addresses: they can store, compare and print them. PTX and machine code must give
+// the same results. So runs of the PTX use the addresses of the machine code. The rules were found
+// by assembling modules (CUDA 13). The lifter compares them with the machine code of each kernel,
+// and refuses the machine code if they differ (sass/lift.cpp).
 //
-// A function's address is read from the machine code (python/coalesce/compile/cubin.py). Without
-// machine code, functions whose address is taken are numbered in units of 8 bytes. 0 is the null
+// A function's address is read from the machine code (python/coalesce/compile/cubin.py). If there
+// is none, the functions whose address is taken are numbered in units of 8 bytes. 0 is the null
 // pointer.
 //
 // Shared memory starts at reserved_shared() bytes, because the GPU uses the bytes before. The
-// kernel's own variables come first. Then come variables of the module that the kernel or a called
-// function names, and then variables of called functions. Each group has the order of the text.
-// Dynamic shared memory follows.
+// kernel's own variables come first. Then come the variables of the module that the kernel or a
+// called function names, and then the variables of called functions. Each group has the order of
+// the text. Dynamic shared memory follows.
 #pragma once
 
 #include <cstdint>

@@ -2,17 +2,18 @@
 //
 // METHOD
 // Lanes that execute together form a path. When they diverge at a branch, each side becomes a path.
-// A join stores which lanes reconverge, and where (at the branch's immediate post-dominator). A
-// path that reaches the place of its join ends, and its lanes wait there. When all pending lanes
-// have arrived, one path continues with all of them. A join no longer waits for lanes that exit.
+// A join stores which lanes reconverge, and where. In PTX this is the branch's immediate
+// post-dominator, the first instruction that both sides reach in any case. A path that reaches the
+// place of its join ends, and its lanes wait there. When all pending lanes have arrived, one path
+// continues with all of them. A join does not wait for lanes that exit.
 //
-// Any path of a warp may run next. So a path that spins on a lock cannot prevent the path that
-// holds it from running. This is the independent thread scheduling of compute capability 7.0 and
-// later.
+// Any path of a warp may run next. So a path that waits for a lock in a loop cannot prevent the
+// path that holds the lock from running. This is the independent thread scheduling of compute
+// capability 7.0 and later.
 //
-// A call is a join, too. Its place is the instruction after the call, and `ret` reaches it. Frames
-// are on a stack of registers. Two paths at the same depth share the same bytes, but have different
-// lanes.
+// A call is a join, too. Its place is the instruction after the call, and `ret` reaches it. The
+// registers of called functions are on a stack. Two paths at the same depth share the same bytes,
+// but have different lanes.
 #pragma once
 
 #include <cstddef>
