@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import rodinia
+import samples
 
 GROUPS = ("0_Introduction", "2_Concepts_and_Techniques", "3_CUDA_Features", "6_Performance")
 _WRONG = re.compile(
@@ -71,6 +72,8 @@ class Case:
 # Arguments that make a sample do less work of the same kind: fewer repetitions, smaller arrays.
 LESS = {
     "matrixMul": ["-wA=64", "-hA=64", "-wB=64", "-hB=64"],
+    "globalToShmemAsyncCopy": ["-wA=256", "-hA=256", "-wB=256", "-hB=256"],
+    "UnifiedMemoryPerf": ["-kernel-iterations=1"],
 }
 
 
@@ -90,7 +93,8 @@ def of_samples(root: Path) -> Iterator[Case]:
                     options += ["-Xcompiler", "-fopenmp"]
                 if "simpleCallback" in folder.name:
                     options += [f"-I{root / 'Common'}"]
-                yield Case(group, folder.name, folder, sources, options, LESS.get(folder.name, []))
+                words, check = LESS.get(folder.name, []), samples.CHECKS.get(folder.name)
+                yield Case(group, folder.name, folder, sources, options, words, check)
 
 
 def of_rodinia(root: Path, inputs: Path, samples: Path | None) -> Iterator[Case]:
@@ -216,7 +220,7 @@ def main() -> None:
     known = found["programs"]
     found["where"] = (
         f"{platform.machine()}, {os.cpu_count()} cores, at most {options.seconds:g} s for each, "
-        f"{datetime.date.today()}, commit {_commit()}: `python benchmarks/programs.py`."
+        f"{datetime.date.today()}: `python benchmarks/programs.py`."
     )
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder) / "data"
@@ -236,6 +240,7 @@ def main() -> None:
             ):
                 continue
             result = run(case, options.seconds)
+            result["commit"] = _commit()
             for root in filter(None, (options.samples, options.rodinia, options.hecbench)):
                 result["why"] = str(result["why"]).replace(f"{root.resolve()}/", "")
             known[case.key] = result

@@ -150,6 +150,8 @@ void Lifter::lea(const Instruction& in) {
     const Locator carry = in.has("X") ? predicate(operand(in, n)) : no_operand;
     const bool negated = a.negated;
     a.negated = false;
+    if (negated && high && (out != no_operand || carry != no_operand))
+        unsupported("a carry of a negated pair");
     const uint8_t by = uint8_t(shift.bits & 31);
     if (!high && out == no_operand && carry == no_operand && !negated)
         return void(

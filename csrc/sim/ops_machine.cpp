@@ -108,7 +108,8 @@ void shift_add_carry(Warp& w, const Op& op) {
     const auto put = [&](auto&& part) {
         put_words(w, op.operand[0], [&](int i) {
             const uint32_t x = part(i), sum = x + b[i] + (in >> i & 1);
-            out |= carry_of(x, b[i], sum) << i;
+            // -x is computed as ~x + 1, so b - 0 has a carry.
+            out |= (carry_of(x, b[i], sum) | uint32_t(negative && x == 0)) << i;
             return sum;
         });
     };
