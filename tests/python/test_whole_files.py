@@ -439,6 +439,8 @@ def test_a_question_for_the_system() -> None:
 def test_a_host_file_without_kernels() -> None:
     with pytest.raises(coalesce.CompileError, match="has no kernel; a kernel is a function"):
         coalesce.Kernel('#include <cuda_runtime.h>\nextern "C" void solve(float* x, int n) {}')
+    with pytest.raises(coalesce.CompileError, match=r"has no kernel; .*\n.*not found: runner\.cuh"):
+        coalesce.Kernel("#include <runner.cuh>\nint main() { run(1); }")
 
 
 def test_a_mistake_in_a_template_is_shown() -> None:

@@ -60,17 +60,18 @@ def compile_whole(
         code = device_code(source, options, headers)
     except RecursionError:
         raise first or CompileError(f"{name}: the source is nested too deeply") from None
+    of_host = bool(code.missing) if first is None else _is_of_host(first, code)
+    if of_host and not code.kernels and "__global__" not in source:
+        missing = (
+            f"\n  These headers were not found: {', '.join(code.missing)}. If kernels are in "
+            'one of them, pass its folder with options=["-Ifolder"] or its text with headers='
+            '{"name": text}.'
+        )
+        raise CompileError(
+            f"{name} has no kernel; a kernel is a function declared __global__."
+            + missing * bool(code.missing)
+        ) from first
     if first is not None and (code.text == source or not code.kernels):
-        if not code.kernels and "__global__" not in source and _is_of_host(first, code):
-            missing = (
-                f"\n  These headers were not found: {', '.join(code.missing)}. If kernels are in "
-                'one of them, pass its folder with options=["-Ifolder"] or its text with headers='
-                '{"name": text}.'
-            )
-            raise CompileError(
-                f"{name} has no kernel; a kernel is a function declared __global__."
-                + missing * bool(code.missing)
-            ) from first
         raise first
     wanted = list(expressions)
     if not wanted:
