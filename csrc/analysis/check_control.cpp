@@ -280,7 +280,7 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
     if (!f) return;
     f->count += uint64_t(std::popcount(lanes)) - 1;
     if (!fresh) return;
-    const sim::FaultText text = sim::describe_fault(w, op, access, space, fault, address);
+    const sim::FaultText text = sim::describe_fault(w, op, lane, access, space, fault, address);
     f->title = text.message;
     if (!text.detail.empty()) f->details.push_back(text.detail);
     f->bytes = op.memory().bytes;

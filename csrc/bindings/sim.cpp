@@ -15,6 +15,7 @@
 #include "errors.hpp"
 #include "sim/heap.hpp"
 #include "sim/tensor_map.hpp"
+#include "sim/texture.hpp"
 
 namespace py = pybind11;
 
@@ -48,7 +49,7 @@ void add_sim(py::module_ m) {
         m, "Buffer",
         "An array argument of a launch: C-contiguous host memory with a name for messages.")
         .def(py::init([](py::array array, std::string name, bool writable, py::object undefined,
-                         uint64_t offset) {
+                         uint64_t offset, const std::optional<std::string>& texture) {
                  if (!(array.flags() & py::array::c_style))
                      throw py::value_error("array of `" + name + "` must be C-contiguous");
                  if (!undefined.is_none() &&
@@ -57,11 +58,21 @@ void add_sim(py::module_ m) {
                                            "` must have one bool per byte");
                  if (offset > uint64_t(array.nbytes()))
                      throw py::value_error("offset of `" + name + "` is outside the array");
-                 return BufferArgument{std::move(array), std::move(name), writable,
-                                       std::move(undefined), offset};
+                 std::optional<sim::TextureObject> object;
+                 if (texture) {
+                     if (texture->size() == sim::texture_object_bytes)
+                         object = sim::texture_object_in(
+                             reinterpret_cast<const std::byte*>(texture->data()));
+                     if (!object || object->bytes() > uint64_t(array.nbytes()))
+                         throw py::value_error("texture of `" + name +
+                                               "` is no texture object of the array");
+                 }
+                 return BufferArgument{std::move(array),     std::move(name), writable,
+                                       std::move(undefined), offset,          object};
              }),
              py::arg("array"), py::arg("name"), py::arg("writable"),
-             py::arg("undefined") = py::none(), py::arg("offset") = 0);
+             py::arg("undefined") = py::none(), py::arg("offset") = 0,
+             py::arg("texture") = py::none());
 
     py::class_<sim::HeapArray, std::shared_ptr<sim::HeapArray>>(
         m, "Memory", "An array in simulated device memory: host memory with a device address.")
@@ -234,6 +245,39 @@ void add_sim(py::module_ m) {
         py::arg("box"), py::arg("steps"), py::arg("swizzle") = 0, py::arg("nan") = false,
         "The 128 bytes of a tensor map on the simulator, whose arguments are those of\n"
         "cuTensorMapEncodeTiled: the innermost dimension comes first.");
+    m.def(
+        "texture_object",
+        [](const std::array<uint32_t, 3>& extent, uint32_t dimensions, uint32_t layers,
+           bool layered, bool cube, bool linear_memory, bool surface, char kind, uint32_t channels,
+           uint32_t bits, const std::array<uint32_t, 3>& modes, bool linear_filter,
+           bool normalized_coordinates, bool normalized_read, const std::array<float, 4>& border) {
+            sim::TextureObject o;
+            o.width = extent[0], o.height = extent[1], o.depth = extent[2];
+            o.dimensions = uint8_t(dimensions);
+            o.layers = layers, o.layered = layered, o.cube = cube;
+            o.memory = linear_memory ? sim::TextureMemory::linear : sim::TextureMemory::array;
+            o.surface = surface;
+            o.kind = kind == 'i'   ? sim::TexelKind::integer
+                     : kind == 'u' ? sim::TexelKind::unsigned_integer
+                                   : sim::TexelKind::floating;
+            o.channels = uint8_t(channels), o.channel_bits = uint8_t(bits);
+            o.row_bytes = uint64_t{o.width} * o.texel_bytes();
+            for (size_t d = 0; d < 3; ++d) o.mode[d] = sim::AddressMode(modes[d] & 3);
+            o.linear_filter = linear_filter;
+            o.normalized_coordinates = normalized_coordinates;
+            o.normalized_read = normalized_read;
+            std::ranges::copy(border, o.border);
+            if (const std::string wrong = sim::problem(o); !wrong.empty())
+                throw py::value_error(wrong);
+            const sim::TextureObjectBytes bytes = sim::encode(o);
+            return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        },
+        py::arg("extent"), py::arg("dimensions"), py::arg("layers"), py::arg("layered"),
+        py::arg("cube"), py::arg("linear_memory"), py::arg("surface"), py::arg("kind"),
+        py::arg("channels"), py::arg("bits"), py::arg("modes"), py::arg("linear_filter"),
+        py::arg("normalized_coordinates"), py::arg("normalized_read"), py::arg("border"),
+        "The bytes of a texture or surface object on the simulator, of an array at address 0;\n"
+        "ValueError if the object is not valid.");
     m.def(
         "instruction_set", [] { return sim::name_of(sim::best_isa()); },
         "The host instruction set the simulator uses.");

@@ -22,6 +22,7 @@
 #include "sim/device_print.hpp"
 #include "sim/heap.hpp"
 #include "sim/launch.hpp"
+#include "sim/texture.hpp"
 
 namespace coalesce::bindings {
 
@@ -34,6 +35,9 @@ struct BufferArgument {
     pybind11::object undefined = pybind11::none();
     // The distance in bytes from the start of the array to the pointer that the kernel gets.
     uint64_t offset = 0;
+    // If the kernel gets the handle of a texture or surface object of the array: the object, with
+    // address 0.
+    std::optional<sim::TextureObject> texture = std::nullopt;
 };
 
 // The memory of a launch. It contains the live device arrays at their own addresses, and the host
@@ -47,12 +51,17 @@ class Arguments {
 
     // Returns the address of the start of the n-th array.
     [[nodiscard]] uint64_t address(size_t n) const { return pieces_.at(n).address; }
+    // Returns the handle of the n-th array's texture object, or 0 if it has none.
+    [[nodiscard]] uint64_t handle(size_t n) const { return pieces_.at(n).handle; }
     [[nodiscard]] uint64_t total_bytes() const { return total_bytes_; }
 
   private:
     struct Piece {
         sim::Buffer buffer;
         uint64_t address = 0;
+        std::optional<sim::TextureObject> texture;
+        std::unique_ptr<sim::TextureObjectBytes> object;
+        uint64_t handle = 0;
     };
 
     static Piece piece_of(const BufferArgument& b);

@@ -79,7 +79,19 @@ void Arguments::map_into(sim::AddressSpace& memory) {
         if (address == 0) address = memory.add(whole);
         pieces_[n].address = address + uint64_t(pieces_[n].buffer.host - whole.host);
     }
-    for (const Piece& p : pieces_) total_bytes_ += p.buffer.bytes;
+    for (Piece& p : pieces_) {
+        total_bytes_ += p.buffer.bytes;
+        if (!p.texture) continue;
+        sim::TextureObject object = *p.texture;
+        object.address = p.address;
+        p.object = std::make_unique<sim::TextureObjectBytes>(sim::encode(object));
+        sim::Buffer place;
+        place.name = "the texture object `" + p.buffer.name + "`";
+        place.bytes = p.object->size();
+        place.host = p.object->data();
+        place.writable = false;
+        p.handle = memory.add(std::move(place));
+    }
 }
 
 namespace {
@@ -105,6 +117,7 @@ void look_around(sim::Buffer& slice, const py::array& array) {
 
 Arguments::Piece Arguments::piece_of(const BufferArgument& b) {
     Piece p;
+    p.texture = b.texture;
     p.buffer.name = b.name;
     p.buffer.bytes = uint64_t(b.array.nbytes());
     p.buffer.host = static_cast<std::byte*>(const_cast<void*>(b.array.data()));

@@ -44,12 +44,15 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
         throw LaunchError(program.kernel + " takes " + std::to_string(program.parameters.size()) +
                           " arguments, got " + std::to_string(arguments.size()));
     }
-    std::vector<uint64_t> pointers(arguments.size());  // of the arguments that are arrays
+    // Of the arguments that are arrays: their addresses, or the handles of their texture objects.
+    std::vector<uint64_t> pointers(arguments.size());
     size_t array = 0;
-    for (size_t i = 0; i < arguments.size(); ++i)
-        if (py::isinstance<BufferArgument>(arguments[i]))
-            pointers[i] =
-                arrays.address(array++) + arguments[i].cast<const BufferArgument&>().offset;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+        if (!py::isinstance<BufferArgument>(arguments[i])) continue;
+        const size_t n = array++;
+        const auto& b = arguments[i].cast<const BufferArgument&>();
+        pointers[i] = b.texture ? arrays.handle(n) : arrays.address(n) + b.offset;
+    }
     std::vector<std::byte> bytes(program.parameter_bytes);
     for (size_t i = 0; i < program.parameters.size(); ++i) {
         const sim::ParameterInfo& p = program.parameters[i];

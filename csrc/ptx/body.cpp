@@ -242,7 +242,7 @@ Operand Parser::operand(int depth) {
         result.kind = Operand::Kind::vector;
         result.elements = operand_list("}", depth + 1);
         tokens_.expect("}", "after the vector's elements");
-        return result;
+        return pair(std::move(result));
     }
     if (tokens_.at("[")) return address(depth);
     if (tokens_.at("(") && opcode_ == "call") {
@@ -264,12 +264,17 @@ Operand Parser::operand(int depth) {
         return constant();
     }
     const bool may_pair = result.kind == Operand::Kind::reg || result.kind == Operand::Kind::sink;
-    if (!may_pair || !tokens_.accept("|")) return result;
-    Operand pair;
-    pair.kind = Operand::Kind::pair;
-    pair.elements.push_back(std::move(result));
-    pair.elements.push_back(name_operand());
-    return pair;
+    return may_pair ? pair(std::move(result)) : result;
+}
+
+// If a second destination follows, as in `%r1|%p1`, returns the pair. Otherwise returns `first`.
+Operand Parser::pair(Operand first) {
+    if (!tokens_.accept("|")) return first;
+    Operand both;
+    both.kind = Operand::Kind::pair;
+    both.elements.push_back(std::move(first));
+    both.elements.push_back(name_operand());
+    return both;
 }
 
 Operand Parser::constant() {

@@ -83,6 +83,7 @@ class Parser {
     void instruction();
     std::vector<Operand> operand_list(std::string_view close, int depth);
     Operand operand(int depth);
+    Operand pair(Operand first);
     Operand name_operand();
     Operand address(int depth);
     Operand constant();

@@ -241,7 +241,7 @@ void Decoder::decode_instruction(uint32_t at) {
     try {
         if (decode_control(at) || decode_memory(in) || decode_mbarrier(in) ||
             decode_tensor_copy(in) || decode_matrix(in) || decode_warpgroup(in) ||
-            decode_lanewise(in))
+            decode_texture(in) || decode_lanewise(in))
             return;
     } catch (const std::out_of_range&) {
         malformed("operands are missing");

@@ -93,6 +93,16 @@ class Decoder : private Emitter {
     bool decode_warpgroup(const ptx::Instruction& in);
     Locator descriptor(const ptx::Operand& operand);
 
+    // Defined in decode_texture.cpp.
+    bool decode_texture(const ptx::Instruction& in);
+    bool decode_fetch(const ptx::Instruction& in);
+    bool decode_surface(const ptx::Instruction& in);
+    void take_coordinates(const ptx::Operand& list, TextureAccess& access, ptx::Type type);
+    void take_values(const ptx::Operand& list, TextureAccess& access, ptx::Type type, size_t count,
+                     bool written);
+    void emit_texture(const ptx::Instruction& in, const ptx::Operand& address,
+                      const TextureAccess& access, Handler run, Access kind);
+
     // Defined in decode_matrix.cpp.
     bool decode_matrix(const ptx::Instruction& in);
     bool decode_matrix_access(const ptx::Instruction& in);

@@ -30,6 +30,8 @@ struct MemoryHandlers {
     Handler mbarrier_update, mbarrier_wait;  // see mbarrier_ops.hpp
     Handler bulk_copy_to_shared, bulk_copy_to_global;
     Handler box_to_shared, box_to_global;      // see tensor_copy_ops.hpp
+    Handler textures[2];                       // [0] is for tex, [1] for tld4; see texture_ops.hpp
+    Handler surfaces[2];                       // [0] is for suld, [1] for sust
     Handler warpgroup_product;                 // see warpgroup_ops.hpp
     Handler warpgroup_commit, warpgroup_wait;  // null if no checker observes the run
     Handler multiply_chain;  // See multiply_chain.hpp. Null if each load is announced.

@@ -10,6 +10,7 @@
 #include "sim/heap.hpp"
 #include "sim/memory.hpp"
 #include "sim/scheduler.hpp"
+#include "sim/texture_ops.hpp"
 
 namespace coalesce::sim {
 
@@ -111,8 +112,9 @@ std::optional<Buffer> freed_memory(const AddressSpace& memory, uint64_t address)
     return freed_at(address);
 }
 
-FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
-                         uint64_t address) {
+FaultText describe_fault(const Warp& w, const Op& op, int lane, Access access, ptx::Space space,
+                         Fault fault, uint64_t address) {
+    if (op.is<TextureOperand>()) return describe_surface_fault(w, op, lane, access, fault);
     const std::string what = std::string(verb(access)) + " of " + plural(op.memory().bytes, "byte");
     std::string message, detail;
     if (space == ptx::Space::global || space == ptx::Space::constant) {
@@ -198,7 +200,7 @@ namespace {
 std::string memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
                          LaneMask faulty, const uint64_t* addresses) {
     const int lane = std::countr_zero(faulty);
-    auto [message, detail] = describe_fault(w, op, access, space, fault, addresses[lane]);
+    auto [message, detail] = describe_fault(w, op, lane, access, space, fault, addresses[lane]);
     if (!detail.empty()) message += "\n  " + detail;
     message += "\n  " + where(*w.block->program, op);
     message += "\n  " + thread_name(w, lane) + ", " + lane_list(faulty) + " of its warp";

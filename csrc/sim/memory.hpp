@@ -75,7 +75,7 @@ enum class Fault : uint8_t { outside, misaligned, read_only };
 struct FaultText {
     std::string message, detail;
 };
-[[nodiscard]] FaultText describe_fault(const Warp& warp, const Op& op, Access access,
+[[nodiscard]] FaultText describe_fault(const Warp& warp, const Op& op, int lane, Access access,
                                        ptx::Space space, Fault fault, uint64_t address);
 
 // Describes the memory, freed by the host or the kernel, that contained this address.

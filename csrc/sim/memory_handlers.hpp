@@ -7,6 +7,7 @@
 #include "sim/memory_words.hpp"
 #include "sim/multiply_chain.hpp"
 #include "sim/tensor_copy_ops.hpp"
+#include "sim/texture_ops.hpp"
 #include "sim/warpgroup_ops.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
@@ -44,6 +45,8 @@ consteval MemoryHandlers memory_handlers() {
             &bulk_copy_to_global<watch>,
             &box_to_shared<watch>,
             &box_to_global<watch>,
+            {&fetch_texture<watch>, &gather_texture<watch>},
+            {&load_surface<watch>, &store_surface<watch>},
             &warpgroup_product<watch>,
             watch == Watch::faults ? &warpgroup_commit : nullptr,
             watch == Watch::faults ? &warpgroup_wait : nullptr,

@@ -58,7 +58,11 @@ class Word {
         "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cta", "cluster",
         "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified",
         // Modifiers of instructions on matrices.
-        "m8n8", "trans", "x1", "x2", "x4", "b16"};
+        "m8n8", "trans", "x1", "x2", "x4", "b16",
+        // Modifiers of texture and surface instructions.
+        "level", "grad", "a1d", "a2d", "cube", "acube", "g", "b", "a", "trap", "zero", "width",
+        "height", "depth", "channel_data_type", "channel_order", "normalized_coords", "array_size",
+        "num_mipmap_levels"};
     static constexpr uint8_t number_of(std::string_view text) {
         for (size_t n = 1; n < std::size(list); ++n) {
             if (list[n] == text) return uint8_t(n);

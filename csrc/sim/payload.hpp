@@ -91,6 +91,12 @@ struct TensorCopyOperand {
     uint32_t index = 0;  // an index into Program::tensor_copies
 };
 
+// A texture or surface instruction. The address register contains the handle of the object.
+struct TextureOperand {
+    MemoryOperand memory;
+    uint32_t index = 0;  // an index into Program::texture_accesses
+};
+
 // A product of a warpgroup, whose operands are in shared memory.
 struct WarpgroupOperand {
     MemoryOperand memory;
@@ -245,11 +251,11 @@ class Payload {
     // Payloads of memory instructions come first. They begin with a MemoryOperand.
     using Types =
         List<MemoryOperand, AsyncCopyOperand, BulkCopyOperand, MbarrierOperand, BankOperand,
-             TensorCopyOperand, WarpgroupOperand, MatrixOperand, AsyncGroups, Branch, BranchTable,
-             Call, Jump, BarrierOperand, ReconvergenceBarrier, WarpSync, ShuffleOperand,
-             VoteOperand, ComparisonOperand, ConversionOperand, RoundingOperand, TruthTables,
-             ShiftOperand, SpecialRegister, Registers, AddressWindow, AddedOffset, LocalAddress,
-             CarryOperand, SignOperand, PredicateBits, ConstantBank>;
+             TensorCopyOperand, TextureOperand, WarpgroupOperand, MatrixOperand, AsyncGroups,
+             Branch, BranchTable, Call, Jump, BarrierOperand, ReconvergenceBarrier, WarpSync,
+             ShuffleOperand, VoteOperand, ComparisonOperand, ConversionOperand, RoundingOperand,
+             TruthTables, ShiftOperand, SpecialRegister, Registers, AddressWindow, AddedOffset,
+             LocalAddress, CarryOperand, SignOperand, PredicateBits, ConstantBank>;
     static constexpr uint8_t last_of_memory = Types::number<MatrixOperand>;
 
   public:

@@ -36,6 +36,7 @@
 #include "sim/payload.hpp"
 #include "sim/red_zones.hpp"
 #include "sim/tensor_map.hpp"
+#include "sim/texture.hpp"
 #include "sim/traits.hpp"
 #include "sim/warpgroup.hpp"
 
@@ -276,6 +277,7 @@ struct Program {
     std::vector<CallSite> calls;
     std::vector<Matrices> matrices;  // the payloads of instructions on matrices refer to these
     std::vector<WarpgroupProduct> warpgroup_products;  // the payloads of wgmma refer to these
+    std::vector<TextureAccess> texture_accesses;  // the payloads of tex, suld, ... refer to these
     std::vector<TensorCopy> tensor_copies;  // the payloads of cp.async.bulk.tensor refer to these
     // the functions by their addresses; see symbols.hpp
     std::unordered_map<uint64_t, uint32_t> function_of_address;

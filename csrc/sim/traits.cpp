@@ -66,7 +66,7 @@ void read_ptx(Traits& t, const Parts& parts) {
     t.strong = t.atomic || ((loads || stores) && (strong || parts.has("release")));
     t.releases = (stores || t.atomic) && parts.any({"release", "acq_rel"});
     if (operation(t.code).has(trait::mbarrier) && !box_to_global) t.strong = t.releases = true;
-    t.read_only = parts.has("nc");
+    t.read_only = parts.has("nc") || t.code == OpCode::tex || t.code == OpCode::tld4;
     t.scope = parts.has("cta") ? Scope::block : Scope::device;
     t.passes_l1 = strong || parts.any({"cg", "cv"});
     // A fence for another proxy, or for the initialization of mbarriers, does not order plain
@@ -127,6 +127,7 @@ Traits traits_of(std::string_view opcode) {
     t.awaits_copies = row.has(trait::awaits_copies);
     t.bulk = row.has(trait::bulk);
     t.matrix = row.has(trait::matrix);
+    t.texture = row.has(trait::texture);
     if (t.atomic) t.form = form_of(parts);
     if (t.machine_code)
         read_machine_code(t, parts);

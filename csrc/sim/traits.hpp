@@ -31,8 +31,9 @@ inline constexpr uint32_t negates = 1u << 9;
 inline constexpr uint32_t any_width = 1u << 10;
 // Arrives at an mbarrier, which releases, or waits for it, which acquires.
 inline constexpr uint32_t mbarrier = 1u << 11;
-inline constexpr uint32_t bulk = 1u << 12;    // Copies without the load/store unit
-inline constexpr uint32_t matrix = 1u << 13;  // lanes provide the addresses of a matrix's rows
+inline constexpr uint32_t bulk = 1u << 12;     // Copies without the load/store unit
+inline constexpr uint32_t matrix = 1u << 13;   // lanes provide the addresses of a matrix's rows
+inline constexpr uint32_t texture = 1u << 14;  // Accesses a texture or surface, by the texture unit
 }  // namespace trait
 
 // The format of the factors that tensor cores multiply.
@@ -68,7 +69,7 @@ struct Traits {
     // The access is volatile, relaxed or stronger, so other threads may rely on it.
     bool strong = false;
     bool releases = false;         // releases: .release, .acq_rel
-    bool read_only = false;        // a read-only load: .nc
+    bool read_only = false;        // a read-only load: .nc, tex
     bool adds_floats = false;      // an atomic addition of floating-point numbers
     bool passes_l1 = false;        // a load that bypasses L1
     bool ends_copy_group = false;  // cp.async.commit_group ends a group of copies
@@ -76,8 +77,9 @@ struct Traits {
     bool asynchronous = false;     // Accesses shared memory through the asynchronous proxy
     // Orders accesses before the fence, and accesses of the asynchronous proxy after it.
     bool proxy_fence = false;
-    bool bulk = false;    // a bulk copy, whose accesses are not counted
-    bool matrix = false;  // ldmatrix or stmatrix
+    bool bulk = false;     // a bulk copy, whose accesses are not counted
+    bool matrix = false;   // ldmatrix or stmatrix
+    bool texture = false;  // an access to a texture or surface, which is not counted
     // For tensor core instructions: the multiplications and additions that a warp executes. Machine
     // code also has `tensor_cycles`: the number of cycles for which the instruction occupies the
     // tensor core of a quarter of a multiprocessor.

@@ -18,6 +18,9 @@ from .arrays.devices import gpu_status as gpu_status
 from .arrays.pinned import pinned_empty as pinned_empty
 from .arrays.pointer import Pointer as Pointer
 from .arrays.pointer import pointer as pointer
+from .arrays.texture import Texture as Texture
+from .arrays.texture import surface as surface
+from .arrays.texture import texture as texture
 from .benchmarking import Benchmark as Benchmark
 from .benchmarking import BenchmarkRow as BenchmarkRow
 from .benchmarking import benchmark as benchmark

@@ -38,6 +38,7 @@ std::string dump(const Traits& t) {
     add(t.ends_copy_group, "ends_copy_group");
     add(t.awaits_copies, "awaits_copies");
     add(t.bulk, "bulk");
+    add(t.texture, "texture");
     return text;
 }
 
@@ -78,6 +79,11 @@ constexpr Row ptx[] = {
     {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
      "cp.async.bulk.shared::cluster atomic strong releases bulk"},
     {"cp.async.bulk.global.shared::cta.bulk_group", "cp.async.bulk.global bulk"},
+    {"tex.2d.v4.f32.f32", "tex result read_only texture"},
+    {"tld4.r.2d.v4.f32.f32", "tld4 result read_only texture"},
+    {"suld.b.2d.b32.trap", "suld result texture"},
+    {"sust.b.2d.b32.clamp", "sust texture"},
+    {"txq.width.b32", "txq result"},
     {"mbarrier.init.shared.b64", "mbarrier.init"},
     {"mbarrier.arrive.expect_tx.shared.b64", "mbarrier.arrive result atomic strong releases"},
     {"mbarrier.try_wait.parity.shared.b64", "mbarrier.try_wait result strong releases"},

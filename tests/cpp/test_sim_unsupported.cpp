@@ -38,7 +38,12 @@ INSTANTIATE_TEST_SUITE_P(
                     "ld.global.b128 %d0, [%in]", "cp.async.ca.shared.global [%r1], [%in], 5",
                     "mma.sync.aligned.m8n8k4 %r0, %r1, %r2, %r3",
                     "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0, %r1}, [%r2]",
-                    "tex.1d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d1, {%r1}]",
+                    "tex.1d.v2.f16x2.f32 {%r0, %r1}, [%d1, {%f1}]",
+                    "tex.1d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d1, %d2, {%f1}]",
+                    "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d1, {%f1, %f2}], {%r1, %r2}",
+                    "tex.2dms.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d1, {%r1, %r2, %r3, %r3}]",
+                    "sust.p.1d.b32.trap [%d1, {%r1}], %r2", "txq.filter_mode.b32 %r0, [%d1]",
+                    "sured.b.add.1d.u32.trap [%d1, {%r1}], %r2",
                     "vote.ballot.b32 %r0, %p1", "bar.arrive.wrong 1, 64",
                     "lop3.or.b32 %r0|%p0, %r1, %r2, %r3, 1, %p1"),
     [](const auto& info) { return std::to_string(info.index); });

@@ -11,6 +11,7 @@ class Buffer:
         writable: bool,
         undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None,
         offset: int = 0,
+        texture: bytes | None = None,
     ) -> None: ...
 
 class Memory:
@@ -192,6 +193,23 @@ SPACES: tuple[str, ...]
 KINDS: tuple[str, ...]
 
 def instruction_set() -> str: ...
+def texture_object(
+    extent: Sequence[int],
+    dimensions: int,
+    layers: int,
+    layered: bool,
+    cube: bool,
+    linear_memory: bool,
+    surface: bool,
+    kind: str,
+    channels: int,
+    bits: int,
+    modes: Sequence[int],
+    linear_filter: bool,
+    normalized_coordinates: bool,
+    normalized_read: bool,
+    border: Sequence[float],
+) -> bytes: ...
 def tensor_map(
     address: int,
     element: str,

@@ -37,6 +37,8 @@ _NAMED = {
     "uint64_t": "u8",
     "uintptr_t": "u8",
     "size_t": "u8",
+    "cudaTextureObject_t": "u8",
+    "cudaSurfaceObject_t": "u8",
     "half": "f2",
     "nv_bfloat16": "V2",
     "cuComplex": "c8",

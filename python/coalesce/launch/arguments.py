@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from coalesce._core import cuda
+from coalesce._core import cuda, sim
 from coalesce.arrays import foreign, simulated
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.pointer import Pointer
+from coalesce.arrays.texture import Texture
 from coalesce.common import checks
 from coalesce.common.dtypes import code_of, dtype_name
 from coalesce.cxx import numba
@@ -31,7 +32,8 @@ class HostArray:
 
     `array` is C-contiguous: the caller's own array or, for another layout, a copy, which `finish`
     writes back. `written` says whether the caller sees what the kernel writes. The kernel gets the
-    address `offset` bytes after the start of `array`.
+    address `offset` bytes after the start of `array`. With a `texture`, it gets the handle of a
+    texture or surface object of the array.
     """
 
     name: str
@@ -39,6 +41,7 @@ class HostArray:
     given: np.ndarray[Any, Any]
     written: bool
     offset: int = 0
+    texture: bytes | None = None
 
     @property
     def copied(self) -> bool:
@@ -51,6 +54,12 @@ class HostArray:
         A run that watches the kernel's stores clears it in place. None: every byte is defined.
         """
         return simulated.undefined(self.array)
+
+    def packed(
+        self, writable: bool, undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+    ) -> sim.Buffer:
+        """Return the array as the simulator takes it."""
+        return sim.Buffer(self.array, self.name, writable, undefined, self.offset, self.texture)
 
     def finish(self, watched: bool = False) -> None:
         """Write a copy back to the caller's array.
@@ -106,6 +115,10 @@ def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
 
 
 def _one(parameter: Parameter, value: Any) -> Argument:
+    if isinstance(value, Texture):
+        return _texture(parameter, value)
+    if "cudaTextureObject_t" in parameter.spelled or "cudaSurfaceObject_t" in parameter.spelled:
+        _refuse_arrays(parameter, value)
     if parameter.kind in ("pointer", "word"):
         if isinstance(value, np.ndarray):
             return _host_array(parameter, value, value)
@@ -135,6 +148,30 @@ def _one(parameter: Parameter, value: Any) -> Argument:
     if parameter.kind == "struct":
         return _structure(parameter, value)
     return _scalar(parameter, value)
+
+
+def _texture(parameter: Parameter, value: Texture) -> HostArray:
+    kind = "surface" if value.is_surface else "texture"
+    if parameter.bytes != 8 or parameter.kind not in ("word", "scalar"):
+        raise TypeError(
+            f"argument {parameter} is no cuda{kind.capitalize()}Object_t; got {value!r}. To pass "
+            "the array itself, pass the NumPy array"
+        )
+    wrong = "cudaTextureObject_t" if value.is_surface else "cudaSurfaceObject_t"
+    if wrong in parameter.spelled:
+        other = "texture" if value.is_surface else "surface"
+        raise TypeError(f"argument {parameter} needs coalesce.{other}(array); got {value!r}")
+    array = value.array
+    return HostArray(parameter.name, array, array, value.is_surface, 0, value._described)
+
+
+def _refuse_arrays(parameter: Parameter, value: Any) -> None:
+    if isinstance(value, np.ndarray) or foreign.look(value, f"argument {parameter}") is not None:
+        make = "surface" if "Surface" in parameter.spelled else "texture"
+        raise TypeError(
+            f"argument {parameter} is the handle of a {make} object; got an array. Make an object "
+            f"of it: coalesce.{make}({parameter.name})"
+        )
 
 
 def _look(parameter: Parameter, value: Any) -> GpuArray | None:

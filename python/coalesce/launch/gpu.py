@@ -19,6 +19,7 @@ from coalesce.arrays.devices import Device
 from coalesce.arrays.foreign import LEGACY_STREAM
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.waiting import until_done
+from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.geometry import Extent
 from coalesce.cxx.signature import Signature
 from coalesce.launch.arguments import Argument, HostArray
@@ -51,6 +52,13 @@ def run(
             )
     cuda.admit(function, grid, block, shared, cooperative)
     hosts = [a for a in arguments if isinstance(a, HostArray)]
+    for host in hosts:
+        if host.texture is not None:
+            raise DeviceUnavailable(
+                f"`{host.name}` is a texture or surface object of coalesce, which only the "
+                'simulator has; pass device="sim", or the handle of an object that another library '
+                "created on the GPU"
+            )
     if wanted_stream is None:
         stream, foreign = _common_stream(gpu, arguments, bool(hosts))
     else:

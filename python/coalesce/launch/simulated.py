@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from coalesce._core import sim
 from coalesce.arrays import simulated
 from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray
@@ -41,9 +40,7 @@ def run(
     for argument in arguments:
         if isinstance(argument, HostArray):
             writable = argument.array.flags.writeable and argument.given.flags.writeable
-            packed.append(
-                sim.Buffer(argument.array, argument.name, writable, offset=argument.offset)
-            )
+            packed.append(argument.packed(writable))
         else:
             packed.append(scalar(argument, arguments))
     timed = runs is not None

@@ -14,6 +14,7 @@ import numpy as np
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.arrays.pointer import Pointer
+from coalesce.arrays.texture import Texture
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import checks
@@ -230,12 +231,14 @@ def _again(
     return [
         value
         if not isinstance(argument, HostArray)
-        else _repeated(argument, copied=argument.written and bool(read & {number, -1}))
+        else _repeated(value, argument, copied=argument.written and bool(read & {number, -1}))
         for number, (value, argument) in enumerate(zip(values, launch.arguments, strict=True))
     ]
 
 
-def _repeated(argument: HostArray, copied: bool) -> Any:
+def _repeated(value: Any, argument: HostArray, copied: bool) -> Any:
     """Return an array argument as a later launch takes it."""
     array = argument.array.copy() if copied else argument.array
+    if isinstance(value, Texture):
+        return replace(value, array=array)
     return Pointer(array, argument.offset // array.itemsize) if argument.offset else array

@@ -98,11 +98,7 @@ class Prepared:
         packed: list[sim.Buffer | bytes | tuple[int, bytes]] = []
         for number, argument in enumerate(self.arguments):
             if isinstance(argument, HostArray):
-                mask = undefined.get(number)
-                writable = _writable(argument)
-                packed.append(
-                    sim.Buffer(argument.array, argument.name, writable, mask, argument.offset)
-                )
+                packed.append(argument.packed(_writable(argument), undefined.get(number)))
             else:
                 packed.append(scalar(argument, self.arguments))
         return packed
@@ -114,7 +110,7 @@ class Prepared:
         return replace(
             self,
             arguments=[
-                HostArray(a.name, array, array, a.written, a.offset)
+                HostArray(a.name, array, array, a.written, a.offset, a.texture)
                 if isinstance(a, HostArray) and (array := next(copies)) is not None
                 else a
                 for a in self.arguments

@@ -49,6 +49,7 @@ class Launch:
     scalars: tuple[bytes | tuple[int, bytes] | None, ...]
     names: tuple[str, ...]  # the names of the arrays
     offsets: tuple[int, ...]  # the offset of each pointer, in bytes from the start of its array
+    textures: tuple[bytes | None, ...]  # the texture or surface object of each array
     pieces: Pieces
     variables: tuple[tuple[str, bytes], ...]
     instruction_limit: int
@@ -135,14 +136,15 @@ def run_blocks(
             launch.names,
             launch.pieces.places,
             launch.offsets,
+            launch.textures,
             strict=True,
         )
     )
     arguments: list[Any] = []
     for given in launch.scalars:
         if given is None:
-            array, name, place, offset = next(arrays)
-            arguments.append(sim.Buffer(array, name, place[4], offset=offset))
+            array, name, place, offset, texture = next(arrays)
+            arguments.append(sim.Buffer(array, name, place[4], None, offset, texture))
         else:
             arguments.append(given)
     result = program.launch(
@@ -181,6 +183,7 @@ def _shipped(launch: Prepared) -> Launch:
         ),
         names=tuple(a.name for a in given),
         offsets=tuple(a.offset for a in given),
+        textures=tuple(a.texture for a in given),
         pieces=Pieces.of([a.array for a in given], writable),
         variables=tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
         instruction_limit=launch.kernel.instruction_limit or 0,

@@ -1,0 +1,160 @@
+// Texture and surface objects, which describe an array to texture and surface instructions.
+//
+// METHOD
+// On a GPU, the layout of a texture object and of a CUDA array is not documented. Here the handle
+// of an object is the address of 256 bytes in the simulated memory, in a layout of our
+// own: a mark, a checksum, and a TextureObject. The array is row-major: texel after texel, row
+// after row, slice after slice (or layer after layer), level after level.
+//
+// The rules of texture fetches are those of the CUDA C++ Programming Guide ("Texture Fetching").
+// docs/textures.md lists the rules that are not documented, and what is done here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "sim/locator.hpp"
+
+namespace coalesce::sim {
+
+// What the memory of an object is, as cudaResourceType says it.
+enum class TextureMemory : uint8_t {
+    linear,   // elements one after the other, which only integer coordinates read
+    pitched,  // rows in linear memory
+    array,    // a CUDA array, or one level of a mipmapped array
+};
+enum class TexelKind : uint8_t { integer, unsigned_integer, floating };
+// The values of cudaTextureAddressMode.
+enum class AddressMode : uint8_t { wrap, clamp, mirror, border };
+
+struct TextureObject {
+    uint64_t address = 0;  // of the first texel
+    // The extents of level 0 in texels. Those of dimensions that the array does not have are 1.
+    uint32_t width = 1, height = 1, depth = 1;
+    uint32_t layers = 1;     // six layers are the faces of a cube
+    uint64_t row_bytes = 0;  // the distance between rows; only pitched memory may have gaps
+    uint32_t levels = 1;     // of a mipmapped array
+    TextureMemory memory = TextureMemory::array;
+    uint8_t dimensions = 1;
+    bool layered = false, cube = false;
+    bool surface = false;  // a surface object; it has no sampler
+
+    TexelKind kind = TexelKind::floating;
+    uint8_t channels = 1, channel_bits = 32;
+
+    AddressMode mode[3] = {AddressMode::clamp, AddressMode::clamp, AddressMode::clamp};
+    bool linear_filter = false;
+    bool normalized_coordinates = false;
+    bool normalized_read = false;  // integers are read as numbers from 0 to 1, or from -1 to 1
+    bool linear_between_levels = false;
+    float level_bias = 0, least_level = 0, most_level = 0;
+    float border[4] = {};
+
+    [[nodiscard]] uint32_t texel_bytes() const { return uint32_t{channels} * channel_bits / 8; }
+    // The extents of a level: each is half that of the level before, rounded down, and at least 1.
+    [[nodiscard]] uint32_t width_of(uint32_t level) const { return halved(width, level); }
+    [[nodiscard]] uint32_t height_of(uint32_t level) const { return halved(height, level); }
+    [[nodiscard]] uint32_t depth_of(uint32_t level) const { return halved(depth, level); }
+    // The distance in bytes between the rows and between the slices or layers of a level.
+    [[nodiscard]] uint64_t row_bytes_of(uint32_t level) const {
+        return level == 0 ? row_bytes : uint64_t{width_of(level)} * texel_bytes();
+    }
+    [[nodiscard]] uint64_t slice_bytes_of(uint32_t level) const {
+        return row_bytes_of(level) * height_of(level);
+    }
+    // The bytes from the first texel to the start of a level. For `levels`, the bytes of all.
+    [[nodiscard]] uint64_t offset_of(uint32_t level) const;
+    [[nodiscard]] uint64_t bytes() const;
+
+  private:
+    static uint32_t halved(uint32_t n, uint32_t level) {
+        return level >= 32 || n >> level == 0 ? 1 : n >> level;
+    }
+};
+
+// Returns an error message of one sentence if the object is not valid, or an empty string.
+[[nodiscard]] std::string problem(const TextureObject& object);
+
+inline constexpr size_t texture_object_bytes = 256;
+using TextureObjectBytes = std::array<std::byte, texture_object_bytes>;
+[[nodiscard]] TextureObjectBytes encode(const TextureObject& object);
+// Returns nothing if encode() did not write these bytes.
+[[nodiscard]] std::optional<TextureObject> texture_object_in(const std::byte* bytes);
+
+// What a texture instruction names: tex.2d, sust.b.a2d, ...
+struct TextureGeometry {
+    uint8_t dimensions = 1;
+    bool layered = false, cube = false;
+    // The number of coordinates without the layer.
+    [[nodiscard]] uint32_t coordinates() const { return cube ? 3 : dimensions; }
+};
+
+enum class TextureQuery : uint8_t {
+    width,
+    height,
+    depth,
+    channel_data_type,
+    channel_order,
+    normalized_coordinates,
+    array_size,
+    levels,
+};
+// What a surface instruction does outside the surface.
+enum class Beyond : uint8_t { trap, clamp, zero };
+enum class LevelForm : uint8_t { base, level, gradient };
+
+// A texture or surface instruction. Its Op has an index into Program::texture_accesses.
+struct TextureAccess {
+    TextureGeometry geometry;
+    bool integer_coordinates = false;
+    LevelForm level_form = LevelForm::base;
+    uint8_t component = 0;  // of tld4
+    Beyond beyond = Beyond::trap;
+    TextureQuery query = TextureQuery::width;
+    // Of surface instructions: the bytes of one register's value, and the number of registers. Each
+    // register has 2, 4 or 8 bytes per lane.
+    uint8_t value_bytes = 4, register_bytes = 4;
+    uint8_t count = 4;    // registers in `value`
+    bool halves = false;  // results are f16
+    Locator layer = no_operand;
+    Locator coordinate[3] = {no_operand, no_operand, no_operand};
+    Locator level = no_operand;
+    Locator gradient[2][3] = {{no_operand, no_operand, no_operand},
+                              {no_operand, no_operand, no_operand}};
+    Locator value[4] = {no_operand, no_operand, no_operand, no_operand};
+    Locator resident = no_operand;  // a predicate that becomes true
+};
+
+// The coordinates of one fetch.
+struct TexturePoint {
+    uint32_t layer = 0;
+    float coordinate[3] = {};
+    int32_t integer[3] = {};  // for integer coordinates
+    float level = 0;
+};
+
+// The texels that a fetch reads, for observers: at most two levels of eight.
+struct TexelList {
+    uint64_t offset[16];
+    uint32_t count = 0;
+    bool outside = false;  // an integer coordinate is outside linear memory
+};
+
+// The four channels of a fetched value: bits of floats or of integers.
+using TexelBits = std::array<uint32_t, 4>;
+
+// Fetches a value. `data` is the memory of object.address.
+[[nodiscard]] TexelBits fetch(const TextureObject& object, const TextureAccess& access,
+                              const TexturePoint& point, const std::byte* data, TexelList& read);
+// Returns one channel of the four texels around a point (tld4).
+[[nodiscard]] TexelBits gather(const TextureObject& object, const TextureAccess& access,
+                               const TexturePoint& point, const std::byte* data, TexelList& read);
+// The level of detail for the derivatives of the coordinates.
+[[nodiscard]] float level_of(const TextureObject& object, const float (&dx)[3],
+                             const float (&dy)[3]);
+[[nodiscard]] uint32_t answer(const TextureObject& object, TextureQuery query);
+
+}  // namespace coalesce::sim

@@ -1,0 +1,303 @@
+"""Texture and surface objects of NumPy arrays, as arguments of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from coalesce._core import sim
+from coalesce.common import checks
+
+Address = Literal["wrap", "clamp", "mirror", "border"]
+_MODES = ("wrap", "clamp", "mirror", "border")  # in the order of cudaTextureAddressMode
+_DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32")
+
+
+@dataclass(frozen=True, eq=False)
+class Texture:
+    """A texture or surface object, to be passed to a kernel; see `texture` and `surface`.
+
+    Attributes
+    ----------
+    array : numpy.ndarray
+        The array that the kernel reads or, for a surface, also writes.
+    is_surface : bool
+        Whether the kernel's parameter is a ``cudaSurfaceObject_t``, not a ``cudaTextureObject_t``.
+    """
+
+    array: np.ndarray[Any, Any]
+    is_surface: bool
+    _described: bytes  # the simulator's object, for an array at address 0
+
+    def __repr__(self) -> str:
+        kind = "surface" if self.is_surface else "texture"
+        return f"<{kind} of shape {self.array.shape}, {self.array.dtype}>"
+
+
+def texture(
+    array: np.ndarray[Any, Any],
+    *,
+    filter: Literal["point", "linear"] = "point",  # noqa: A002
+    address: Address | Sequence[Address] = "clamp",
+    normalized: bool = False,
+    read: Literal["element", "normalized"] = "element",
+    border: float | Sequence[float] = 0.0,
+    channels: Literal[1, 2, 4] = 1,
+    layered: bool = False,
+    cube: bool = False,
+    linear_memory: bool = False,
+) -> Texture:
+    """Return a texture object of an array, for a parameter of type ``cudaTextureObject_t``.
+
+    The array is read when the kernel is launched; nothing is copied. Textures are simulated; on a
+    GPU (``device="cuda"``) they raise `DeviceUnavailable`. The page "Textures and surfaces"
+    of the documentation has the rules of fetches, and what is not known of the hardware.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        The texels, C-contiguous, of dtype float16, float32, or an integer of 8, 16 or 32 bits. The
+        last axis is x: an array of shape (height, width) is fetched by ``tex2D<float>(t, x, y)``,
+        one of shape (depth, height, width) by ``tex3D``.
+    filter : {"point", "linear"}
+        Whether a fetch returns the nearest texel, or a mean of its neighbours. A linear filter
+        needs texels that are read as floats.
+    address : str or sequence of str
+        What a coordinate outside the array means, for all axes or for x, y, z: ``"clamp"`` (the
+        texel at the edge), ``"border"``, or ``"wrap"`` and ``"mirror"``, which need `normalized`
+        (otherwise they are ``"clamp"``, as in CUDA).
+    normalized : bool
+        Whether coordinates run from 0 to 1, not from 0 to the number of texels.
+    read : {"element", "normalized"}
+        ``"normalized"`` reads integers of 8 or 16 bits as floats from 0 to 1, or from -1 to 1.
+    border : float or sequence of float
+        The value, or the value of each channel, outside the array for ``address="border"``.
+    channels : {1, 2, 4}
+        The number of channels of a texel. If it is 2 or 4, the array's last axis has the channels:
+        shape (height, width, 4) for ``tex2D<float4>``.
+    layered : bool
+        Whether the first axis counts layers (``tex1DLayered``, ``tex2DLayered``).
+    cube : bool
+        Whether the array has the six square faces of a cube map, of shape (6, size, size), for
+        ``texCubemap``. With `layered`, the first axis has 6 faces for each layer.
+    linear_memory : bool
+        Whether the texels are linear memory, which only ``tex1Dfetch`` reads. The array has one
+        axis (and the channels').
+
+    Returns
+    -------
+    Texture
+        The argument for the kernel.
+
+    Raises
+    ------
+    TypeError
+        `array` is no NumPy array, or its dtype has no texels.
+    ValueError
+        The shape does not fit, or the options exclude each other. The message says which.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coalesce
+    >>> middle = coalesce.Kernel(
+    ...     '''__global__ void middle(cudaTextureObject_t t, float *y) {
+    ...         y[threadIdx.x] = tex2D<float>(t, threadIdx.x + 1.0f, 0.5f);
+    ...     }''', device="sim")
+    >>> x, y = np.float32([[0, 10, 20, 30]]), np.zeros(3, np.float32)
+    >>> middle[1, 3](coalesce.texture(x, filter="linear"), y)
+    >>> y.tolist()
+    [5.0, 15.0, 25.0]
+    """
+    checks.choice("filter", filter, ("point", "linear"))
+    checks.choice("read", read, ("element", "normalized"))
+    checks.flag("normalized", normalized)
+    extent, layers = _extents(array, channels, layered, cube, linear_memory)
+    colors = (
+        [checks.number("border", color) for color in checks.several("border", border)]
+        if np.iterable(border)
+        else [checks.number("border", border)] * 4
+    )
+    if len(colors) not in (channels, 4):
+        raise ValueError(f"border has a value for each of {channels} channels; got {len(colors)}")
+    floats = array.dtype.kind == "f"
+    if read == "normalized" and (floats or array.dtype.itemsize == 4):
+        raise ValueError(
+            f'read="normalized" needs integers of 8 or 16 bits; the array has dtype {array.dtype}'
+        )
+    if filter == "linear" and not floats and read != "normalized":
+        raise ValueError(
+            f'filter="linear" needs texels that are read as floats; the array has dtype '
+            f'{array.dtype}. Pass floats, or read="normalized" for integers of 8 or 16 bits'
+        )
+    return Texture(
+        array,
+        False,
+        _described(
+            array,
+            extent,
+            layers,
+            (layered, cube, linear_memory),
+            channels,
+            modes=_modes(address),
+            linear_filter=filter == "linear",
+            normalized_coordinates=bool(normalized),
+            normalized_read=read == "normalized",
+            border=[*colors, 0.0, 0.0, 0.0][:4],
+        ),
+    )
+
+
+def surface(
+    array: np.ndarray[Any, Any],
+    *,
+    channels: Literal[1, 2, 4] = 1,
+    layered: bool = False,
+    cube: bool = False,
+) -> Texture:
+    """Return a surface object of an array, for a parameter of type ``cudaSurfaceObject_t``.
+
+    The kernel reads and writes the array itself. The first coordinate of a surface access counts
+    bytes: ``surf2Dwrite(v, s, x * sizeof(float), y)``. Surfaces are simulated; on a GPU
+    (``device="cuda"``) they raise `DeviceUnavailable`.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        The elements, C-contiguous and writable, of a dtype that `texture` takes. The last axis is
+        x.
+    channels, layered, cube
+        As for `texture`. Surface functions see the faces of a cube map as layers.
+
+    Returns
+    -------
+    Texture
+        The argument for the kernel.
+
+    Raises
+    ------
+    TypeError
+        `array` is no NumPy array, or its dtype has no elements for surfaces.
+    ValueError
+        The shape does not fit, or the array is read-only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coalesce
+    >>> fill = coalesce.Kernel(
+    ...     '''__global__ void fill(cudaSurfaceObject_t s) {
+    ...         surf2Dwrite(float(threadIdx.x), s, threadIdx.x * 4, 0);
+    ...     }''', device="sim")
+    >>> y = np.zeros((1, 4), np.float32)
+    >>> fill[1, 4](coalesce.surface(y))
+    >>> y.tolist()
+    [[0.0, 1.0, 2.0, 3.0]]
+    """
+    extent, layers = _extents(array, channels, layered, cube, False)
+    if not array.flags.writeable:
+        raise ValueError("array is read-only, and a kernel may write a surface; pass a copy")
+    kind = (layered, cube, False)
+    return Texture(array, True, _described(array, extent, layers, kind, channels, surface=True))
+
+
+def _described(
+    array: np.ndarray[Any, Any],
+    extent: Sequence[int],
+    layers: int,
+    kind: tuple[bool, bool, bool],
+    channels: int,
+    surface: bool = False,
+    modes: Sequence[int] = (1, 1, 1),
+    linear_filter: bool = False,
+    normalized_coordinates: bool = False,
+    normalized_read: bool = False,
+    border: Sequence[float] = (0, 0, 0, 0),
+) -> bytes:
+    layered, cube, linear_memory = kind
+    return sim.texture_object(
+        extent=[*extent, 1, 1, 1][:3],
+        dimensions=len(extent),
+        layers=layers,
+        layered=layered,
+        cube=cube,
+        linear_memory=linear_memory,
+        surface=surface,
+        kind=array.dtype.kind,
+        channels=channels,
+        bits=8 * array.dtype.itemsize,
+        modes=modes,
+        linear_filter=linear_filter,
+        normalized_coordinates=normalized_coordinates,
+        normalized_read=normalized_read,
+        border=border,
+    )
+
+
+def _extents(
+    array: np.ndarray[Any, Any], channels: int, layered: bool, cube: bool, linear_memory: bool
+) -> tuple[tuple[int, ...], int]:
+    """Return width, height, depth as far as there are any, and the number of layers."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"array must be a NumPy array; got {checks.shown(array)}")
+    if array.dtype.name not in _DTYPES or not array.dtype.isnative:
+        raise TypeError(f"array has dtype {array.dtype}; a texel has one of {', '.join(_DTYPES)}")
+    if not array.flags.c_contiguous:
+        raise ValueError(
+            f"array is not C-contiguous (strides {array.strides}); pass "
+            "numpy.ascontiguousarray(array)"
+        )
+    if array.size == 0:
+        raise ValueError(f"array of shape {array.shape} has no texels")
+    if checks.integer("channels", channels) not in (1, 2, 4):
+        raise ValueError(f"channels must be 1, 2 or 4; got {channels}")
+    for name, value in (("layered", layered), ("cube", cube), ("linear_memory", linear_memory)):
+        checks.flag(name, value)
+    if linear_memory and (layered or cube):
+        raise ValueError("linear_memory has no layers and no faces")
+    shape = array.shape
+    if channels > 1:
+        if shape[-1] != channels:
+            raise ValueError(
+                f"the last axis of an array with channels={channels} has the channels; the array "
+                f"has shape {shape}"
+            )
+        shape = shape[:-1]
+    layers = 1
+    if layered or cube:
+        layers, shape = (shape[0], shape[1:]) if shape else (0, ())
+    if cube and (layers % 6 or (layers != 6 and not layered)):
+        raise ValueError(
+            f"a cube map has 6 faces in its first axis, or with layered=True a multiple of 6; the "
+            f"array has shape {array.shape}"
+        )
+    axes = (2, 2) if cube else (1, 1) if linear_memory else (1, 2) if layered else (1, 3)
+    if not axes[0] <= len(shape) <= axes[1] or (cube and shape[0] != shape[1]):
+        wanted = (
+            "square faces"
+            if cube
+            else "one axis"
+            if linear_memory
+            else f"{axes[0]} to {axes[1]} axes in each layer"
+            if layered
+            else "1 to 3 axes"
+        )
+        raise ValueError(
+            f"the texels need {wanted}"
+            + (f", besides that of {channels} channels" if channels > 1 else "")
+            + f"; the array has shape {array.shape}"
+        )
+    return shape[::-1], layers
+
+
+def _modes(address: Address | Sequence[Address]) -> tuple[int, int, int]:
+    given = [address] * 3 if isinstance(address, str) else [*address]
+    for mode in given:
+        checks.choice("address", mode, _MODES)
+    if not 1 <= len(given) <= 3:
+        raise ValueError(f"address has one mode, or one for each of x, y, z; got {len(given)}")
+    x, y, z = (_MODES.index(mode) for mode in [*given, given[-1], given[-1]][:3])
+    return x, y, z
