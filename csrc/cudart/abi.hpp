@@ -28,6 +28,7 @@ struct NodeRecord;
 struct ExecutableRecord;
 struct PoolRecord;
 struct ArrayRecord;
+struct MipmapRecord;
 struct Function;
 using Stream = StreamRecord*;
 using Event = EventRecord*;
@@ -36,6 +37,7 @@ using Node = NodeRecord*;
 using Executable = ExecutableRecord*;
 using Pool = PoolRecord*;
 using Array = ArrayRecord*;
+using Mipmap = MipmapRecord*;
 using HostFunction = void (*)(void*);
 using StreamCallback = void (*)(Stream, Error, void*);
 
@@ -75,6 +77,40 @@ struct Copy3DPeer {
     PitchedPointer dstPtr;
     int dstDevice;
     Extent extent;
+};
+
+struct ResourceDescription {
+    int resType;
+    union {
+        Array array;
+        Mipmap mipmap;
+        struct {
+            void* devPtr;
+            ChannelFormat desc;
+            size_t sizeInBytes;
+        } linear;
+        struct {
+            void* devPtr;
+            ChannelFormat desc;
+            size_t width, height, pitchInBytes;
+        } pitch2D;
+    } res;
+    // Newer headers have reserved bytes here, which are not accessed.
+};
+struct TextureDescription {
+    int addressMode[3], filterMode, readMode, sRGB;
+    float borderColor[4];
+    int normalizedCoords;
+    unsigned maxAnisotropy;
+    int mipmapFilterMode;
+    float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
+    int disableTrilinearOptimization, seamlessCubemap;
+};
+struct ResourceView {
+    int format;
+    size_t width, height, depth;
+    unsigned firstMipmapLevel, lastMipmapLevel, firstLayer, lastLayer;
+    unsigned reserved[16];
 };
 
 struct FunctionAttributes {

@@ -16,24 +16,7 @@ CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind, const 
     return c;
 }
 
-CopyWork copy_of(const Copy3D& p, const char* function) {
-    if (p.srcArray || p.dstArray) {
-        say_once("coalesce: copies of CUDA arrays are not simulated");
-        throw Failure{cudaErrorNotSupported};
-    }
-    const auto at = [](const PitchedPointer& base, const Position& pos) {
-        return static_cast<char*>(base.ptr) + (pos.z * base.ysize + pos.y) * base.pitch + pos.x;
-    };
-    CopyWork c =
-        copy_of(at(p.dstPtr, p.dstPos), at(p.srcPtr, p.srcPos), p.extent.width, p.kind, function);
-    require(p.extent.height <= 1 ||
-                (p.extent.width <= p.dstPtr.pitch && p.extent.width <= p.srcPtr.pitch),
-            cudaErrorInvalidPitchValue);
-    c.height = p.extent.height, c.depth = p.extent.depth;
-    c.to_pitch = p.dstPtr.pitch, c.to_slice = p.dstPtr.pitch * p.dstPtr.ysize;
-    c.from_pitch = p.srcPtr.pitch, c.from_slice = p.srcPtr.pitch * p.srcPtr.ysize;
-    return c;
-}
+CopyWork copy_of(const Copy3D& p, const char* function);  // api_array.cpp
 
 CopyWork copy_to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset,
                         CopyKind kind) {

@@ -127,6 +127,8 @@ std::string explained(const std::string& message, const KernelWork& w) {
         if (a && message.find("`" + p.name + "`") != std::string::npos)
             text += "\n  `" + p.name + "` is in " + a->described();
         const std::string freed = runtime().memory.freed_at(address);
+        if (!freed.empty() && message.find("no texture or surface object") != std::string::npos)
+            text += "\n  `" + p.name + "` was destroyed: it was " + freed;
         if (!a && !freed.empty() && message.find("outside every array") != std::string::npos)
             text += "\n  `" + p.name + "` points into memory that was freed: " + freed;
         if (!a && freed.empty() && !in_arena(address) && address > 65536 &&

@@ -56,13 +56,13 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
     next_ = round_up(next_ + bytes + sim::guard_gap, sim::guard_gap);
     if (next_ > arena_base + arena_bytes) throw Failure{cudaErrorMemoryAllocation};
     auto* const own = reinterpret_cast<void*>(a.address);
-    a.host = static_cast<std::byte*>(map(kind == Kind::device ? nullptr : own,
+    a.host = static_cast<std::byte*>(map(a.readable_by_host() ? own : nullptr,
                                          std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE));
     if (checked_) {
         a.undefined = std::make_unique<bool[]>(bytes);
         // The host may write pinned and managed memory directly. Such writes cannot be recorded, so
         // all bytes of this memory count as defined.
-        std::memset(a.undefined.get(), kind == Kind::device, bytes);
+        std::memset(a.undefined.get(), kind == Kind::device || kind == Kind::array, bytes);
     }
     used_ += bytes;
     stale_ = true;
@@ -94,10 +94,18 @@ void Memory::free(uint64_t address, bool of_host, const char* function) {
                           : std::string(function) + "() of a pointer that no allocation returned"};
     }
     Allocation& a = found->second;
-    const bool pinned = a.kind == Kind::pinned;
-    if (a.kind == Kind::variable || a.kind == Kind::registered || pinned != of_host)
+    const bool freed_here =
+        of_host ? a.kind == Kind::pinned : a.kind == Kind::device || a.kind == Kind::managed;
+    if (!freed_here)
         throw Failure{cudaErrorInvalidValue, std::string(function) + "() of " + a.described() +
                                                  ", which " + given + "() does not free"};
+    release(address);
+}
+
+void Memory::release(uint64_t address) {
+    const auto found = allocations_.find(address);
+    if (found == allocations_.end()) return;
+    const Allocation& a = found->second;
     if (a.readable_by_host())
         map(reinterpret_cast<void*>(a.address), std::max<uint64_t>(a.bytes, 1), PROT_NONE);
     else
@@ -110,10 +118,10 @@ void Memory::free(uint64_t address, bool of_host, const char* function) {
 }
 
 void Memory::free_all() {
-    std::vector<std::pair<uint64_t, bool>> own;
+    std::vector<uint64_t> own;
     for (const auto& [address, a] : allocations_)
-        if (a.number) own.emplace_back(address, a.kind == Kind::pinned);
-    for (const auto& [address, of_host] : own) free(address, of_host, "cudaDeviceReset");
+        if (a.number) own.push_back(address);
+    for (const uint64_t address : own) release(address);
 }
 
 Allocation* Memory::find(uint64_t address) {

@@ -25,7 +25,15 @@ namespace coalesce::cudart {
 inline constexpr uint64_t arena_base = 0x6000'0000'0000;
 inline constexpr uint64_t arena_bytes = uint64_t{8} << 40;
 
-enum class Kind : uint8_t { device, managed, pinned, registered, variable };
+enum class Kind : uint8_t {
+    device,
+    managed,
+    pinned,
+    registered,
+    variable,
+    array,   // a CUDA array or mipmapped array (arrays.hpp)
+    object,  // a texture or surface object (arrays.hpp)
+};
 
 struct Allocation {
     uint64_t address = 0;
@@ -45,7 +53,7 @@ struct Allocation {
     std::unique_ptr<bool[]> undefined;
     [[nodiscard]] uint64_t end() const { return address + bytes; }
     [[nodiscard]] bool readable_by_host() const {
-        return kind != Kind::device && kind != Kind::variable;
+        return kind == Kind::managed || kind == Kind::pinned || kind == Kind::registered;
     }
     [[nodiscard]] std::string described() const;
 };
@@ -57,6 +65,8 @@ class Memory {
     // Registers memory that belongs to the program, or a variable of a module.
     Allocation& add(Allocation allocation);
     void free(uint64_t address, bool of_host, const char* function);
+    // Frees an allocation that is known to be of the right kind.
+    void release(uint64_t address);
     void remove(uint64_t address);  // memory must be registered with add()
     void free_all();                // variables stay allocated
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cudart/api.hpp"
+#include "cudart/arrays.hpp"
 #include "cudart/host_faults.hpp"
 #include "errors.hpp"
 
@@ -55,7 +56,7 @@ __attribute__((destructor)) void finish() {
                                       (rt.unasked_mistake.empty() ? "" : ": " + rt.unasked_mistake),
                                   unasked_caller);
         for (const auto& [address, a] : rt.memory.all())
-            if (a.number && a.kind != Kind::registered)
+            if (a.number && a.kind != Kind::registered && a.function != binding_function)
                 rt.report.add_mistake("leak", a.described() + " were not freed", a.caller);
     }
     if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
@@ -112,6 +113,7 @@ void Runtime::waited() {
 
 void Runtime::reset() {
     memory.free_all();
+    forget_arrays();
     fault = cudaSuccess;
     fault_returned = false;
 }

@@ -53,6 +53,17 @@ void check_side(const Memory::View& view, bool device, const CopyWork& c, const 
                                  : "memory of the host that CUDA does not know")};
 }
 
+// Throws if the pointer is the handle of a CUDA array or of a texture object.
+void check_plain(const Memory::View& view, const std::string& what) {
+    if (!view.allocation) return;
+    if (view.allocation->kind == Kind::array)
+        throw Failure{cudaErrorInvalidValue,
+                      what + " is a CUDA array, " + view.allocation->described() +
+                          "; a function such as cudaMemcpy2DToArray() copies arrays"};
+    if (view.allocation->kind == Kind::object)
+        throw Failure{cudaErrorInvalidValue, what + " is a texture or surface object"};
+}
+
 Ends ends_of(const CopyWork& c) {
     Memory& memory = runtime().memory;
     const uint64_t to = extent(c.width, c.to_pitch, c.height, c.to_slice, c.depth);
@@ -60,6 +71,8 @@ Ends ends_of(const CopyWork& c) {
     const std::string name = std::string(c.function) + "(): the ";
     Ends e{memory.view(c.to, to, (name + "destination").c_str()),
            memory.view(c.from, from, (name + "source").c_str())};
+    if (!c.to_array) check_plain(e.to, name + "destination");
+    if (!c.from_array) check_plain(e.from, name + "source");
     if (c.kind != CopyKind::any && to) {
         check_side(e.to, c.kind == CopyKind::host_to_device || c.kind == CopyKind::device_to_device,
                    c, "destination");
@@ -110,6 +123,7 @@ Memory::View place_of(const SetWork& s) {
     if (!view.allocation && row && s.height)
         throw Failure{cudaErrorInvalidValue,
                       "cudaMemset() of memory of the host that CUDA does not know"};
+    check_plain(view, "cudaMemset(): the destination");
     return view;
 }
 

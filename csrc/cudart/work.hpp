@@ -31,6 +31,7 @@ struct CopyWork {
     size_t from_pitch = 0, from_slice = 0;
     size_t width = 0, height = 1, depth = 1;
     CopyKind kind = CopyKind::any;
+    bool to_array = false, from_array = false;  // the end is in a CUDA array
     const char* function = "cudaMemcpy";
 };
 struct SetWork {

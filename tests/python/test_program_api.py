@@ -24,6 +24,8 @@ STRUCTURES = {
     "Extent": "cudaExtent",
     "Position": "cudaPos",
     "ChannelFormat": "cudaChannelFormatDesc",
+    "ResourceView": "cudaResourceViewDesc",
+    "TextureDescription": "cudaTextureDesc",
     "Copy3D": "cudaMemcpy3DParms",
     "Copy3DPeer": "cudaMemcpy3DPeerParms",
     "FunctionAttributes": "cudaFuncAttributes",

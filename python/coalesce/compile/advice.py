@@ -114,7 +114,9 @@ def _removed(log: str) -> list[str]:
         )
     if re.search(r'texture is not a template|overloaded function "tex[123]D', log):
         advice.append(
-            "CUDA has no texture references (texture<...>) since CUDA 12. Pass the array to the "
-            "kernel as a pointer and read it by index."
+            "CUDA has no texture references (texture<...>) since CUDA 12. Give the kernel a "
+            "parameter `cudaTextureObject_t t`, fetch by tex1Dfetch<float>(t, i), and pass "
+            "coalesce.texture(array, linear_memory=True); for tex2D pass coalesce.texture(array). "
+            "`coalesce run` runs whole programs that have texture references."
         )
     return advice

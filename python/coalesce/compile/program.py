@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LIBRARY = "libcudart.so.13"  # programs load the runtime by this name
 _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
+_TEXTURE_REFERENCES = Path(__file__).with_name("texture_references.h")
 _SECTION = ".nv_fatbin"
 _INSTALL = "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on PATH"
 # Libraries whose code is closed and needs a GPU, by the beginnings of their names.
@@ -99,17 +100,26 @@ def build(
     program = nvcc()
     words = _words(f"{arch}", options, debug=debug)
     texts = [[str(path), _text_of(path)] for path in paths]
-    key = cache.key_of("program", 3, _text_of(_OLDER_NAMES), texts, words, _identity(program))
+    own = [_text_of(header) for header in (_OLDER_NAMES, _TEXTURE_REFERENCES)]
+    key = cache.key_of("program", 4, *own, texts, words, _identity(program))
     known = cache.load(key)
     if known is not None and known[1] is not None and _are_unchanged(known[2]["headers"]):
         return Built(known[1], json.loads(known[0]), known[2]["log"])
+    included = [_OLDER_NAMES]
     try:
-        made, headers = _compile(program, paths, words)
+        try:
+            made, headers = _compile(program, paths, words, included)
+        except CompileError as error:
+            if "texture is not a template" not in str(error):
+                raise
+            included.append(_TEXTURE_REFERENCES)
+            made, headers = _compile(program, paths, words, included)
     except CompileError as error:
         # wgmma and setmaxnreg need sm_90a, whose code runs on compute capability 9.0 only.
         if f"not supported on .target 'sm_{arch}'" not in str(error) or arch < 90:
             raise
-        made, headers = _compile(program, paths, _words(f"{arch}a", options, debug=debug))
+        newer = _words(f"{arch}a", options, debug=debug)
+        made, headers = _compile(program, paths, newer, included)
     read = [text for _, text in texts] + [_text_of(header) for header in headers]
     code = code_of(made.executable, arch, "\n".join(read))
     notes = {"headers": [[str(h), _digest(h)] for h in headers], "log": made.log}
@@ -134,7 +144,10 @@ def library() -> Path:
     return Path(coalesce.__file__).parent / "libcudart.so"
 
 
-def _compile(program: str, paths: Sequence[Path], words: Sequence[str]) -> tuple[Built, list[Path]]:
+def _compile(
+    program: str, paths: Sequence[Path], words: Sequence[str], included: Sequence[Path]
+) -> tuple[Built, list[Path]]:
+    """Compile and link; `included` are headers of this package for .cu files."""
     with tempfile.TemporaryDirectory(prefix="coalesce-") as name:
         folder = Path(name)
         # The program is linked with the library that it later runs with, so that a function which
@@ -147,19 +160,21 @@ def _compile(program: str, paths: Sequence[Path], words: Sequence[str]) -> tuple
         own: list[str | Path]
         for number, path in enumerate(paths if len(paths) > 1 else []):
             parts.append(folder / f"{number}.o")
-            own = [*_listing(folder), *_older_names(path), "-o", parts[-1], path]
+            own = [*_listing(folder), *_including(path, included), "-o", parts[-1], path]
             log += _nvcc(program, [*words, "-c", *own], path)
             found += _headers(folder / "headers", path)
-        own = [*parts] or [*_listing(folder), *_older_names(paths[0]), paths[0]]
+        own = [*parts] or [*_listing(folder), *_including(paths[0], included), paths[0]]
         log += _nvcc(program, [*words, *_of_wheels(program, folder), "-o", out, *own], paths[0])
         if not parts:
             found = _headers(folder / "headers", paths[0])
         return Built(out.read_bytes(), {}, log), sorted(set(found) - set(paths))
 
 
-def _older_names(path: Path) -> list[str]:
-    """Return the option that lets a .cu file use names that CUDA 13 removed."""
-    return ["-include", str(_OLDER_NAMES)] if path.suffix == ".cu" else []
+def _including(path: Path, headers: Sequence[Path]) -> list[str]:
+    """Return the options that let a .cu file use names that newer versions of CUDA removed."""
+    if path.suffix != ".cu":
+        return []
+    return [word for header in headers for word in ("-include", str(header))]
 
 
 def _listing(folder: Path) -> list[str]:

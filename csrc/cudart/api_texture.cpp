@@ -1,0 +1,101 @@
+// Functions that create texture and surface objects.
+#include "cudart/api.hpp"
+#include "cudart/arrays.hpp"
+#include "cudart/runtime.hpp"
+
+namespace coalesce::cudart {
+
+using Handle = unsigned long long;
+
+CUDART(cudaCreateTextureObject)(Handle* object, const ResourceDescription* resource,
+                                const TextureDescription* texture, const ResourceView* view) {
+    return call("cudaCreateTextureObject", Waits::no, [&] {
+        require(object && resource && texture, cudaErrorInvalidValue);
+        if (view) {
+            say_once("coalesce: texture objects with a resource view are not simulated");
+            throw Failure{cudaErrorNotSupported};
+        }
+        *object = create_object(*resource, texture, "cudaCreateTextureObject");
+    });
+}
+
+CUDART(cudaDestroyTextureObject)(Handle object) {
+    return call("cudaDestroyTextureObject", Waits::no,
+                [&] { destroy_object(object, false, "cudaDestroyTextureObject"); });
+}
+
+CUDART(cudaGetTextureObjectResourceDesc)(ResourceDescription* resource, Handle object) {
+    return call("cudaGetTextureObjectResourceDesc", Waits::no, [&] {
+        require(resource, cudaErrorInvalidValue);
+        *resource = object_of_handle(object, false, "cudaGetTextureObjectResourceDesc").resource;
+    });
+}
+
+CUDART(cudaGetTextureObjectTextureDesc)(TextureDescription* texture, Handle object) {
+    return call("cudaGetTextureObjectTextureDesc", Waits::no, [&] {
+        require(texture, cudaErrorInvalidValue);
+        *texture = object_of_handle(object, false, "cudaGetTextureObjectTextureDesc").texture;
+    });
+}
+
+// No texture object has a resource view here.
+CUDART(cudaGetTextureObjectResourceViewDesc)(ResourceView* view, Handle object) {
+    return call("cudaGetTextureObjectResourceViewDesc", Waits::no, [&] {
+        (void)object_of_handle(object, false, "cudaGetTextureObjectResourceViewDesc");
+        require(view && false, cudaErrorInvalidValue);
+    });
+}
+
+CUDART(cudaCreateSurfaceObject)(Handle* object, const ResourceDescription* resource) {
+    return call("cudaCreateSurfaceObject", Waits::no, [&] {
+        require(object && resource, cudaErrorInvalidValue);
+        *object = create_object(*resource, nullptr, "cudaCreateSurfaceObject");
+    });
+}
+
+CUDART(cudaDestroySurfaceObject)(Handle object) {
+    return call("cudaDestroySurfaceObject", Waits::no,
+                [&] { destroy_object(object, true, "cudaDestroySurfaceObject"); });
+}
+
+CUDART(cudaGetSurfaceObjectResourceDesc)(ResourceDescription* resource, Handle object) {
+    return call("cudaGetSurfaceObjectResourceDesc", Waits::no, [&] {
+        require(resource, cudaErrorInvalidValue);
+        *resource = object_of_handle(object, true, "cudaGetSurfaceObjectResourceDesc").resource;
+    });
+}
+
+// Texture references, which CUDA 12 removed.
+CUDART(__cudaBindTexture)(Handle* object, size_t* offset, const ResourceDescription* resource,
+                          const TextureDescription* texture) {
+    return call(binding_function, Waits::no, [&] {
+        require(object && resource && texture, cudaErrorInvalidValue);
+        uint64_t handle = *object;
+        const uint64_t bytes = bind_texture(handle, *resource, *texture);
+        *object = handle;
+        require(offset || bytes == 0, cudaErrorInvalidValue,
+                "a pointer that is not a multiple of 512 bytes was bound to a texture reference "
+                "without an offset");
+        if (offset) *offset = bytes;
+    });
+}
+
+CUDART(__cudaUnbindTexture)(Handle* object) {
+    return call("cudaUnbindTexture", Waits::no, [&] {
+        require(object, cudaErrorInvalidValue);
+        destroy_object(*object, false, "cudaUnbindTexture");
+        *object = 0;
+    });
+}
+
+// The limit is that of compute capability 9.0 (CUDA C++ Programming Guide, "Technical
+// Specifications per Compute Capability").
+CUDART(cudaDeviceGetTexture1DLinearMaxWidth)(size_t* width, const ChannelFormat* channel,
+                                             int device) {
+    return call("cudaDeviceGetTexture1DLinearMaxWidth", Waits::no, [&] {
+        require(width && channel && device == 0, cudaErrorInvalidValue);
+        *width = size_t{1} << 28;
+    });
+}
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,77 @@
+// CUDA arrays, mipmapped arrays, and texture and surface objects.
+//
+// METHOD
+// Each is an allocation of the simulated memory (memory.hpp), so that leaks and the use after
+// freeing are found as for other memory. The handle that the program gets is its address. A
+// texture object's bytes are what kernels read (sim/texture.hpp). The program cannot see the layout
+// of an array, as on a GPU; here it is row-major. The levels of a mipmapped array follow each
+// other.
+#pragma once
+
+#include <cstdint>
+
+#include "cudart/abi.hpp"
+#include "cudart/memory.hpp"
+#include "cudart/work.hpp"
+#include "sim/texture.hpp"
+
+namespace coalesce::cudart {
+
+// The flags of cudaMalloc3DArray().
+namespace array_flag {
+inline constexpr unsigned layered = 1, surface = 2, cube = 4, gather = 8;
+}
+
+struct ArrayInfo {
+    uint64_t address = 0;  // of the first texel
+    ChannelFormat channel{};
+    Extent extent{};  // as the program gave it: 0 for dimensions that the array does not have
+    unsigned flags = 0;
+    // The extents and the type of the texels, without a sampler.
+    sim::TextureObject shape;
+    bool is_level = false;  // a level of a mipmapped array
+};
+
+// All functions throw Failure with the error that CUDA returns.
+
+// Allocates an array or, with a number of levels, a mipmapped array.
+[[nodiscard]] uint64_t allocate_array(const ChannelFormat& channel, const Extent& extent,
+                                      unsigned flags, const char* function, uint32_t levels = 0);
+void free_array(uint64_t handle, bool mipmapped, const char* function);
+// Returns the array or mipmapped array of a handle that a call received.
+[[nodiscard]] const ArrayInfo& array_of(Array handle, const char* function);
+[[nodiscard]] const ArrayInfo& mipmap_of(Mipmap handle, const char* function);
+// Returns the handle of a level of a mipmapped array.
+[[nodiscard]] Array level_of(Mipmap handle, uint32_t level, const char* function);
+// Forgets all arrays and objects, after their memory was freed.
+void forget_arrays();
+
+// One end of a copy of a box: bytes `x` and rows `y` of slice or layer `z`.
+struct ArrayEnd {
+    const ArrayInfo* array = nullptr;
+    size_t x = 0, y = 0, z = 0;
+};
+// Makes the destination or the source of a copy a place in an array. Throws if the box is not in
+// the array.
+void copy_to(CopyWork& copy, const ArrayEnd& end);
+void copy_from(CopyWork& copy, const ArrayEnd& end);
+
+// Texture objects. A surface object is one whose description is null.
+[[nodiscard]] uint64_t create_object(const ResourceDescription& resource,
+                                     const TextureDescription* texture, const char* function);
+// Replaces the object of a texture reference (python/coalesce/compile/texture_references.h), which
+// may be 0. Returns the bytes from the start of the object's memory to the pointer that was bound.
+[[nodiscard]] uint64_t bind_texture(uint64_t& object, ResourceDescription resource,
+                                    const TextureDescription& texture);
+// Objects of texture references have this function. They live until the end of the program.
+inline constexpr const char* binding_function = "cudaBindTexture";
+void destroy_object(uint64_t handle, bool surface, const char* function);
+struct ObjectInfo {
+    ResourceDescription resource{};
+    TextureDescription texture{};
+    bool surface = false;
+};
+[[nodiscard]] const ObjectInfo& object_of_handle(uint64_t handle, bool surface,
+                                                 const char* function);
+
+}  // namespace coalesce::cudart
