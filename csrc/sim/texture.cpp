@@ -150,14 +150,8 @@ Span between(double at, uint32_t extent, AddressMode mode) {
     return {in_range(i, extent, mode), in_range(i + 1, extent, mode), uint32_t(fixed & 255)};
 }
 
-// One channel of a texel, extended to 32 bits, or as a float.
+// One channel of 8 or 16 bits, extended to 32 bits, or as a float.
 uint32_t channel(const TextureObject& o, const std::byte* texel, uint32_t n) {
-    if (n >= o.channels) return 0;
-    if (o.channel_bits == 32) {
-        uint32_t bits;
-        std::memcpy(&bits, texel + 4 * size_t{n}, 4);
-        return bits;
-    }
     uint32_t bits = 0;
     if (o.channel_bits == 16) {
         uint16_t half;
@@ -205,7 +199,10 @@ class Reader {
                                 uint64_t(y) * o_.row_bytes_of(at.level) +
                                 uint64_t(x) * o_.texel_bytes();
         if (read_.count < std::size(read_.offset)) read_.offset[read_.count++] = offset;
-        for (uint32_t n = 0; n < 4; ++n) bits[n] = channel(o_, data_ + offset, n);
+        if (o_.channel_bits == 32)
+            std::memcpy(bits.data(), data_ + offset, o_.texel_bytes());
+        else
+            for (uint32_t n = 0; n < o_.channels; ++n) bits[n] = channel(o_, data_ + offset, n);
         return bits;
     }
 
@@ -213,10 +210,10 @@ class Reader {
     // computed in double precision and rounded once.
     std::array<double, 4> filtered(const Place& at) {
         std::array<double, 4> sum{};
-        for (int n = 0; n < 8; ++n) {
+        for (int n = 0; n < 1 << o_.dimensions; ++n) {
             double weight = 1;
-            int64_t index[3];
-            for (int d = 0; d < 3; ++d) {
+            int64_t index[3] = {};
+            for (int d = 0; d < o_.dimensions; ++d) {
                 const Span& s = at.span[d];
                 const bool second = (n >> d & 1) != 0;
                 weight *= (second ? s.weight : 256 - s.weight) / 256.0;
@@ -224,7 +221,7 @@ class Reader {
             }
             if (weight == 0) continue;
             const TexelBits bits = texel(at, index[0], index[1], index[2]);
-            for (uint32_t c = 0; c < 4; ++c)
+            for (uint32_t c = 0; c < o_.channels; ++c)
                 sum[c] += weight * double(std::bit_cast<float>(bits[c]));
         }
         return sum;
@@ -307,10 +304,7 @@ TexelBits fetch(const TextureObject& o, const TextureAccess& access, const Textu
     Reader reader(o, data, read);
     if (o.memory == TextureMemory::linear) {
         const int64_t x = access.integer_coordinates ? point.integer[0] : -1;
-        if (x < 0 || x >= int64_t{o.width}) {
-            read.outside = true;
-            return {};
-        }
+        if (x < 0 || x >= int64_t{o.width}) return {};
         return reader.texel({}, x, 0, 0);
     }
     const bool linear = o.linear_filter && !access.integer_coordinates;
@@ -321,13 +315,14 @@ TexelBits fetch(const TextureObject& o, const TextureAccess& access, const Textu
         const Place at = place_of(o, access, point, level, false);
         return reader.texel(at, at.span[0].first, at.span[1].first, at.span[2].first);
     };
+    if (o.levels == 1) return linear ? rounded(sample(0)) : nearest_texel(0);
     // Integer coordinates count the texels of the level that the instruction names.
     const double least = std::clamp<double>(o.least_level, 0, o.levels - 1);
     const double most = std::clamp<double>(o.most_level, least, o.levels - 1);
     const double wanted =
         access.level_form == LevelForm::base || std::isnan(point.level) ? 0 : point.level;
-    const double level = o.levels == 1 ? 0 : std::clamp(wanted + o.level_bias, least, most);
-    if (!o.linear_between_levels || o.levels == 1 || !reads_floats(o)) {
+    const double level = std::clamp(wanted + o.level_bias, least, most);
+    if (!o.linear_between_levels || !reads_floats(o)) {
         const auto one = uint32_t(std::floor(level + 0.5));
         return linear ? rounded(sample(one)) : nearest_texel(one);
     }

@@ -140,7 +140,6 @@ struct TexturePoint {
 struct TexelList {
     uint64_t offset[16];
     uint32_t count = 0;
-    bool outside = false;  // an integer coordinate is outside linear memory
 };
 
 // The four channels of a fetched value: bits of floats or of integers.

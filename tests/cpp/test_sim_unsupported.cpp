@@ -43,9 +43,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d1, {%f1, %f2}], {%r1, %r2}",
                     "tex.2dms.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d1, {%r1, %r2, %r3, %r3}]",
                     "sust.p.1d.b32.trap [%d1, {%r1}], %r2", "txq.filter_mode.b32 %r0, [%d1]",
-                    "sured.b.add.1d.u32.trap [%d1, {%r1}], %r2",
-                    "vote.ballot.b32 %r0, %p1", "bar.arrive.wrong 1, 64",
-                    "lop3.or.b32 %r0|%p0, %r1, %r2, %r3, 1, %p1"),
+                    "sured.b.add.1d.u32.trap [%d1, {%r1}], %r2", "vote.ballot.b32 %r0, %p1",
+                    "bar.arrive.wrong 1, 64", "lop3.or.b32 %r0|%p0, %r1, %r2, %r3, 1, %p1"),
     [](const auto& info) { return std::to_string(info.index); });
 
 TEST(UnsupportedInstructions, NameTheLineOfTheSource) {
