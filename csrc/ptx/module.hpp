@@ -73,7 +73,7 @@ struct Register {
 };
 
 struct Operand {
-    // The comment of each kind has an example. The members that this kind uses follow in
+    // Each kind has a comment with an example. The members of Operand that it uses follow in
     // parentheses.
     enum class Kind : uint8_t {
         reg,      // %r1 (reg)

@@ -25,7 +25,7 @@ namespace coalesce::sass {
 inline constexpr uint32_t instruction_bytes = 16;  // for compute capability 7.0 and later
 
 struct Operand {
-    // The comment of each kind has an example. The members that this kind uses follow in
+    // Each kind has a comment with an example. The members of Operand that it uses follow in
     // parentheses.
     enum class Kind : uint8_t {
         reg,        // R12, or UR4 of the uniform registers (number: -1 for RZ and URZ)

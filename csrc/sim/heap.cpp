@@ -46,7 +46,7 @@ HeapArray::HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::strin
     if (bytes <= most) buffer_.host = static_cast<std::byte*>(std::aligned_alloc(64, size));
     if (!buffer_.host)
         throw LaunchError("out of memory: a device array of " + std::to_string(bytes >> 20) +
-                          " MiB; the memory of a simulated device is this machine's");
+                          " MiB; arrays of a simulated device use the memory of this machine");
     std::memset(buffer_.host, 0xff, bytes);
     Heap& heap = Heap::get();
     const std::lock_guard lock(heap.mutex);

@@ -45,7 +45,7 @@ inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
     return shape_of(a, mask, bytes);
 }
 
-// Returns the stride of a full warp's addresses, if the access can be made as Words.
+// Returns the stride of a full warp's addresses, if the lanes access words at a constant stride.
 template <Watch watch, class A>
 inline int64_t stride_of_words(Warp& w, const Op& op, const A* a, uint32_t bytes) {
     const bool pairs = op.memory().form == AddressForm::pair;

@@ -75,8 +75,8 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(
-            f"array must be a NumPy array; got {checks.shown(array)}. A slice of an array in "
-            "device memory is a pointer into its allocation: pass the slice"
+            f"array must be a NumPy array; got {checks.shown(array)}. For an array in device "
+            "memory, pass a slice such as x[r:] to the kernel instead"
         )
     if not array.flags.c_contiguous:
         raise ValueError(

@@ -5,8 +5,8 @@ only if it is a regular file, has a name in the form of an entry, and begins wit
 file is read, counted or deleted. Entries are code that runs. Therefore the subfolder is used only
 if no other user can write to it.
 
-Every access goes through a descriptor of the folder, so a folder that is exchanged after the check
-makes no difference.
+The folder is checked once, when it is opened. Every later access uses the open folder, and not its
+name. So nobody can replace the folder after the check.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def lanes(canvas: Canvas, strip: Strip, itemsize: int, users: dict[int, list[int
 
 
 def addresses(canvas: Canvas, strip: Strip, y: float, label: Callable[[int], str]) -> float:
-    """Write the address of each line; if there is no room, of the first and last, and the step."""
+    """Write the address of each line. If there is no room, write only the first and the last."""
     edges = [strip.edges(line) for line in strip.lines]
     labels = [label(line) for line in strip.lines]
     if all(text_width(text, 11) + 8 < b - a for text, (a, b) in zip(labels, edges, strict=True)):

@@ -100,22 +100,22 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """`Stepper.registers` after this step. Read it before the next step (LookupError)."""
+        """`Stepper.registers` after this step. After the next step, this is a LookupError."""
         return self._now()._registers_of(self.warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """`Stepper.variables` after this step. Read it before the next step (LookupError)."""
+        """`Stepper.variables` after this step. After the next step, this is a LookupError."""
         return self._now()._variables_of(self.warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """`Stepper.shared` after this step. Read it before the next step (LookupError)."""
+        """`Stepper.shared` after this step. After the next step, this is a LookupError."""
         return self._now().shared
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """`Stepper.arrays` after this step. Read it before the next step (LookupError)."""
+        """`Stepper.arrays` after this step. After the next step, this is a LookupError."""
         return self._now().arrays
 
     @property
