@@ -165,7 +165,7 @@ class CacheReplay {
     std::vector<Misses> misses_;    // misses, by instruction
     uint64_t blocks_ended_ = 0, warps_ended_ = 0;
     uint64_t operations_ = 0;  // operations of all warps
-    // For each block, the number of operations of its slowest warp; here, the sum over all blocks.
+    // The operations of the slowest warp of each block, summed over the blocks.
     uint64_t most_in_blocks_ = 0;
     uint64_t most_ = 0;  // the most operations of one warp
     // The counts of L2 at the time when half of the blocks had ended.

@@ -73,7 +73,8 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
         }
     });
 }
-// This function sets a hint for the division of L1. The model chooses by the needs of the blocks.
+// This function sets a hint for the division of L1. It has no effect, because the model divides the
+// memory according to the needs of the blocks.
 CUDART(cudaFuncSetCacheConfig)(const void* host, int preference) {
     return call("cudaFuncSetCacheConfig", Waits::no, [&] {
         runtime().modules.function(host);

@@ -169,7 +169,7 @@ struct Function {
     std::map<std::string, std::vector<uint32_t>, std::less<>> branch_targets;
     // For each .callprototype: its result, if it has one.
     std::map<std::string, Parameter, std::less<>> prototypes;
-    // For example, "maxntid" has the numbers {256, 1, 1}.
+    // The numbers of each directive by its name. For example, "maxntid" has {256, 1, 1}.
     std::map<std::string, std::vector<uint32_t>, std::less<>> directives;
     SourceLine source;
 };

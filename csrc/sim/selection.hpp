@@ -26,7 +26,8 @@ namespace coalesce::sim {
 
 struct Request {
     OpCode code = OpCode::unknown;
-    // The lifter passes the right number of operands, but without contents.
+    // The operands of the instruction. For machine code, only their number is right; they are
+    // empty.
     std::span<const ptx::Operand> operands;
 };
 

@@ -58,7 +58,7 @@ class Pieces:
         return views
 
     def copy(self) -> Pieces:
-        """Return new pieces of memory, copied if they may be written."""
+        """Return new pieces. Memory that may be written is copied, other memory is shared."""
         written = {number for number, *_, writable in self.places if writable}
         memory = (m.copy() if i in written else m for i, m in enumerate(self.memory))
         return Pieces(tuple(memory), self.places)
