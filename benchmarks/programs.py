@@ -72,6 +72,7 @@ class Case:
 # Arguments that make a sample do less work of the same kind: fewer repetitions, smaller arrays.
 LESS = {
     "matrixMul": ["-wA=64", "-hA=64", "-wB=64", "-hB=64"],
+    "radixSortThrust": ["-n=100000", "-iterations=1"],
     "globalToShmemAsyncCopy": ["-wA=256", "-hA=256", "-wB=256", "-hB=256"],
     "UnifiedMemoryPerf": ["-kernel-iterations=1"],
 }

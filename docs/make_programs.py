@@ -34,7 +34,9 @@ OUTCOMES = {
 
 def text(found: dict[str, Any]) -> str:
     """Return the page."""
-    programs, lines = found["programs"], ["# Public programs", "", _METHOD, "", found["where"], ""]
+    programs, lines = found["programs"], ["# Public programs", "", _METHOD, ""]
+    commits = ", ".join(dict.fromkeys(p["commit"] for p in programs.values()))
+    lines += [f"{found['where']} Commits of the runs: {commits}.", ""]
     lines += [
         "| programs | " + " | ".join(OUTCOMES.values()) + " |",
         "|---" * (len(OUTCOMES) + 1) + "|",
@@ -86,11 +88,18 @@ The tables have these outcomes:
 - *time limit reached*: the program ran longer than its limit. This does not mean that it hangs.
   Other work ran on the machine at the same time.
 
-NVIDIA's samples compare their results themselves. Most of Rodinia's programs do not. The script
+Most of NVIDIA's samples compare their results themselves; the script compares what some others
+print with NumPy (`benchmarks/samples.py`). Most of Rodinia's programs do not. The script
 compares their results with those of Rodinia's OpenMP program for the same input, or with a
 reference in NumPy (`benchmarks/rodinia.py`). The table says which, and how far the numbers differ.
 The inputs are Rodinia's. For three programs, the script makes small inputs: b+tree, cfd and
-hybridsort."""
+hybridsort. Three programs of Rodinia are not in the list: heartwall and leukocyte, which need
+videos, and mummergpu.
+
+Two programs of Rodinia have mistakes that a GPU does not show. srad_v2 reads outside its array. In
+myocyte, two blocks write the same three values without an order, so the results depend on which
+block is last. In the reference this is the second block. `coalesce run --check` reports both
+mistakes."""
 
 
 def main() -> None:
