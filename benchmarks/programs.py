@@ -244,6 +244,8 @@ def main() -> None:
             result["commit"] = _commit()
             for root in filter(None, (options.samples, options.rodinia, options.hecbench)):
                 result["why"] = str(result["why"]).replace(f"{root.resolve()}/", "")
+            if "arguments" in result:
+                result["arguments"] = str(result["arguments"]).replace(f"{inputs}/", "data/")
             known[case.key] = result
             print(f"{case.key}: {known[case.key]['outcome']}", flush=True)
             options.json.write_text(json.dumps(found, indent=1) + "\n")
