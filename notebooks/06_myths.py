@@ -39,7 +39,7 @@ def text(name):
     return lessons.Code(rest, 3 + comment.count("\n"))
 
 
-def testimony(p):
+def summary(p):
     """Sectors per load request, and the share of them that is needed (as in our reports)."""
     load = {t.name: t for t in p.totals()}["global load"]
     used = load.needed_per_request / load.per_request
@@ -50,11 +50,11 @@ def product(variant):
     return coalesce.profile("matmul", a, b, variant=variant, device="sim")
 
 
-def question(*variants):
+def show_counts(*variants):
     """Print what the profiles of variants of the product say."""
     for variant in variants:
         p = product(variant)
-        print(f"{variant:20} {testimony(p)}, {p.bank_conflicts:9,} bank conflicts")
+        print(f"{variant:20} {summary(p)}, {p.bank_conflicts:9,} bank conflicts")
 
 
 def per_iteration(variant):
@@ -103,7 +103,7 @@ orders = {name: coalesce.profile("access", x, device="sim", **o) for name, o in 
 
 def in_order():
     for name, p in orders.items():
-        print(f"{name:20} {testimony(p)}")
+        print(f"{name:20} {summary(p)}")
 
 
 # %% tags=["counts"]
@@ -134,7 +134,7 @@ lessons.predict(
     guess=...,
     measured=lambda: per_iteration("coalesced_swapped"),
     show=lambda: [
-        question("naive", "coalesced", "coalesced_swapped"),
+        show_counts("naive", "coalesced", "coalesced_swapped"),
         lessons.times("matmul", ["naive", "coalesced", "coalesced_swapped"]),
     ],
 )
@@ -154,7 +154,7 @@ lessons.predict(
     guess=...,
     measured=lambda: per_iteration("naive_2d"),
     show=lambda: [
-        question("naive_2d"),
+        show_counts("naive_2d"),
         lessons.times("matmul", ["naive", "naive_2d", "coalesced"]),
     ],
 )
@@ -171,7 +171,7 @@ lessons.code("matmul", "tiled_transposed")
 
 # %% tags=["counts"]
 def instructions():
-    question("tiled", "tiled_transposed")
+    show_counts("tiled", "tiled_transposed")
     for variant in ("tiled", "tiled_transposed"):
         m = product(variant).metrics()
         print(
@@ -254,7 +254,7 @@ lessons.predict(
         else "right"
     ),
     show=lambda: [
-        question("corner_turned", "corner_turned_padded"),
+        show_counts("corner_turned", "corner_turned_padded"),
         lessons.times("matmul", ["corner_turned", "corner_turned_padded"]),
     ],
 )
@@ -302,7 +302,7 @@ lessons.predict(
     guess=...,
     measured=lambda: per_iteration("transposed_b"),
     show=lambda: [
-        question("naive_2d", "transposed_b"),
+        show_counts("naive_2d", "transposed_b"),
         lessons.times("matmul", ["naive_2d", "transposed_b"]),
     ],
 )
@@ -329,7 +329,7 @@ extern "C" __global__ void untiled(const float *a, const float *b, float *out, i
 
 def right_elements():
     p = untiled.profile((8, 8), (16, 16), a, b, out, 128)
-    print(testimony(p))
+    print(summary(p))
     return int(np.isclose(out, a @ b).sum())
 
 
@@ -359,7 +359,7 @@ def doubled(name):
     )
     requests = p.metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
     print(
-        f"{name:6} {testimony(p)}; {requests:6,} requests of {GRID} blocks for {x.size // 32:,} warps of data"
+        f"{name:6} {summary(p)}; {requests:6,} requests of {GRID} blocks for {x.size // 32:,} warps of data"
     )
     return p
 
@@ -389,7 +389,7 @@ columns = coalesce.profile("column_sums", a, variant="thread_per_column", device
 def sums():
     for name, p in {"a thread per row": rows, "a thread per column": columns}.items():
         hits = p.metrics()["l1tex__t_sector_hit_rate.pct"]
-        print(f"{name:20} {testimony(p)}; L1 hits {hits:.0f} %; {p.modelled.why}")
+        print(f"{name:20} {summary(p)}; L1 hits {hits:.0f} %; {p.modelled.why}")
     return [
         lessons.times("row_sums", ["thread_per_row", "block_per_row"]),
         lessons.times("column_sums", ["thread_per_column", "column_tiles"]),

@@ -184,13 +184,13 @@ _STYLES = {
     "margin",
     "max-width",
     "opacity",
+    "overflow-x",
     "padding",
     "padding-left",
     "text-align",
     "vertical-align",
     "white-space",
     "width",
-    "word-break",
 }
 
 

@@ -314,8 +314,8 @@ _LESSON_3 = {
         {"those with the same bx": "These are above each other: they have other rows of `a`."},
     ),
     "bytes from memory": Answer(
-        "Each byte once: 128 KiB. The other blocks find the data in L2. What the untiled "
-        "kernel loads again and again, it finds in L1.",
+        "Each byte once: 128 KiB. The other blocks find the data in L2. The untiled kernel loads "
+        "the same data again and again, and finds it in L1.",
         {
             512: "Four blocks load each sector, and the last three find it in L2.",
             64: "That is one operand.",
@@ -375,7 +375,7 @@ _LESSON_4 = {
         "The lanes write down a column: 32 rows, 32 sectors, 4 bytes of each. `naive_write` is "
         "the mirror image: 32 for the load, 4 for the store.",
         {
-            4: "That is its load. What is read along a row is written down a column.",
+            4: "That is its load. A warp that reads along a row writes down a column.",
             8: "Neighbouring lanes write a whole row apart, so each has a sector of its own.",
         },
     ),
@@ -448,7 +448,7 @@ _LESSON_5 = {
         "`halves` has neither fault.",
         {
             "t % (2 * s) == 0": "Many texts say so. Its active lanes are t and t + 2 s, ... of one "
-            "warp, all in different banks. What it wastes is lanes.",
+            "warp, all in different banks. It wastes lanes.",
             "halves": "The threads that add stand side by side: 32 words in 32 banks.",
             "none": "Two words that are 32 apart share a bank. Which tree has such steps?",
         },

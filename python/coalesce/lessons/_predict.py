@@ -246,8 +246,8 @@ def _html(thing: Any) -> Markup:
         return tag("div", _plot(thing))
     if hasattr(thing, "_repr_html_"):
         return Markup(thing._repr_html_())
-    # Notebooks break lines inside words, and their cells are narrower than the terminal.
-    return tag("pre", str(thing), "white-space:pre-wrap;word-break:normal")
+    # Lines that are too long scroll: notebooks would break them, also inside words.
+    return tag("pre", str(thing), "white-space:pre;overflow-x:auto;font-size:13px")
 
 
 def _plot(axes: Any) -> Markup:
