@@ -85,7 +85,8 @@ AccessCosts::AccessCosts(const sim::Program& program)
       sites_(program.instructions.size()) {}
 
 bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
-    if (e.mask != mask || e.shape != shape) return false;
+    if (e.mask != mask || e.shape != shape || e.space != space) return false;
+    if (shape == sim::Shape::strided && e.stride != stride) return false;
     if (shape != sim::Shape::scattered) return (e.first - first) % model::line_bytes == 0;
     const int lane = std::countr_zero(mask);
     const uint64_t distance = e.addresses[lane] - addresses[lane];
@@ -99,6 +100,15 @@ bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
                            [&](int i) { other |= (e.addresses[i] - addresses[i]) ^ distance; });
     }
     return other == 0;
+}
+
+// Returns the place of an access in the list of remembered accesses. Accesses that are like each
+// other have the same place.
+size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
+    const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
+    const uint64_t start = e.address(first), width = e.address(last) - start;
+    const uint64_t place = start % model::line_bytes;
+    return ((width << 7 | place) * 0x9e3779b97f4a7c15) >> 61;
 }
 
 void AccessCosts::Repeated::add_to(InstructionCounts& total) const {
@@ -115,22 +125,26 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
         add_copy(c, e);
         return uint32_t(c.wavefronts - before);
     }
-    // Only accesses to shared memory are compared with the last access. Their bank conflicts take
-    // long to compute, and they mostly repeat. For other accesses, the comparison would cost as
-    // much as it saves.
-    if (e.space != ptx::Space::shared) {
+    // Bank conflicts take long to compute, and accesses to shared memory mostly repeat. So do
+    // strided accesses to global memory. Elsewhere the comparison with the last access would cost
+    // as much as it saves.
+    if (e.space != ptx::Space::shared &&
+        (e.space != ptx::Space::global || e.shape == sim::Shape::scattered)) {
         add(c, e);
         return 0;
     }
-    Repeated& last = repeated_[e.pc];
+    if (!repeated_[e.pc]) repeated_[e.pc] = std::make_unique<Patterns>();
+    Repeated& last = (*repeated_[e.pc])[hash_of(e)];
     if (!last.is_like(e)) {
         last.add_to(c);
         last.times = 0;
         last.cost = {};
         add(last.cost, e);
         last.mask = e.mask;
+        last.space = e.space;
         last.shape = e.shape;
         last.first = e.first;
+        last.stride = e.stride;
         if (e.shape == sim::Shape::scattered)
             std::copy_n(e.addresses, sim::warp_size, last.addresses);
     }
@@ -168,7 +182,8 @@ void AccessCosts::add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent
 
 InstructionCounts AccessCosts::of(size_t i) const {
     InstructionCounts total = sites_[i];
-    repeated_[i].add_to(total);
+    if (repeated_[i])
+        for (const Repeated& each : *repeated_[i]) each.add_to(total);
     sim::MemoryEvent e;
     e.pc = uint32_t(i);
     e.access = program_.instructions[i].access;
@@ -192,7 +207,9 @@ InstructionCounts AccessCosts::of(size_t i) const {
 void AccessCosts::clear() {
     std::fill(regular_.begin(), regular_.end(), Regular{});
     std::fill(sites_.begin(), sites_.end(), InstructionCounts{});
-    for (Repeated& each : repeated_) each.times = 0;
+    for (const auto& patterns : repeated_)
+        if (patterns)
+            for (Repeated& each : *patterns) each.times = 0;
 }
 
 void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {

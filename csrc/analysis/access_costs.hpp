@@ -1,7 +1,9 @@
 // Adds the cost of each memory access of a warp to the counts of its instruction.
 #pragma once
 
+#include <array>
 #include <bit>
+#include <memory>
 #include <vector>
 
 #include "analysis/instruction_counts.hpp"
@@ -58,20 +60,27 @@ class AccessCosts {
         uint64_t times[2][2] = {};
     };
 
-    // The last irregular access of an instruction to shared memory, and how often it was repeated.
-    // Its bank conflicts follow from the banks of the addresses. So an access costs the same if
-    // each of its addresses lies the same multiple of 128 bytes (32 banks) further on.
+    // An irregular access of an instruction to shared or global memory, and how often it was
+    // repeated. Its cost follows from the banks of the addresses, or from their places within
+    // lines. So an access costs the same if each of its addresses lies the same multiple of 128
+    // bytes (32 banks, or a line) further on.
     struct Repeated {
         uint64_t times = 0;  // since the last clear(), including the first
         InstructionCounts cost;
         sim::LaneMask mask = 0;  // 0: there was no access
+        ptx::Space space = ptx::Space::shared;
         sim::Shape shape = sim::Shape::scattered;
         uint64_t first = 0;
+        int64_t stride = 0;
         uint64_t addresses[sim::warp_size] = {};
 
         [[nodiscard]] bool is_like(const sim::MemoryEvent& e) const;
         void add_to(InstructionCounts& total) const;
     };
+    // The accesses of an instruction that are remembered. Warps that execute it in turn often have
+    // different patterns; each warp repeats its own.
+    using Patterns = std::array<Repeated, 8>;
+    static size_t hash_of(const sim::MemoryEvent& e);
 
     uint32_t add_irregular(const sim::MemoryEvent& e);
     void add(InstructionCounts& c, const sim::MemoryEvent& e) const;
@@ -87,8 +96,10 @@ class AccessCosts {
     }
 
     const sim::Program& program_;
-    std::vector<Regular> regular_;          // counts of the regular accesses, by instruction
-    std::vector<Repeated> repeated_;        // the last irregular access, by instruction
+    std::vector<Regular> regular_;  // counts of the regular accesses, by instruction
+    // Irregular accesses, by instruction; null if it had none. The last access with each hash is
+    // remembered.
+    std::vector<std::unique_ptr<Patterns>> repeated_;
     std::vector<InstructionCounts> sites_;  // counts of all other accesses, by instruction
     sim::LaneMask left_out_ = 0;            // lanes that the guard of the next copy excludes
     sim::MemoryEvent source_;               // the first event of the current copy

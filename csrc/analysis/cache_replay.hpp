@@ -2,12 +2,8 @@
 //
 // METHOD
 // While a block runs on the simulator, the requests of each warp are recorded. When the block ends,
-// they are replayed through an L1, one request of each warp in turn. A multiprocessor holds several
-// blocks, so each block gets a share of its L1. The requests from L1 to L2 are kept, with their
+// they are replayed through an L1 (l1_replay.hpp). The requests from L1 to L2 are kept, with their
 // times in L1 cycles, until the schedule reaches the block.
-//
-// Accesses to shared memory only take time. If a kernel has barriers, its warps stay close
-// together. Otherwise each warp starts after a random number of requests of the others.
 //
 // L2 sees the blocks in the order in which a GPU runs them (model/block_schedule.hpp). A read that
 // repeats a pending read of a neighbouring multiprocessor does not reach L2
@@ -25,6 +21,7 @@
 #include <vector>
 
 #include "analysis/count_observer.hpp"
+#include "analysis/l1_replay.hpp"
 #include "model/caches.hpp"
 #include "sim/observer.hpp"
 
@@ -34,18 +31,6 @@ struct Filtered;
 }  // namespace coalesce::model
 
 namespace coalesce::analysis {
-
-// Counts how often the loads of an instruction missed L1.
-struct Misses {
-    uint64_t requests = 0;
-    uint64_t missed = 0;  // requests that missed at least one line in L1
-    uint64_t lines = 0;   // lines that L1 missed
-    uint64_t read = 0;    // missed lines whose read reached the L2 model
-    uint64_t slow = 0;    // missed lines that DRAM answered or was already fetching
-    uint64_t cycles = 0;  // L1 cycles of all requests of the instruction
-    void add(const Misses& other);
-    [[nodiscard]] double cycles_per_request() const { return double(cycles) / double(requests); }
-};
 
 // The result of the replay, extrapolated to the whole grid.
 struct CacheResult {
@@ -63,47 +48,6 @@ struct CacheResult {
         return known ? &misses[instruction] : nullptr;
     }
     uint64_t blocks_replayed = 0, blocks = 0;
-};
-
-// The requests of one block.
-class BlockRequests {
-  public:
-    explicit BlockRequests(uint32_t warps) : warps_(warps) {}
-    // Records an access. For accesses to shared memory, it keeps only the number of wavefronts.
-    void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
-        OfWarp& own = warps_[warp.index];
-        own.wavefronts += wavefronts;
-        if (e.space != ptx::Space::shared) add(own, e);
-    }
-    // Adds to the number of operations that the warp executed.
-    void execute(const sim::Warp& warp, uint32_t operations) {
-        warps_[warp.index].operations += operations;
-    }
-
-  private:
-    friend class CacheReplay;
-    struct Request {
-        // A regular request stores the address of lane 0 here. A scattered request stores the index
-        // of its first address in `addresses_`. A pause stores its number of cycles.
-        uint64_t first;
-        // The distance in bytes between neighbouring lanes. A scattered request stores its lane
-        // mask here.
-        int32_t stride;
-        uint32_t pc : 31;
-        uint32_t scattered : 1;
-    };
-    // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
-    static constexpr uint32_t pause = (1u << 31) - 1;
-    struct OfWarp {
-        std::vector<Request> requests;
-        uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
-        uint64_t operations = 0;
-    };
-    void add(OfWarp& own, const sim::MemoryEvent& e);
-    void clear();
-    std::vector<OfWarp> warps_;
-    std::vector<uint64_t> addresses_;
-    std::vector<model::L1Cache::Place> places_;  // places of lines in L1, one row per request
 };
 
 // Replays the caches for one launch. The host threads of the launch share this object.
@@ -124,31 +68,16 @@ class CacheReplay {
     [[nodiscard]] CacheResult finish();
 
   private:
-    [[nodiscard]] model::Filtered filter(const sim::Block& block, BlockRequests& requests,
-                                         std::vector<Misses>& misses) const;
-    [[nodiscard]] int lines_of(const sim::Block& block, uint32_t warp,
-                               const BlockRequests& requests, const BlockRequests::Request& r,
-                               model::LineAccess* lines) const;
-    // Calls `use(mask, address)` for a request. `address(lane)` returns the address of a lane.
-    template <class Use>
-    auto with_lanes(const BlockRequests& requests, const BlockRequests::Request& r,
-                    Use&& use) const;
     void decide();
     void advance(bool ended);
     bool fill(bool ended);
     void run_slice();
 
-    // The effect of an instruction on the caches. load_past means a load that bypasses L1.
-    enum class Effect : uint8_t { load, load_past, store, atomic };
-
-    const sim::Program& program_;
     const uint64_t blocks_;
     const uint32_t resident_;  // number of blocks that a multiprocessor holds
     const uint32_t share_bytes_;
     const uint64_t most_lines_;
-    std::vector<Effect> effects_;  // effect of each instruction
-    // For each instruction, whether it is an atomic that adds floating-point numbers.
-    std::vector<uint8_t> adds_floats_;
+    std::vector<CacheSite> sites_;  // the properties of each instruction
     bool has_barriers_ = false;
 
     std::mutex mutex_;

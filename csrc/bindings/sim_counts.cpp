@@ -114,6 +114,13 @@ py::dict table(const Counts& c) {
     return t;
 }
 
+// Returns the table of a Counts object. It is made once; each caller gets its own dict of the same
+// arrays.
+py::object kept_table(const py::object& self) {
+    if (!py::hasattr(self, "_table")) self.attr("_table") = table(self.cast<const Counts&>());
+    return self.attr("_table").attr("copy")();
+}
+
 // Returns the state for pickle. Its types do not depend on the build of the package.
 py::tuple state_of(const Counts& c) {
     const Listing& l = *c.listing;
@@ -169,7 +176,7 @@ Counts counts_of(const py::tuple& state) {
 }  // namespace
 
 void add_sim_counts(py::module_& m) {
-    py::class_<Counts>(m, "Counts",
+    py::class_<Counts>(m, "Counts", py::dynamic_attr(),
                        "What a launch executed and moved, with Nsight Compute's names.")
         .def_property_readonly("instructions", &Counts::executed,
                                "Warp instructions executed (PTX).")
@@ -193,7 +200,7 @@ void add_sim_counts(py::module_& m) {
                                total<&InstructionCounts::wavefronts>(Space::shared, Access::store))
         .def("metrics", &Counts::metrics, "The counts as a dict by Nsight Compute's metric names.")
         .def(
-            "table", &table,
+            "table", &kept_table,
             "One row for each PTX instruction of the kernel, as a dict of equally long arrays:\n"
             "where it stands (ptx_line; line and file of the CUDA source, line 0 for unknown; the\n"
             "function, 0 for the kernel itself), what it is (opcode, space, kind; whether only "

@@ -96,7 +96,7 @@ inline bool alike(const sim::MemoryEvent& e, int apart, sim::LaneMask mask) {
     const sim::LaneMask firsts = apart == 1 ? 0x55555555 : 0x33333333;
     bool same = true;
     sim::for_each_lane(mask & (mask >> apart) & firsts, [&](int lane) {
-        same = same && e.addresses[lane] == e.addresses[lane + apart];
+        same = same && e.address(lane) == e.address(lane + apart);
     });
     return same;
 }

@@ -50,6 +50,7 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     uint64_t sectors = 0;
     for (const Request& r : slice_.requests) sectors += sectors_in(r.traffic->sectors);
     const double duration = std::max(slice_cycles, double(sectors) / sectors_per_cycle_);
+    slice_.start = now_;
     for (Request& r : slice_.requests) r.time = now_ + r.time * duration;
     now_ += duration;
     std::stable_sort(ended_.begin(), ended_.end(),
@@ -73,6 +74,9 @@ void BlockSchedule::run(uint32_t multiprocessor) {
             slice_.requests.push_back(
                 {&traffic[r.next], multiprocessor, (double(traffic[r.next].time) - r.time) / step});
         r.time = until;
+        // The requests of different blocks are stored far apart in the host's memory.
+        constexpr size_t ahead = 16;
+        if (r.next + ahead < traffic.size()) __builtin_prefetch(&traffic[r.next + ahead]);
     }
     for (size_t i = here.size(); i-- > 0;) {
         Running& r = here[i];

@@ -58,6 +58,7 @@ class BlockSchedule {
         double time;  // cycles since the launch
     };
     struct Slice {
+        double start = 0;  // cycles since the launch; no request is earlier
         std::vector<Request> requests;
         std::vector<std::shared_ptr<const Filtered>> ended;
     };

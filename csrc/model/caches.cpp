@@ -28,7 +28,7 @@ void CacheCounts::add(const CacheCounts& o) {
 
 L2Cache::L2Cache(const Gpu& gpu)
     : partitions_(gpu.partitions,
-                  SectoredCache(uint64_t(gpu.l2_mb * 1024 * 1024 / 128) / gpu.partitions)) {}
+                  LargeSectoredCache(uint64_t(gpu.l2_mb * 1024 * 1024 / 128) / gpu.partitions)) {}
 
 uint32_t L2Cache::home_of(uint64_t line) const {
     // The partition that is the home of an address may change every 4 KB of addresses.
@@ -55,11 +55,17 @@ bool L2Cache::handle(const Traffic& t, uint32_t from) {
     return from_dram;
 }
 
+void L2Cache::prefetch(uint64_t line, uint32_t from) const {
+    const uint32_t near = from % uint32_t(partitions_.size()), home = home_of(line);
+    partitions_[near].prefetch(line);
+    if (home != near) partitions_[home].prefetch(line);
+}
+
 // Marks the sectors as present in a partition. Returns those that were missing.
 uint8_t L2Cache::look_up(uint32_t partition, uint64_t line, uint8_t sectors) {
     const uint8_t there = partitions_[partition]
                               .touch(line, sectors, 0,
-                                     [this](const SectoredCache::Line& gone) {
+                                     [this](const LargeSectoredCache::Line& gone) {
                                          counts_.dram_written_bytes +=
                                              sector_size * sectors_in(gone.dirty);
                                      })
@@ -77,7 +83,7 @@ bool L2Cache::read(uint64_t line, uint8_t sectors, uint32_t near) {
     // DRAM returns the whole half line. The neighbouring sectors stay in the line's home partition.
     const uint8_t there = partitions_[home].look(line).valid;
     const uint8_t fetched = uint8_t(missing | (halves(missing) & ~there));
-    partitions_[home].touch(line, fetched, 0, [](const SectoredCache::Line&) {});
+    partitions_[home].touch(line, fetched, 0, [](const LargeSectoredCache::Line&) {});
     counts_.dram_read_bytes += sector_size * sectors_in(fetched);
     return true;
 }
@@ -86,9 +92,10 @@ void L2Cache::write(const Traffic& t, uint32_t near) {
     const uint32_t home = home_of(t.line);
     const uint64_t passes = near == home ? 1 : 2;
     if (near != home) partitions_[near].drop(t.line, t.sectors);
-    partitions_[home].touch(t.line, t.sectors, t.sectors, [this](const SectoredCache::Line& gone) {
-        counts_.dram_written_bytes += sector_size * sectors_in(gone.dirty);
-    });
+    partitions_[home].touch(t.line, t.sectors, t.sectors,
+                            [this](const LargeSectoredCache::Line& gone) {
+                                counts_.dram_written_bytes += sector_size * sectors_in(gone.dirty);
+                            });
     // A write needs no old data, so it always hits.
     counts_.l2_lookups += passes * sectors_in(t.sectors);
     counts_.l2_hits += passes * sectors_in(t.sectors);

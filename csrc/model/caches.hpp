@@ -70,6 +70,8 @@ class L1Cache {
     // Where a request last found its lines. This is a hint: if the line is still there, no search
     // is needed.
     using Place = SectoredCache::Place;
+    // The lines of a load that is often repeated.
+    using Group = SectoredCache::Group;
 
     // Returns the sectors that must be fetched.
     uint8_t load(const LineAccess& a, Place& place) {
@@ -82,19 +84,15 @@ class L1Cache {
         Place anywhere = 0;
         return load(a, anywhere);
     }
-    // Counts a repeated load of the same number of sectors. All of them hit, because the previous
-    // request loaded them.
+    // Counts a load of sectors that are all present, in lines that were used last.
     void load_again(uint64_t sectors) {
         counts_.l1_loads += sectors;
         counts_.l1_load_hits += sectors;
     }
-    // Loads the same sectors of `lines` lines again. Consecutive lines are `step` apart. Each line
-    // must still be at its place in `places` and hold these sectors. Otherwise the function does
-    // nothing and returns false.
-    bool load_again(const LineAccess& first, uint64_t step, uint32_t lines, const Place* places) {
-        if (!cache_.touch_again(first.line, step, lines, first.sectors, places)) return false;
-        load_again(lines * sectors_in(first.sectors));
-        return true;
+    // Counts a load of sectors that are all present in the lines of the group.
+    void load_again(Group& group, uint64_t sectors) {
+        cache_.use(group);
+        load_again(sectors);
     }
     // Handles a load that bypasses L1 (ld.volatile, ld.global.cg, cp.async.cg).
     uint8_t load_past(const LineAccess& a) {
@@ -113,6 +111,12 @@ class L1Cache {
     void atomic(const LineAccess& a) { cache_.drop(a.line, a.sectors); }
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }
+    [[nodiscard]] SectoredCache& lines() { return cache_; }
+    // Empties the cache for another block.
+    void clear() {
+        cache_.clear();
+        counts_ = {};
+    }
 
   private:
     static constexpr auto nothing_to_write = [](const SectoredCache::Line&) {};
@@ -128,6 +132,8 @@ class L2Cache {
     // Handles a request from the GPC (cluster of multiprocessors) `from`. Returns whether DRAM must
     // answer.
     bool handle(const Traffic& t, uint32_t from);
+    // Prepares the host's cache for a request.
+    void prefetch(uint64_t line, uint32_t from) const;
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }
 
@@ -137,7 +143,7 @@ class L2Cache {
     uint8_t look_up(uint32_t partition, uint64_t line, uint8_t sectors);
     [[nodiscard]] uint32_t home_of(uint64_t line) const;
 
-    std::vector<SectoredCache> partitions_;
+    std::vector<LargeSectoredCache> partitions_;
     CacheCounts counts_;
 };
 

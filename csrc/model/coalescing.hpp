@@ -99,11 +99,12 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
             return {sim::warp_size, sectors, uint32_t(last / line_bytes - e.first / line_bytes + 1),
                     sectors};
         }
+        case sim::Shape::strided:
         case sim::Shape::scattered:
             break;
     }
     if (const int64_t stride = sim::stride_of(e); stride != 0) {
-        const uint64_t one = e.addresses[0], other = e.addresses[sim::warp_size - 1];
+        const uint64_t one = e.address(0), other = e.address(sim::warp_size - 1);
         const uint64_t low = std::min(one, other), high = std::max(one, other);
         const auto units = [&](uint64_t bytes) {  // the units in the range, at most one per lane
             return uint32_t(std::min<uint64_t>(high / bytes - low / bytes + 1, sim::warp_size));

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/gpu.hpp"
@@ -31,20 +32,23 @@ class RequestCoalescer {
         : multiprocessors_(gpu.multiprocessors),
           clusters_(gpu.clusters()),
           merges_(gpu.major >= 9),
-          pending_(merges_ ? clusters_ * entries : 0) {}
+          table_(merges_ ? 1 << 10 : 0) {}
 
     [[nodiscard]] uint32_t cluster_of(uint32_t multiprocessor) const {
         return multiprocessor * clusters_ / multiprocessors_;
     }
 
+    // Says that no later request has an earlier time than this.
+    void advance(double now) { start_ = now; }
+
     // Returns the sectors of a read that are not pending.
     [[nodiscard]] uint8_t missing(uint32_t cluster, uint64_t line, uint8_t sectors, double now) {
         if (!merges_) return sectors;
-        const Pending& p = of(cluster, line);
+        const Pending& p = table_[find(slot_of(cluster, line))];
         if (p.line != line) return sectors;
         uint8_t left = 0;
         for (uint32_t s = 0; s < 4; ++s) {
-            const bool under_way = now > p.asked[s] - l2 && now < p.there[s];
+            const bool under_way = now > p.asked[s] - l2 && now < p.there(s);
             if ((sectors >> s & 1) && !under_way) left |= uint8_t(1u << s);
         }
         return left;
@@ -53,35 +57,85 @@ class RequestCoalescer {
     // Marks these sectors as pending. `from_dram` means that DRAM must answer the request.
     void ask(uint32_t cluster, uint64_t line, uint8_t sectors, double now, bool from_dram) {
         if (!merges_) return;
-        Pending& p = of(cluster, line);
-        if (p.line != line) p = Pending{.line = line};
+        const uint32_t slot = slot_of(cluster, line);
+        size_t at = find(slot);
+        if (table_[at].slot == no_slot && 2 * ++used_ > table_.size()) {
+            clean();
+            at = find(slot);
+            ++used_;
+        }
+        Pending& p = table_[at];
+        if (p.line != line || p.slot != slot) p = Pending{.line = line, .slot = slot};
         for (uint32_t s = 0; s < 4; ++s) {
             if (!(sectors >> s & 1)) continue;
             p.asked[s] = now;
-            p.there[s] = now + (from_dram ? dram : l2);
+            p.from_dram = uint8_t((p.from_dram & ~(1u << s)) | uint32_t{from_dram} << s);
         }
+    }
+
+    // Prepares the host's cache for a request.
+    void prefetch(uint32_t cluster, uint64_t line) const {
+        if (merges_) __builtin_prefetch(&table_[first_of(slot_of(cluster, line))], 1);
     }
 
   private:
     static constexpr double l2 = 200, dram = 600;  // waiting times in cycles
     static constexpr double never = -1e30;
-    // The number of entries per cluster. With so many entries, almost no request is forgotten.
-    static constexpr uint32_t entries = 1 << 14;
+    // The number of slots per cluster. With so many slots, almost no request is forgotten.
+    static constexpr uint32_t slots = 1 << 14;
+    static constexpr uint32_t no_slot = UINT32_MAX;
 
-    // For each sector of a line, the time of its request and the time of its arrival. The model
-    // does not handle requests exactly in the order of time, so it checks both.
+    // For each sector of a line, the time of its request and whether it comes from DRAM. The model
+    // does not handle requests exactly in the order of time, so the time of a request may be later
+    // than that of a read which follows.
     struct Pending {
         uint64_t line = ~uint64_t(0);
         double asked[4] = {never, never, never, never};
-        double there[4] = {never, never, never, never};
+        uint32_t slot = no_slot;
+        uint8_t from_dram = 0;  // a bit for each sector
+
+        // The time of a sector's arrival.
+        [[nodiscard]] double there(uint32_t sector) const {
+            return asked[sector] + (from_dram >> sector & 1 ? dram : l2);
+        }
+        [[nodiscard]] bool has_arrived(double now) const {
+            bool all = true;
+            for (uint32_t s = 0; s < 4; ++s) all = all && there(s) <= now;
+            return all;
+        }
     };
-    Pending& of(uint32_t cluster, uint64_t line) {
-        return pending_[cluster * entries + ((line * 0x9e3779b97f4a7c15) >> 50)];
+
+    static uint32_t slot_of(uint32_t cluster, uint64_t line) {
+        return cluster * slots + uint32_t((line * 0x9e3779b97f4a7c15) >> 50);
+    }
+
+    // A slot holds the last line that was requested. Few slots are in use at a time, so these are
+    // in a hash table. Returns the place of the slot, or the free place for it.
+    [[nodiscard]] size_t first_of(uint32_t slot) const {
+        return (slot * uint32_t{0x9e3779b1}) >> 7 & (table_.size() - 1);
+    }
+    [[nodiscard]] size_t find(uint32_t slot) const {
+        size_t at = first_of(slot);
+        while (table_[at].slot != slot && table_[at].slot != no_slot)
+            at = (at + 1) & (table_.size() - 1);
+        return at;
+    }
+
+    // Removes lines that have arrived. If many are left, doubles the table.
+    void clean() {
+        std::vector<Pending> pending;
+        for (const Pending& p : table_)
+            if (p.slot != no_slot && !p.has_arrived(start_)) pending.push_back(p);
+        used_ = pending.size();
+        table_.assign(8 * used_ > table_.size() ? 2 * table_.size() : table_.size(), Pending{});
+        for (const Pending& p : pending) table_[find(p.slot)] = p;
     }
 
     uint32_t multiprocessors_, clusters_;
     bool merges_;
-    std::vector<Pending> pending_;
+    std::vector<Pending> table_;
+    size_t used_ = 0;   // the number of slots in the table
+    double start_ = 0;  // no later request has an earlier time
 };
 
 }  // namespace coalesce::model

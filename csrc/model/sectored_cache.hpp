@@ -3,9 +3,13 @@
 // METHOD
 // A hash of the line number selects the set. (Without a hash, strides of a power of two would fall
 // into few sets.) If a set is full, the least recently used line is evicted. Each place stores a
-// word and the time of its last use. The word has the line number, four bits for valid sectors and
-// four bits for dirty sectors. A caller can remember the place of a line and pass it as a hint,
-// which may save the search.
+// word with the line number, four bits for valid sectors and four bits for dirty sectors. A caller
+// can remember the place of a line and pass it as a hint, which may save the search.
+//
+// Often the same lines are used together again and again. The cache knows such lines as a group.
+// While no line has lost a sector, a group that was once complete is still complete. So the cache
+// need not look at the lines, and stores only the time of the group. The times of the lines matter
+// when a line is to be evicted. Only then the times of all groups are passed on to their lines.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "model/recency.hpp"
+
 namespace coalesce::model {
 
-class SectoredCache {
+template <class Recency>
+class SectoredCacheOf {
   public:
     struct Line {
         uint64_t number = 0;
@@ -27,12 +34,22 @@ class SectoredCache {
     // since. Any number below lines() is allowed.
     using Place = uint32_t;
 
+    // Lines that are used together, in this order. A line may occur several times.
+    struct Group {
+        static constexpr uint32_t most = 32;
+        uint64_t intact = 0;  // the value of intact_ when the lines were last known to be complete
+        uint64_t used = 0;    // the time of the last use, if it has not been passed on; else 0
+        uint32_t count = 0;
+        bool waits = false;  // the group is in waiting_
+        Place places[most] = {};
+    };
+
     // `lines` is rounded to whole sets, and there is at least one set.
-    explicit SectoredCache(uint64_t lines, uint32_t ways = 16)
+    explicit SectoredCacheOf(uint64_t lines, uint32_t ways = usual_ways)
         : ways_(ways),
           sets_(std::max<uint64_t>(1, lines / ways)),
           words_(sets_ * ways, empty),
-          used_(words_.size()) {}
+          recency_(sets_, ways) {}
 
     // Adds sectors to a line and marks the line as most recently used. Returns the previous state
     // of the line. If another line is evicted, it is passed to `evicted`. The search begins at
@@ -41,20 +58,20 @@ class SectoredCache {
     Line touch(uint64_t number, uint8_t valid, uint8_t dirty, Evicted&& evicted, Place& place) {
         const uint64_t sectors = uint64_t(dirty) << 4 | valid;
         if (words_[place] >> 8 != number) {
-            const Place first = Place(index_of(number) * ways_);
-            const uint32_t way = way_of(&words_[first], number);
-            place = first + way;
+            const uint64_t set = index_of(number);
+            const uint32_t way = recency_.find(words_, set, number);
+            place = Place(set * ways_ + way);
             if (way == ways_) {
-                place = Place(std::min_element(&used_[first], &used_[first] + ways_) - &used_[0]);
-                if (words_[place] != empty) evicted(line_of(words_[place]));
+                place = make_room(set, evicted);
                 words_[place] = number << 8 | sectors;
-                used_[place] = ++now_;
+                recency_.replace(place, number);
+                recency_.use(place);
                 return {number, 0, 0, true};
             }
         }
         const Line before = line_of(words_[place]);
         words_[place] |= sectors;
-        used_[place] = ++now_;
+        recency_.use(place);
         return before;
     }
     template <class Evicted>
@@ -63,59 +80,118 @@ class SectoredCache {
         return touch(number, valid, dirty, std::forward<Evicted>(evicted), anywhere);
     }
 
-    // Marks `count` lines as used. Consecutive lines are `step` apart. Each line must be at its
-    // place in `places` and have the sectors `valid`. Otherwise the function does nothing and
-    // returns false.
-    bool touch_again(uint64_t number, uint64_t step, uint32_t count, uint8_t valid,
-                     const Place* places) {
-        if (words_[places[0]] >> 8 != number) return false;
-        uint64_t different = 0;
+    // Returns whether all sectors that the group's lines had when it was declared complete are
+    // still there.
+    [[nodiscard]] bool is_intact(const Group& g) const { return g.intact == intact_; }
+
+    // Looks for `count` lines at the group's places. Consecutive lines are `step` apart. If all are
+    // there and have common sectors, declares the group complete and returns these sectors.
+    // Otherwise changes nothing and returns 0.
+    uint8_t find(Group& g, uint64_t number, uint64_t step, uint32_t count) {
+        if (words_[g.places[0]] >> 8 != number) return 0;
+        uint64_t different = 0, sectors = ~uint64_t{0};
         for (uint32_t i = 0; i < count; ++i) {
-            const uint64_t word = words_[places[i]];
-            different |= ((word >> 8) ^ (number + i * step)) | (valid & ~word);
+            const uint64_t word = words_[g.places[i]];
+            different |= (word >> 8) ^ (number + i * step);
+            sectors &= word;
         }
-        if (different) return false;
-        for (uint32_t i = 0; i < count; ++i) used_[places[i]] = ++now_;
-        return true;
+        sectors &= 15;
+        if (different || !sectors) return 0;
+        pass_on(g);
+        g.count = count;
+        g.intact = intact_;
+        return uint8_t(sectors);
+    }
+
+    // Uses all lines of the group, which must be intact.
+    void use(Group& g) {
+        g.used = recency_.pass(g.count);
+        if (g.waits) return;
+        g.waits = true;
+        waiting_.push_back(&g);
+    }
+
+    // Call this function before the places of a group change. The group is not intact afterwards.
+    void open(Group& g) {
+        pass_on(g);
+        g.intact = 0;
+    }
+    // Call this function when all `count` lines of the group have been touched at its places. It
+    // declares the group complete, if since the state `before` no line has lost a sector.
+    void close(Group& g, uint32_t count, uint64_t before) {
+        g.count = count;
+        g.intact = before == intact_ ? before : 0;
+    }
+    [[nodiscard]] uint64_t state() const { return intact_; }
+
+    // Empties the cache. All groups are forgotten, too.
+    void clear() {
+        pass_on();
+        std::fill(words_.begin(), words_.end(), empty);
+        recency_.clear();
+        ++intact_;
     }
 
     // Returns the state of a line. This does not count as a use of the line.
     [[nodiscard]] Line look(uint64_t number) const {
-        const uint64_t* const set = words_.data() + index_of(number) * ways_;
-        for (uint32_t way = 0; way < ways_; ++way)
-            if (set[way] >> 8 == number) return line_of(set[way]);
-        return {number, 0, 0, true};
+        const uint64_t set = index_of(number);
+        const uint32_t way = recency_.find(words_, set, number);
+        return way == ways_ ? Line{number, 0, 0, true} : line_of(words_[set * ways_ + way]);
     }
 
     // Invalidates sectors of a line, if they are present.
     void drop(uint64_t number, uint8_t sectors) {
-        uint64_t* const set = words_.data() + index_of(number) * ways_;
-        for (uint32_t way = 0; way < ways_; ++way)
-            if (set[way] >> 8 == number) set[way] &= ~uint64_t(sectors | sectors << 4);
+        const uint64_t set = index_of(number);
+        const uint32_t way = recency_.find(words_, set, number);
+        if (way == ways_) return;
+        words_[set * ways_ + way] &= ~uint64_t(sectors | sectors << 4);
+        ++intact_;
     }
+
+    // Loads the set of a line into the host's cache.
+    void prefetch(uint64_t number) const { recency_.prefetch(index_of(number)); }
 
     [[nodiscard]] uint64_t lines() const { return words_.size(); }
 
   private:
     static constexpr uint64_t empty = ~uint64_t(0);
+    static constexpr uint32_t usual_ways = 16;
 
     static Line line_of(uint64_t word) {
         return {word >> 8, uint8_t(word & 15), uint8_t(word >> 4 & 15), false};
     }
-    // Returns the way of a set that holds a line, or ways_ if there is none. If there are 16 ways,
-    // all are compared at once.
-    [[nodiscard]] uint32_t way_of(const uint64_t* set, uint64_t number) const {
-        constexpr uint32_t usual = 16;
-        if (ways_ == usual) {
-            uint64_t found = 0;
-            for (uint64_t way = 0; way < usual; ++way)
-                found |= set[way] >> 8 == number ? way + 1 : 0;
-            return found ? uint32_t(found - 1) : usual;
+
+    // Returns the place for a new line of the set. If there is a line at this place, evicts it.
+    template <class Evicted>
+    Place make_room(uint64_t set, Evicted&& evicted) {
+        auto place = Place(recency_.oldest(set));
+        if (words_[place] == empty) return place;
+        if (!waiting_.empty()) {
+            pass_on();
+            place = Place(recency_.oldest(set));
         }
-        uint32_t way = 0;
-        while (way < ways_ && set[way] >> 8 != number) ++way;
-        return way;
+        evicted(line_of(words_[place]));
+        ++intact_;
+        return place;
     }
+
+    // Passes the times of groups on to their lines.
+    void pass_on() {
+        for (Group* const g : waiting_) {
+            pass_on(*g);
+            g->waits = false;
+        }
+        waiting_.clear();
+    }
+    void pass_on(Group& g) {
+        if (!g.used) return;
+        if constexpr (requires(Recency r) { r.use_at(0, 0); }) {
+            const uint64_t start = g.used - g.count;
+            for (uint32_t i = 0; i < g.count; ++i) recency_.use_at(g.places[i], start + i + 1);
+        }
+        g.used = 0;
+    }
+
     [[nodiscard]] uint64_t index_of(uint64_t number) const {
         const uint64_t hash = (number * 0x9e3779b97f4a7c15) >> 32;
         return hash * sets_ >> 32;
@@ -123,9 +199,16 @@ class SectoredCache {
 
     uint32_t ways_;
     uint64_t sets_;
-    std::vector<uint64_t> words_;
-    std::vector<uint64_t> used_;  // last use of each place; 0: never used
-    uint64_t now_ = 0;
+    CacheWords words_;
+    Recency recency_;
+    // It changes whenever a line may have lost a sector. 0 is the state of no group.
+    uint64_t intact_ = 1;
+    std::vector<Group*> waiting_;  // groups whose times have not been passed on
 };
+
+// A cache that knows groups of lines.
+using SectoredCache = SectoredCacheOf<TimesOfUse>;
+// A cache with many lines, which does not know groups.
+using LargeSectoredCache = SectoredCacheOf<OrderOfUse>;
 
 }  // namespace coalesce::model

@@ -17,11 +17,12 @@
 
 namespace coalesce::sim {
 
-// The pattern of the 32 addresses. The first two patterns are frequent, and cheap to execute and to
-// count.
+// The pattern of the 32 addresses. All patterns but the last are frequent, and cheap to execute and
+// to count.
 enum class Shape : uint8_t {
     uniform,      // the same address for all lanes
     consecutive,  // lane i accesses the address first + i * bytes
+    strided,      // lane i accesses the address first + i * stride; only in events
     scattered,    // any other pattern; also if some lanes are inactive
 };
 
@@ -34,6 +35,7 @@ struct MemoryEvent {
     uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
     LaneMask mask = 0;   // The active lanes. There is always at least one.
     uint64_t first = 0;  // The address of lane 0. Only valid if the shape is not scattered.
+    int64_t stride = 0;  // Only valid if the shape is strided.
     // The addresses of the active lanes. They are valid only if the pattern (`shape`) is scattered.
     const uint64_t* addresses = nullptr;
     const Op* op = nullptr;
@@ -42,14 +44,24 @@ struct MemoryEvent {
     const Block* of = nullptr;
     // Returns the address of a lane. Addresses in shared and local memory start at 0.
     [[nodiscard]] uint64_t address(int lane) const {
-        if (shape == Shape::scattered) return addresses[lane];
-        return shape == Shape::uniform ? first : first + uint64_t(lane) * bytes;
+        switch (shape) {
+            case Shape::uniform:
+                return first;
+            case Shape::consecutive:
+                return first + uint64_t(lane) * bytes;
+            case Shape::strided:
+                return first + uint64_t(lane) * uint64_t(stride);
+            case Shape::scattered:
+                break;
+        }
+        return addresses[lane];
     }
 };
 
 // If all lanes are active and neighbouring lanes' addresses have a constant distance, returns this
-// distance. Otherwise returns 0.
+// distance. Otherwise, and if the addresses are uniform or consecutive, returns 0.
 inline int64_t stride_of(const MemoryEvent& e) {
+    if (e.shape == Shape::strided) return e.stride;
     if (e.mask != all_lanes || e.shape != Shape::scattered) return 0;
     const uint64_t stride = e.addresses[1] - e.addresses[0];
     uint64_t other = 0;
@@ -59,7 +71,7 @@ inline int64_t stride_of(const MemoryEvent& e) {
 
 // The host memory for the addresses of the lanes. All addresses have been checked.
 struct Resolved {
-    Shape shape = Shape::scattered;
+    Shape shape = Shape::scattered;  // never strided
     // Other host threads may access it, so atomics must be atomic on the host.
     bool shared_by_blocks = false;
     LaneMask mask = 0;

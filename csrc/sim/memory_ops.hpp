@@ -65,7 +65,7 @@ inline int64_t known_stride(Warp& w, const Op& op, const A* a) {
 inline Shape shape_of_stride(int64_t stride, uint32_t bytes) {
     return stride == 0                ? Shape::uniform
            : stride == int64_t(bytes) ? Shape::consecutive
-                                      : Shape::scattered;
+                                      : Shape::strided;
 }
 
 // Sets w.address to the address register plus the offset. The register has 32 or 64 bits.
@@ -152,6 +152,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         op.memory().family != ptx::AddressFamilies::none) {
         const int64_t stride = known_stride(w, op, w.address);
         r.shape = shape_of_stride(stride, bytes);
+        if (r.shape == Shape::strided) r.shape = Shape::scattered;
         rising = stride > 0 && high - low == uint64_t(stride) * (warp_size - 1) && high > low;
         if (rising) together = low | uint64_t(stride);
     } else {

@@ -3,9 +3,8 @@
 // METHOD
 // If all lanes are active and their addresses have a constant stride, the first address and the
 // stride determine all others. No addresses are copied, and one check suffices for all lanes. A
-// plain run accepts any stride, and usually knows it already (lane_strides.hpp). Other runs accept
-// only the two patterns that their events have. All other cases, including faults, are left to
-// access_memory.
+// plain run usually knows the stride already (lane_strides.hpp). Observers get the stride, too. All
+// other cases, including faults, are left to access_memory.
 #pragma once
 
 #include <cstring>
@@ -35,30 +34,26 @@ struct Span {
 // With larger strides, the end of a range could exceed 64 bits.
 inline constexpr int64_t most_stride = int64_t{1} << 48;
 
-// Returns the pattern of addresses in pairs of registers. If the upper words are equal, the lower
-// words determine it.
-inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
+// Returns the stride of addresses in pairs of registers, or `irregular`. The upper words must be
+// equal, so that the lower words determine it.
+inline int64_t stride_of_pairs(const uint32_t* a) {
     const uint32_t* const upper = a + warp_size;
     uint32_t different = 0;
     for (int i = 0; i < warp_size; ++i) different |= upper[i] ^ upper[0];
-    if (different || a[0] > UINT32_MAX - bytes * warp_size) return Shape::scattered;
-    return shape_of(a, mask, bytes);
+    if (different) return LaneStrides::irregular;
+    const int64_t stride = stride_of(a);
+    if (stride == LaneStrides::irregular) return stride;
+    const int64_t last = a[0] + stride * (warp_size - 1);
+    return last >= 0 && last <= UINT32_MAX ? stride : LaneStrides::irregular;
 }
 
 // Returns the stride of a full warp's addresses, if the lanes access words at a constant stride.
 template <Watch watch, class A>
-inline int64_t stride_of_words(Warp& w, const Op& op, const A* a, uint32_t bytes) {
-    const bool pairs = op.memory().form == AddressForm::pair;
-    if (watch == Watch::nothing && !pairs) {
-        const int64_t stride = known_stride(w, op, a);
-        return stride < most_stride && stride > -most_stride ? stride : LaneStrides::irregular;
-    }
-    const uint32_t* const pair = w.lanes<const uint32_t>(op.operand[5]);
-    const Shape shape =
-        pairs ? shape_of_pairs(pair, all_lanes, bytes) : shape_of(a, all_lanes, bytes);
-    return shape == Shape::uniform       ? 0
-           : shape == Shape::consecutive ? int64_t{bytes}
-                                         : LaneStrides::irregular;
+inline int64_t stride_of_words(Warp& w, const Op& op, const A* a) {
+    if (op.memory().form == AddressForm::pair)
+        return stride_of_pairs(w.lanes<const uint32_t>(op.operand[5]));
+    const int64_t stride = watch == Watch::nothing ? known_stride(w, op, a) : stride_of(a);
+    return stride < most_stride && stride > -most_stride ? stride : LaneStrides::irregular;
 }
 
 template <Watch watch>
@@ -73,6 +68,7 @@ inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access acces
         event.shape = shape_of_stride(stride, event.bytes);
         event.mask = all_lanes;
         event.first = first;
+        event.stride = stride;
         event.op = &op;
         w.block->announce->access(w.block->observer, w, event);
     }
@@ -87,12 +83,12 @@ inline Words find_words(Warp& w, const Op& op) {
     uint64_t first;
     if constexpr (space == ptx::Space::shared) {
         const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
-        stride = stride_of_words<watch>(w, op, a, bytes);
+        stride = stride_of_words<watch>(w, op, a);
         first = uint32_t(a[0] + uint32_t(op.memory().offset));
     } else {
         const uint64_t* a = w.lanes<const uint64_t>(op.operand[5]);
         const uint32_t* pair = w.lanes<const uint32_t>(op.operand[5]);
-        stride = stride_of_words<watch>(w, op, a, bytes);
+        stride = stride_of_words<watch>(w, op, a);
         first = op.memory().form == AddressForm::pair ? pair[0] | uint64_t{pair[warp_size]} << 32
                                                       : a[0];
         first += uint64_t(op.memory().offset);

@@ -38,6 +38,7 @@ void load(Warp& w, const Op& op, const Resolved& r) {
                 for (int i = 0; i < warp_size; ++i) d[i] = R(read<M>(s + i * sizeof(M) * V));
                 break;
             }
+            case Shape::strided:
             case Shape::scattered:
                 for_each_lane(r.mask, [&](int i) { d[i] = R(read<M>(r.lane[i] + v * sizeof(M))); });
         }
@@ -61,6 +62,7 @@ void store(Warp& w, const Op& op, const Resolved& r) {
                 for (int i = 0; i < warp_size; ++i) put(d + i * sizeof(M) * V, s[i]);
                 break;
             }
+            case Shape::strided:
             case Shape::scattered:
                 for_each_lane(r.mask, [&](int i) { put(r.lane[i] + v * sizeof(M), s[i]); });
         }

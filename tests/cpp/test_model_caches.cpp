@@ -66,40 +66,108 @@ TEST(SectoredCache, AgreesWithALeastRecentlyUsedList) {
     }
 }
 
-TEST(SectoredCache, TouchAgainEqualsSeparateTouches) {
+TEST(LargeSectoredCache, AgreesWithTimesOfUse) {
+    std::mt19937_64 random(2);
+    constexpr uint64_t lines = 64;
+    SectoredCache plain(lines);
+    LargeSectoredCache quick(lines);
+    for (int n = 0; n < 50000; ++n) {
+        const uint64_t line = random() % 200;
+        const auto valid = uint8_t(random() % 16), dirty = uint8_t(valid & random());
+        if (n % 8 == 0) {
+            plain.drop(line, valid);
+            quick.drop(line, valid);
+            continue;
+        }
+        SectoredCache::Line gone[2] = {};
+        const auto before = plain.touch(line, valid, dirty, [&](const auto& l) { gone[0] = l; });
+        const auto same = quick.touch(line, valid, dirty, [&](const auto& l) {
+            gone[1] = {l.number, l.valid, l.dirty, false};
+        });
+        ASSERT_EQ(before.valid, same.valid);
+        ASSERT_EQ(before.dirty, same.dirty);
+        ASSERT_EQ(before.fresh, same.fresh);
+        ASSERT_EQ(gone[0].number, gone[1].number);
+        ASSERT_EQ(gone[0].dirty, gone[1].dirty);
+        ASSERT_EQ(plain.look(line / 2).valid, quick.look(line / 2).valid);
+    }
+}
+
+TEST(SectoredCache, UsingAGroupEqualsSeparateTouches) {
     std::mt19937_64 random(3);
-    SectoredCache quick(256), plain(256);
-    SectoredCache::Place places[8] = {};
-    int again = 0;
-    for (int n = 0; n < 20000; ++n) {
-        const uint64_t first = random() % 64, step = 1 + random() % 64;
-        const auto count = uint32_t(1 + random() % 8);
-        const auto valid = uint8_t(1 + random() % 15);
-        // In every other iteration, the places may be wrong.
-        if (n % 2)
-            for (uint32_t i = 0; i < count; ++i)
-                quick.touch(first + i * step, 0, 0, ignore, places[i]);
-        if (n % 2)
-            for (uint32_t i = 0; i < count; ++i) plain.touch(first + i * step, 0, 0, ignore);
-        bool there = true;
-        for (uint32_t i = 0; i < count; ++i)
-            there = there && !(valid & ~plain.look(first + i * step).valid);
-        const bool used = quick.touch_again(first, step, count, valid, places);
-        again += used;
-        // The function may return false although the lines are present. It must not return true
-        // otherwise.
-        ASSERT_TRUE(there || !used);
-        ASSERT_TRUE(used || !there || n % 2 == 0);
-        for (uint32_t i = 0; i < count; ++i) {
-            const auto before = plain.touch(first + i * step, valid, 0, ignore);
-            if (used) continue;
-            const auto same = quick.touch(first + i * step, valid, 0, ignore);
+    constexpr uint64_t lines = 64;
+    SectoredCache quick(lines), plain(lines);
+    struct Known {
+        uint64_t first = 0, step = 0;
+        uint32_t count = 0;
+        uint8_t sectors = 0;
+        SectoredCache::Group group;
+    };
+    std::vector<Known> known(8);
+    int used = 0, found = 0, evicted[2] = {};
+    const auto touch_all = [&](Known& k, uint8_t sectors) {
+        const uint64_t state = quick.state();
+        for (uint32_t i = 0; i < k.count; ++i) {
+            SectoredCache::Line gone[2] = {};
+            const uint64_t line = k.first + i * k.step;
+            const auto before = plain.touch(line, sectors, 0, [&](const auto& l) {
+                gone[0] = l;
+                ++evicted[0];
+            });
+            const auto same = quick.touch(
+                line, sectors, 0,
+                [&](const auto& l) {
+                    gone[1] = l;
+                    ++evicted[1];
+                },
+                k.group.places[i]);
             ASSERT_EQ(before.valid, same.valid);
             ASSERT_EQ(before.fresh, same.fresh);
+            ASSERT_EQ(gone[0].number, gone[1].number);
+        }
+        quick.close(k.group, k.count, state);
+        k.sectors = sectors;
+    };
+    for (int n = 0; n < 50000; ++n) {
+        Known& k = known[random() % known.size()];
+        const auto sectors = uint8_t(1 + random() % 15);
+        if (random() % 64 == 0) {
+            const uint64_t line = random() % 64;
+            plain.drop(line, sectors);
+            quick.drop(line, sectors);
+        } else if (random() % 32 == 0) {  // the group gets other lines
+            quick.open(k.group);
+            k.first = random() % 64, k.step = 1 + random() % 8;
+            k.count = uint32_t(1 + random() % 12);
+            touch_all(k, sectors);
+        } else if (k.count) {
+            const bool intact = quick.is_intact(k.group) && !(sectors & ~k.sectors);
+            bool all = intact;
+            if (!intact) {
+                const uint8_t there = quick.find(k.group, k.first, k.step, k.count);
+                if (there) k.sectors = there;
+                all = there && !(sectors & ~there);
+                found += all;
+            }
+            if (all) {
+                ++used;
+                quick.use(k.group);
+                for (uint32_t i = 0; i < k.count; ++i) {
+                    const uint64_t line = k.first + i * k.step;
+                    const auto before = plain.touch(line, sectors, 0, [](const auto&) {});
+                    ASSERT_FALSE(before.fresh);
+                    ASSERT_EQ(before.valid & sectors, sectors);
+                }
+            } else {
+                quick.open(k.group);
+                touch_all(k, sectors);
+            }
         }
     }
-    EXPECT_GT(again, 1000);
-    EXPECT_LT(again, 15000);
+    EXPECT_GT(used, 5000);
+    EXPECT_GT(found, 500);
+    EXPECT_GT(evicted[0], 500);
+    EXPECT_EQ(evicted[0], evicted[1]);
 }
 
 TEST(SectoredCache, ALargerCacheNeverHitsLess) {

@@ -347,45 +347,56 @@ def instructions(
     multiplied by `scale`. `ptx_widths` has the bytes per lane that the instructions of the PTX
     access, by line of the PTX. A machine instruction that accesses more bytes replaces several.
     """
+    texts = ("opcode", "space", "kind", "variable")
     names = [c for c in _COUNTERS if c in table]
-    columns = {name: table[name].tolist() for name in (*names, "ptx_line", "line", "file", "width")}
+    column = {
+        name: table[name].tolist()
+        for name in (*names, *texts, "ptx_line", "line", "file", "width", "parameter")
+    }
+    for name in names if scale != 1 else ():
+        column[name] = [round(count * scale) for count in column[name]]
+    counters = zip(*(column[name] for name in names), strict=True)
     widths = ptx_widths or {}
-    return tuple(
-        Instruction(
-            line=columns["line"][i],
-            file="" if columns["file"][i] == own_file else files.get(columns["file"][i], ""),
-            ptx_line=columns["ptx_line"][i],
-            opcode=str(table["opcode"][i]),
-            space=str(table["space"][i]),
-            kind=str(table["kind"][i]),
-            width=columns["width"][i],
-            merged=_merged(columns["width"][i], widths.get(columns["ptx_line"][i], 0)),
-            array=_array(table, i, parameters, examples.get(i, ())),
-            examples=tuple(examples.get(i, ())),
-            index=i,
-            **{name: _scaled(columns[name][i], scale) for name in names},
+    files_of = {number: name for number, name in files.items() if number != own_file}
+    rows = []
+    for i, (counts, line, file, ptx_line, opcode, space, kind, width) in enumerate(
+        zip(
+            counters,
+            *(column[c] for c in ("line", "file", "ptx_line", "opcode", "space", "kind", "width")),
+            strict=True,
         )
-        for i in range(len(table["line"]))
-    )
+    ):
+        shown = tuple(examples.get(i, ()))
+        rows.append(
+            Instruction(
+                line=line,
+                file=files_of.get(file, ""),
+                ptx_line=ptx_line,
+                opcode=opcode,
+                space=space,
+                kind=kind,
+                width=width,
+                merged=_merged(width, widths.get(ptx_line, 0)),
+                array=_array(column["parameter"][i], column["variable"][i], parameters, shown),
+                examples=shown,
+                index=i,
+                **dict(zip(names, counts, strict=True)),
+            )
+        )
+    return tuple(rows)
 
 
 def _merged(width: int, of_ptx: int) -> int:
     return max(1, width // of_ptx) if of_ptx else 1
 
 
-def _scaled(count: int, scale: float) -> int:
-    return count if scale == 1 else round(count * scale)
-
-
 def _array(
-    table: Mapping[str, Any], i: int, parameters: Sequence[str], examples: Sequence[Example]
+    parameter: int, variable: str, parameters: Sequence[str], examples: Sequence[Example]
 ) -> str:
     """Return the name of the accessed array, known from the address or else from the examples."""
-    if table["parameter"][i] >= 0:
-        return parameters[int(table["parameter"][i])]
-    if table["variable"][i]:
-        return str(table["variable"][i])
-    return next((e.array.name for e in examples if e.array is not None), "")
+    if parameter >= 0:
+        return parameters[parameter]
+    return variable or next((e.array.name for e in examples if e.array is not None), "")
 
 
 # Returns the standard error of the sum of a counter over the instructions with these indices.

@@ -1,0 +1,448 @@
+#include "analysis/l1_replay.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "model/atomics.hpp"
+#include "model/coalescing.hpp"
+#include "model/tag_sets.hpp"
+
+namespace coalesce::analysis {
+
+using model::Filtered;
+using model::LineAccess;
+using model::Traffic;
+
+namespace {
+
+// The base address of local memory in the replay. It is far from the addresses of arrays. Local
+// memory is interleaved: a line holds one word of each lane.
+constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
+
+// Returns how many rounds a warp waits before its first request, if the kernel has no barriers. In
+// a round, each warp replays one request. The number is pseudo-random and depends only on the block
+// and the warp. The maximum of 64 was fitted to the merged reads of `a` in naive_2d and untiled.
+uint32_t idle_rounds(uint64_t block, uint32_t warp) {
+    constexpr uint64_t most = 64;
+    const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
+    return uint32_t(((x * 0xd6e8feb86659fd93) >> 32) * most >> 32);
+}
+
+// Adds an access of `bytes` bytes to the lines of a request. `highest` is the highest line so far.
+// `covered` counts the accessed bytes of each sector.
+void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*covered)[4], int& n,
+                uint64_t& highest) {
+    const uint64_t line = address / model::line_bytes;
+    int at = n - 1;  // neighbouring lanes usually access the same line or the next one
+    if (n == 0 || lines[at].line != line) {
+        at = n && line > highest ? n : 0;
+        while (at < n && lines[at].line != line) ++at;
+        if (at == n) {
+            lines[n] = {line, 0, 0};
+            std::fill_n(covered[n++], 4, uint8_t(0));
+            highest = std::max(highest, line);
+        }
+    }
+    const uint32_t sector = uint32_t(address / model::sector_bytes % 4);
+    lines[at].sectors |= uint8_t(1u << sector);
+    covered[at][sector] =
+        uint8_t(std::min<uint32_t>(model::sector_bytes, covered[at][sector] + bytes));
+}
+
+constexpr int requests_ahead = 12;
+
+AlikeLines alike_lines(uint64_t first, int32_t stride, uint32_t bytes) {
+    constexpr auto line_bytes = int32_t{model::line_bytes};
+    constexpr uint8_t all_sectors = 15;
+    const uint64_t line = first / model::line_bytes;
+    const auto sector = uint8_t(1u << (first / model::sector_bytes % 4));
+    if (stride == 0) return {{line, sector, 0}, 0, 1};
+    if (stride % line_bytes == 0)
+        return {{line, sector, 0}, uint64_t(int64_t{stride / line_bytes}), sim::warp_size};
+    const uint32_t whole = bytes * sim::warp_size / model::line_bytes;
+    if (stride == int32_t(bytes) && whole && first % model::line_bytes == 0)
+        return {{line, all_sectors, all_sectors}, 1, int(whole)};
+    return {};
+}
+
+// Returns the address by which a regular load is remembered. Lines that are alike are the same for
+// all addresses within the first line.
+uint64_t start_of(uint64_t first, const AlikeLines& alike) {
+    return alike.count ? alike.first.line * model::line_bytes : first;
+}
+
+}  // namespace
+
+void Misses::add(const Misses& other) {
+    requests += other.requests;
+    missed += other.missed;
+    lines += other.lines;
+    read += other.read;
+    slow += other.slow;
+    cycles += other.cycles;
+}
+
+void BlockRequests::clear() {
+    for (OfWarp& own : warps_) {
+        own.requests.clear();
+        own.wavefronts = own.operations = 0;
+    }
+    addresses_.clear();
+}
+
+uint64_t BlockRequests::operations() const {
+    uint64_t sum = 0;
+    for (const OfWarp& own : warps_) sum += own.operations;
+    return sum;
+}
+
+uint64_t BlockRequests::most_operations() const {
+    uint64_t most = 0;
+    for (const OfWarp& own : warps_) most = std::max(most, own.operations);
+    return most;
+}
+
+void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
+    if (own.wavefronts) own.requests.push_back({own.wavefronts, 0, pause, 0});
+    own.wavefronts = 0;
+    Request r{};
+    r.pc = e.pc;
+    if (e.shape == sim::Shape::uniform || e.shape == sim::Shape::consecutive) {
+        r.first = e.first;
+        r.stride = e.shape == sim::Shape::uniform ? 0 : int32_t(e.bytes);
+    } else if (const int64_t stride = sim::stride_of(e);
+               stride != 0 && stride == int64_t(int32_t(stride))) {
+        r.first = e.address(0);
+        r.stride = int32_t(stride);
+    } else {
+        r.first = addresses_.size();
+        r.stride = int32_t(e.mask);
+        r.scattered = 1;
+        sim::for_each_lane(e.mask, [&](int lane) { addresses_.push_back(e.address(lane)); });
+    }
+    own.requests.push_back(r);
+}
+
+// L1 merges some partial writes before they go to L2. A partial write may be merged if the same
+// warp was the last writer of the sector. The rule is not known. In recorded kernels, 0 to 83 % of
+// such writes are merged; the model merges 70 %. Writes of different warps are not merged
+// (`transpose/naive_read`).
+class L1Replay::PartialWrites {
+  public:
+    // Returns the sectors that must be sent to L2.
+    uint8_t left_of(const LineAccess& a) {
+        const uint8_t parts = a.sectors & ~a.whole;
+        if (!parts) return a.sectors;
+        if (LineAccess* const last = find(a.line)) {
+            const bool alone = ++writes_ % 10 < 3;
+            const uint8_t merged = alone ? 0 : uint8_t(parts & last->sectors);
+            last->sectors |= parts;
+            return uint8_t(a.sectors & ~merged);
+        }
+        if (lines_.size() < most) {
+            lines_.reserve(most);
+            lines_.push_back({a.line, parts, 0});
+        } else {
+            lines_[oldest_++ % most] = {a.line, parts, 0};
+            if (oldest_ % most == 0) {
+                known_ = {};
+                for (const LineAccess& each : lines_) mark(each.line);
+            }
+        }
+        mark(a.line);
+        return a.sectors;
+    }
+
+  private:
+    static constexpr size_t most = sim::warp_size;  // lines of one request
+
+    // Returns the entry of the line, or null. Requests often write the same lines in the same
+    // order.
+    LineAccess* find(uint64_t line) {
+        const uint32_t hash = hash_of(line);
+        if (!(known_[hash / 64] >> hash % 64 & 1)) return nullptr;
+        if (next_ >= lines_.size() || lines_[next_].line != line) {
+            next_ = 0;
+            while (next_ < lines_.size() && lines_[next_].line != line) ++next_;
+            if (next_ == lines_.size()) return nullptr;
+        }
+        return &lines_[next_++];
+    }
+    void mark(uint64_t line) { known_[hash_of(line) / 64] |= uint64_t{1} << hash_of(line) % 64; }
+    static uint32_t hash_of(uint64_t line) { return uint32_t((line * 0x9e3779b97f4a7c15) >> 56); }
+
+    std::vector<LineAccess> lines_;
+    size_t next_ = 0;  // the entry after the one that was found last
+    size_t oldest_ = 0;
+    uint32_t writes_ = 0;
+    std::array<uint64_t, 4> known_{};  // a bit for each hash that a line in `lines_` may have
+};
+
+// Stores the L1 cycles of requests by their stride. Requests with the same stride and the same
+// offset of the first address take equally long.
+class L1Replay::CyclesByStride {
+  public:
+    template <class Compute>
+    uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute) {
+        // Tag sets depend on the lower bits of the line number. If all lanes have the same offset
+        // within their lines, the offset does not matter.
+        constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
+        const bool one_place = stride % int32_t(model::line_bytes) == 0;
+        const uint64_t place = first % bits & ~uint64_t(one_place ? model::line_bytes - 1 : 0);
+        const uint64_t key = place | uint64_t{bytes} << 24 | uint64_t{uint32_t(stride)} << 32;
+        Entry& entry = entries_[(key * 0x9e3779b97f4a7c15) >> 56];
+        if (entry.key != key) entry = {key, compute()};
+        return entry.cycles;
+    }
+
+  private:
+    struct Entry {
+        uint64_t key = 0;  // no request has this key, because each accesses at least one byte
+        uint32_t cycles = 0;
+    };
+    std::array<Entry, 256> entries_;
+};
+
+L1Replay::L1Replay(BlockRequests& requests, const std::vector<CacheSite>& sites,
+                   std::vector<Misses>& misses, model::AtomicUnits& atomics, uint64_t block,
+                   uint64_t first_slot, bool has_barriers)
+    : requests_(requests),
+      cache_(requests.l1_),
+      sites_(sites),
+      misses_(misses),
+      atomics_(atomics),
+      block_(block),
+      first_slot_(first_slot),
+      has_barriers_(has_barriers),
+      keeps_a_request_(cache_.lines().lines() >= 8 * sim::warp_size),
+      unwritten_(requests.warps_.size()),
+      cycles_by_stride_(std::make_unique<CyclesByStride>()) {
+    cache_.clear();
+    result_.traffic.reserve(requests.traffic_);
+}
+
+L1Replay::~L1Replay() = default;
+
+Filtered L1Replay::run() {
+    const size_t warps = requests_.warps_.size();
+    std::vector<size_t> next(warps);
+    std::vector<uint32_t> idle(warps);  // rounds that a warp waits before its first request
+    if (!has_barriers_)
+        for (uint32_t warp = 0; warp < warps; ++warp) idle[warp] = idle_rounds(block_, warp);
+    for (bool any = true; any;) {
+        any = false;
+        for (uint32_t warp = 0; warp < warps; ++warp) {
+            const std::vector<Request>& own = requests_.warps_[warp].requests;
+            if (next[warp] == own.size()) continue;
+            any = true;
+            if (idle[warp] && idle[warp]--) continue;
+            const Request& r = own[next[warp]++];
+            // The requests of different warps are stored far apart in the host's memory.
+            __builtin_prefetch(&r + requests_ahead);
+            if (!repeat(r)) replay(warp, r);
+        }
+    }
+    requests_.traffic_ = result_.traffic.size();
+    result_.counts = cache_.counts();
+    return std::move(result_);
+}
+
+// Replays a pause, or a load that L1 can answer because it has answered the same load before.
+// Returns false if the request is neither.
+inline bool L1Replay::repeat(const Request& r) {
+    if (r.pc == BlockRequests::pause) {
+        result_.cycles += uint32_t(r.first);
+        return true;
+    }
+    if (last_lines_ && r.first == last_.first && r.stride == last_.stride && r.pc == last_.pc &&
+        !r.scattered) {
+        cache_.load_again(last_sectors_);
+        ++misses_[r.pc].requests;
+        misses_[r.pc].cycles += last_cycles_;
+        result_.cycles += last_lines_;
+        return true;
+    }
+    const CacheSite site = sites_[r.pc];
+    if (r.scattered || site.local || site.effect != Effect::load) return false;
+    const AlikeLines alike = alike_lines(r.first, r.stride, site.bytes);
+    const uint64_t first = start_of(r.first, alike);
+    Pattern& p = pattern_of(first, r.stride);
+    const bool known = p.first == first && p.stride == r.stride && p.bytes == site.bytes &&
+                       !(alike.first.sectors & ~p.sectors) && cache_.lines().is_intact(p.lines);
+    if (!known && !(alike.count && find(r, alike, p))) return false;
+    last_sectors_ = alike.count ? p.lines.count * model::sectors_in(alike.first.sectors) : p.loaded;
+    cache_.load_again(p.lines, last_sectors_);
+    const uint32_t lines = p.lines.count;
+    last_ = r;
+    last_lines_ = keeps_a_request_ ? lines : 0;
+    last_cycles_ = p.cycles;
+    ++misses_[r.pc].requests;
+    misses_[r.pc].cycles += p.cycles;
+    result_.cycles += lines;
+    result_.lines += lines;
+    return true;
+}
+
+// Looks for the lines of a load where they were found last. Returns true if L1 has all sectors.
+bool L1Replay::find(const Request& r, const AlikeLines& alike, Pattern& p) {
+    const uint8_t sectors =
+        cache_.lines().find(p.lines, alike.first.line, alike.step, uint32_t(alike.count));
+    if (!sectors) return false;
+    p.first = start_of(r.first, alike);
+    p.stride = r.stride;
+    p.bytes = sites_[r.pc].bytes;
+    p.sectors = sectors;
+    p.cycles = cycles_of(r, alike.count);
+    return !(alike.first.sectors & ~sectors);
+}
+
+template <class Use>
+auto L1Replay::with_lanes(const Request& r, Use&& use) const {
+    if (!r.scattered)
+        return use(sim::all_lanes,
+                   [&](int lane) { return r.first + uint64_t(int64_t(lane) * r.stride); });
+    const uint64_t* next = &requests_.addresses_[r.first];
+    uint64_t by_lane[sim::warp_size];
+    sim::for_each_lane(uint32_t(r.stride), [&](int lane) { by_lane[lane] = *next++; });
+    return use(sim::LaneMask(r.stride), [&](int lane) { return by_lane[lane]; });
+}
+
+// Returns the L1 cycles of a request with this number of lines.
+uint32_t L1Replay::cycles_of(const Request& r, int lines) {
+    const CacheSite site = sites_[r.pc];
+    if (lines <= 1 || site.local) return uint32_t(lines);
+    const auto cycles = [&] {
+        return with_lanes(r, [&](sim::LaneMask mask, auto&& address) {
+            return model::l1_cycles(mask, site.bytes, address).data;
+        });
+    };
+    return r.scattered ? cycles() : cycles_by_stride_->of(r.first, r.stride, site.bytes, cycles);
+}
+
+void L1Replay::replay(uint32_t warp, const Request& r) {
+    const CacheSite site = sites_[r.pc];
+    const bool regular_load = site.effect == Effect::load && !r.scattered && !site.local;
+    const AlikeLines alike =
+        r.scattered ? AlikeLines{} : alike_lines(r.first, r.stride, site.bytes);
+    const uint64_t first = start_of(r.first, alike);
+    Pattern& p = pattern_of(first, r.stride);
+    cache_.lines().open(p.lines);
+    p.bytes = 0;
+    const uint64_t state = cache_.lines().state();
+    const uint64_t loads_before = cache_.counts().l1_loads;
+    const size_t traffic_before = result_.traffic.size();
+    LineAccess lines[sim::warp_size];
+    const int n = lines_of(warp, r, lines);
+    for (int i = 0; i < n; ++i) {
+        Traffic t{.line = lines[i].line,
+                  .time = result_.cycles,
+                  .sectors = lines[i].sectors,
+                  .whole = lines[i].whole,
+                  .pc = r.pc};
+        switch (site.effect) {
+            case Effect::load:
+                t.sectors = cache_.load(lines[i], p.lines.places[i]);
+                break;
+            case Effect::load_past:
+                t.sectors = cache_.load_past(lines[i]);
+                break;
+            case Effect::store:
+                cache_.store(lines[i], p.lines.places[i]);
+                t.kind = Traffic::Kind::write;
+                t.sectors = unwritten_[warp].left_of(lines[i]);
+                break;
+            case Effect::atomic:
+                cache_.atomic(lines[i]);
+                t.kind = Traffic::Kind::atomic;
+                break;
+        }
+        if (t.sectors) result_.traffic.push_back(t);
+    }
+    const size_t missed = result_.traffic.size() - traffic_before;
+    if (site.effect == Effect::atomic)
+        with_lanes(r, [&](sim::LaneMask mask, auto&& address) {
+            atomics_.add(mask, site.adds_floats, address);
+        });
+    last_ = r;
+    last_lines_ = regular_load && keeps_a_request_ ? uint32_t(n) : 0;
+    last_cycles_ = cycles_of(r, n);
+    last_sectors_ = cache_.counts().l1_loads - loads_before;
+    if (regular_load) {
+        cache_.lines().close(p.lines, uint32_t(n), state);
+        p.first = first;
+        p.stride = r.stride;
+        p.bytes = site.bytes;
+        p.sectors = alike.first.sectors;
+        p.cycles = last_cycles_;
+        p.loaded = last_sectors_;
+    }
+    Misses& of_site = misses_[r.pc];
+    ++of_site.requests;
+    of_site.missed += missed != 0;
+    of_site.lines += missed;
+    of_site.cycles += last_cycles_;
+    result_.cycles += uint32_t(std::max(1, n));
+    result_.lines += uint64_t(n);
+}
+
+// Computes the lines of a request, in the order of its lanes. Returns their number.
+int L1Replay::lines_of(uint32_t warp, const Request& r, LineAccess* lines) const {
+    const CacheSite site = sites_[r.pc];
+    const uint32_t bytes = site.bytes;
+    uint8_t covered[sim::warp_size][4];
+    int n = 0;
+    uint64_t highest = 0;
+    if (site.local) {
+        const uint64_t base = local_base + (first_slot_ + warp) * local_of_warp;
+        const auto add_local = [&](int lane, uint64_t address) {
+            for (uint32_t word = 0; word < std::max(1u, bytes / 4) && n < sim::warp_size; ++word)
+                add_access(base + (address / 4 + word) * model::line_bytes + uint64_t(lane) * 4,
+                           std::min(bytes, 4u), lines, covered, n, highest);
+        };
+        if (r.scattered) {
+            const uint64_t* address = &requests_.addresses_[r.first];
+            sim::for_each_lane(uint32_t(r.stride), [&](int lane) { add_local(lane, *address++); });
+        } else {
+            for (int lane = 0; lane < sim::warp_size; ++lane)
+                add_local(lane, r.first + uint64_t(int64_t(lane) * r.stride));
+        }
+    } else if (r.scattered) {
+        const uint64_t* address = &requests_.addresses_[r.first];
+        sim::for_each_lane(uint32_t(r.stride),
+                           [&](int) { add_access(*address++, bytes, lines, covered, n, highest); });
+    } else if (r.stride == int32_t(bytes)) {  // a contiguous range
+        const uint64_t end = r.first + uint64_t(sim::warp_size) * bytes;
+        for (uint64_t sector = r.first / model::sector_bytes; sector * model::sector_bytes < end;
+             ++sector) {
+            if (n == 0 || lines[n - 1].line != sector / 4) lines[n++] = {sector / 4, 0, 0};
+            const bool whole = sector * model::sector_bytes >= r.first &&
+                               (sector + 1) * model::sector_bytes <= end;
+            const auto bit = uint8_t(1u << sector % 4);
+            lines[n - 1].sectors |= bit;
+            if (whole) lines[n - 1].whole |= bit;
+        }
+        return n;
+    } else if (r.stride == 0 || std::abs(r.stride) >= int(model::line_bytes)) {
+        // The request accesses a single address, or a different line in each lane.
+        const int most = r.stride == 0 ? 1 : sim::warp_size;
+        for (; n < most; ++n) {
+            const uint64_t address = r.first + uint64_t(int64_t(n) * r.stride);
+            const auto sector = uint8_t(1u << (address / model::sector_bytes % 4));
+            const bool whole = bytes == model::sector_bytes;
+            lines[n] = {address / model::line_bytes, sector, whole ? sector : uint8_t(0)};
+        }
+        return n;
+    } else {
+        for (int lane = 0; lane < sim::warp_size; ++lane)
+            add_access(r.first + uint64_t(int64_t(lane) * r.stride), bytes, lines, covered, n,
+                       highest);
+    }
+    for (int i = 0; i < n; ++i)
+        for (uint32_t sector = 0; sector < 4; ++sector)
+            lines[i].whole |=
+                uint8_t(uint32_t(covered[i][sector] == model::sector_bytes) << sector);
+    return n;
+}
+
+}  // namespace coalesce::analysis

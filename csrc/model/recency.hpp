@@ -1,0 +1,124 @@
+// Finds the lines of a set, and the line that was used least recently. A cache has one of these
+// classes.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace coalesce::model {
+
+// Each place of a cache has a word. Its lowest eight bits are for the cache; the others are the
+// number of the line.
+using CacheWords = std::vector<uint64_t>;
+
+// Stores the time of the last use of each place. Times can be stored later than they pass. A search
+// compares all lines of a set.
+class TimesOfUse {
+  public:
+    TimesOfUse(uint64_t sets, uint32_t ways) : ways_(ways), used_(sets * ways) {}
+
+    // Returns the way of the set that holds the line, or the number of ways.
+    [[nodiscard]] uint32_t find(const CacheWords& words, uint64_t set, uint64_t number) const {
+        constexpr uint32_t usual = 16;
+        const uint64_t* const first = &words[set * ways_];
+        if (ways_ == usual) {
+            uint64_t found = 0;
+            for (uint64_t way = 0; way < usual; ++way)
+                found |= first[way] >> 8 == number ? way + 1 : 0;
+            return found ? uint32_t(found - 1) : usual;
+        }
+        uint32_t way = 0;
+        while (way < ways_ && first[way] >> 8 != number) ++way;
+        return way;
+    }
+    // Notes that the place gets another line.
+    void replace(uint64_t, uint64_t) {}
+
+    void use(uint64_t place) { used_[place] = ++now_; }
+    // Returns the place of the set's least recently used line.
+    [[nodiscard]] uint64_t oldest(uint64_t set) const {
+        const auto first = used_.begin() + ptrdiff_t(set * ways_);
+        return uint64_t(std::min_element(first, first + ways_) - used_.begin());
+    }
+
+    // Lets `count` units of time pass without storing a use. Returns the time.
+    uint64_t pass(uint32_t count) { return now_ += count; }
+    // Stores a use at a time in the past. The place may have been used later, too.
+    void use_at(uint64_t place, uint64_t time) { used_[place] = std::max(used_[place], time); }
+    // Forgets all uses.
+    void clear() {
+        std::fill(used_.begin(), used_.end(), 0);
+        now_ = 0;
+    }
+
+  private:
+    uint32_t ways_;
+    std::vector<uint64_t> used_;  // last use of each place; 0: never used
+    uint64_t now_ = 0;
+};
+
+// Stores the order in which the 16 ways of each set were last used, and eight bits of the number of
+// each line. This needs much less memory than times, and a search reads few words. Both matter for
+// a large cache, because its memory does not fit into the caches of the host.
+class OrderOfUse {
+  public:
+    OrderOfUse(uint64_t sets, uint32_t) : sets_(sets) {}
+
+    // Returns the way of the set that holds the line, or the number of ways.
+    [[nodiscard]] uint32_t find(const CacheWords& words, uint64_t set, uint64_t number) const {
+        for (uint32_t half = 0; half < 2; ++half) {
+            // A byte of a line with the same tag is zero in `others`. `zeros` has the highest bit
+            // of each zero byte, and possibly those of other bytes.
+            const uint64_t others = sets_[set].tags[half] ^ tag_of(number) * ones;
+            uint64_t zeros = (others - ones) & ~others & ones << 7;
+            for (; zeros; zeros &= zeros - 1) {
+                const uint32_t way = 8 * half + uint32_t(std::countr_zero(zeros)) / 8;
+                if (words[set * ways + way] >> 8 == number) return way;
+            }
+        }
+        return ways;
+    }
+    // Notes that the place gets another line.
+    void replace(uint64_t place, uint64_t number) {
+        const uint64_t way = place % ways, shift = way % 8 * 8;
+        uint64_t& tags = sets_[place / ways].tags[way / 8];
+        tags = (tags & ~(uint64_t{255} << shift)) | tag_of(number) << shift;
+    }
+
+    void use(uint64_t place) {
+        constexpr uint64_t digits = 0x1111111111111111;
+        uint64_t& order = sets_[place / ways].order;
+        const uint64_t way = place % ways;
+        // The digit of the way is zero in `others`. The lowest bit of `zeros` is the highest bit of
+        // this digit.
+        const uint64_t others = order ^ way * digits;
+        const uint64_t zeros = (others - digits) & ~others & digits << 3;
+        const uint64_t later = (uint64_t{1} << (std::countr_zero(zeros) & ~3)) - 1;
+        order = (order & ~later << 4) | (order & later) << 4 | way;
+    }
+    // Returns the place of the set's least recently used line.
+    [[nodiscard]] uint64_t oldest(uint64_t set) const {
+        return set * ways + (sets_[set].order >> 60);
+    }
+
+    // Loads the set into the host's cache.
+    void prefetch(uint64_t set) const { __builtin_prefetch(&sets_[set], 1); }
+
+  private:
+    static constexpr uint32_t ways = 16;
+    static constexpr uint64_t ones = 0x0101010101010101;
+    struct alignas(32) Set {
+        uint64_t tags[2] = {};  // a byte for each way
+        // A digit of four bits for each way. The lowest digit is the way that was used last. Way 0
+        // is the first to be taken.
+        uint64_t order = 0x0123456789abcdef;
+    };
+
+    static uint64_t tag_of(uint64_t number) { return (number * 0x9e3779b97f4a7c15) >> 32 & 255; }
+
+    std::vector<Set> sets_;
+};
+
+}  // namespace coalesce::model

@@ -1,0 +1,80 @@
+// Accesses that are remembered must cost the same as accesses that are computed one by one.
+#include "analysis/access_costs.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+
+namespace coalesce::analysis {
+namespace {
+
+using sim::MemoryEvent;
+using sim::Shape;
+
+struct Pattern {
+    MemoryEvent event;
+    std::array<uint64_t, sim::warp_size> addresses{};
+
+    // Returns the access with each address `distance` bytes further on.
+    MemoryEvent moved(uint64_t distance) {
+        for (uint64_t& a : addresses) a += distance;
+        event.first += distance;
+        event.addresses = event.shape == Shape::scattered ? addresses.data() : nullptr;
+        return event;
+    }
+};
+
+Pattern pattern(std::mt19937_64& random, uint8_t bytes) {
+    Pattern p;
+    MemoryEvent& e = p.event;
+    e.bytes = bytes;
+    e.space = random() % 2 ? ptx::Space::shared : ptx::Space::global;
+    e.mask = sim::all_lanes;
+    e.first = 4096 + random() % 64 * bytes;
+    switch (random() % 4) {
+        case 0:
+            e.shape = Shape::consecutive;
+            break;
+        case 1:
+        case 2:
+            e.shape = Shape::strided;
+            e.stride = int64_t(2 + random() % 80) * (random() % 2 ? bytes : -int64_t{bytes});
+            break;
+        default:
+            e.shape = Shape::scattered;
+            for (uint64_t& a : p.addresses) a = 4096 + random() % 128 * bytes;
+            if (random() % 2) e.mask = uint32_t(random()) | 1u;
+    }
+    return p;
+}
+
+TEST(AccessCosts, RepeatedAccessesCostTheSame) {
+    std::mt19937_64 random(1);
+    sim::Program program;
+    program.instructions.resize(1);
+    for (const uint8_t bytes : {4, 8, 16}) {
+        program.instructions[0].bytes = bytes;
+        program.instructions[0].space = ptx::Space::generic;
+        AccessCosts costs(program);
+        InstructionCounts sum;
+        std::vector<Pattern> patterns;
+        for (int n = 0; n < 20; ++n) patterns.push_back(pattern(random, bytes));
+        for (int n = 0; n < 20000; ++n) {
+            // Most distances leave the places within lines as they are.
+            const uint64_t distance = random() % 4 ? random() % 4 * 128 : random() % 32 * bytes;
+            const MemoryEvent e = patterns[random() % patterns.size()].moved(distance);
+            AccessCosts one(program);
+            ASSERT_EQ(costs.add(e), one.add(e));
+            sum.add(one.of(0));
+            if (n % 5000 != 0) continue;
+            ASSERT_EQ(costs.of(0), sum);
+            costs.clear();
+            sum = {};
+        }
+        EXPECT_EQ(costs.of(0), sum);
+    }
+}
+
+}  // namespace
+}  // namespace coalesce::analysis
