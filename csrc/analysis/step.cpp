@@ -228,7 +228,7 @@ struct Stepper::Impl {
 
     std::vector<LaneMask>& known_of(uint32_t n, const sim::Frame& f) {
         auto& lanes = known[n][{f.function, f.registers}];
-        lanes.resize(registers[f.function].registers.size());
+        lanes.resize(registers[f.function].size());
         return lanes;
     }
 
@@ -268,10 +268,10 @@ struct Stepper::Impl {
         if (!executed_one) return result;
         const sim::FunctionRegisters& f = registers[frame.function];
         std::vector<LaneMask>& lanes = known_of(n, frame);
-        for (const uint32_t written : f.effects[result.pc - f.first].writes) {
+        for (const uint32_t written : program.data_flow[result.pc].writes) {
             // Other registers that use the same slot lose their values.
             for (uint32_t r = 0; r < lanes.size(); ++r) {
-                if (f.registers[r].slot == f.registers[written].slot) lanes[r] &= ~writes;
+                if (f[r].slot == f[written].slot) lanes[r] &= ~writes;
             }
             lanes[written] |= writes;
         }
@@ -404,8 +404,8 @@ std::vector<Stepper::Register> Stepper::registers(uint32_t warp) {
     }
     const sim::FunctionRegisters& f = impl_->registers[frame.function];
     const std::vector<LaneMask>& known = impl_->known_of(warp, frame);
-    for (uint32_t r = 0; r < f.registers.size(); ++r) {
-        const sim::RegisterPlace& place = f.registers[r];
+    for (uint32_t r = 0; r < f.size(); ++r) {
+        const sim::RegisterPlace& place = f[r];
         const LaneMask lanes = known[r] & at.mask;
         if (!lanes || place.slot == sim::no_operand) continue;
         // After the last use of a register, its slot may belong to another register.

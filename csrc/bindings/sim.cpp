@@ -211,6 +211,18 @@ void add_sim(py::module_ m) {
         .def("why_ptx", &Program::why_ptx, py::arg("entry"),
              "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
              "not.")
+        .def("exchanges", &Program::exchanges, py::arg("entry"),
+             "The instructions by which blocks may communicate: rows of no_counts(of_ptx=True).")
+        .def(
+            "spaces_ordered_by_atomics",
+            [](Program& p, const std::string& entry) {
+                std::vector<const char*> names;
+                for (const ptx::Space space : p.spaces_ordered_by_atomics(entry))
+                    names.push_back(name_of(space));
+                return names;
+            },
+            py::arg("entry"),
+            "The state spaces in which addresses depend on the results of atomics.")
         .def("no_counts", &Program::no_counts, py::arg("entry"), py::arg("of_ptx") = false,
              "The counts of a launch of no block: zeros, with the table's instructions.");
 

@@ -18,18 +18,9 @@ std::string plain_name(const std::string& name) {
     return colons == std::string::npos ? plain : plain.substr(colons + 2);
 }
 
-namespace {
-
-using analysis::Counts;
-using analysis::InstructionCounts;
-using analysis::Listing;
-using ptx::Space;
-using sim::Access;
-using sim::InstructionInfo;
-
-// Returns the memory space of the opcode, or, for a generic instruction, the space of its accesses.
-const char* space_name(const InstructionInfo& info, const InstructionCounts& counted) {
-    switch (info.space == Space::generic ? counted.space : info.space) {
+const char* name_of(ptx::Space space) {
+    using ptx::Space;
+    switch (space) {
         case Space::global:
             return "global";
         case Space::shared:
@@ -43,6 +34,20 @@ const char* space_name(const InstructionInfo& info, const InstructionCounts& cou
         default:
             return "";
     }
+}
+
+namespace {
+
+using analysis::Counts;
+using analysis::InstructionCounts;
+using analysis::Listing;
+using ptx::Space;
+using sim::Access;
+using sim::InstructionInfo;
+
+// Returns the memory space of the opcode, or, for a generic instruction, the space of its accesses.
+const char* space_name(const InstructionInfo& info, const InstructionCounts& counted) {
+    return name_of(info.space == Space::generic ? counted.space : info.space);
 }
 
 const char* kind_name(const InstructionInfo& info) {
@@ -100,8 +105,9 @@ py::dict table(const Counts& c) {
         numbers<bool>(c, [](const Info& i, const Count&) { return i.space == Space::generic; });
     t["strong"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.strong; });
     t["bulk"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.bulk; });
-    t["has_result"] =
-        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.has_result; });
+    t["cluster"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.cluster; });
+    t["calls_outside"] =
+        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.calls_outside; });
     t["width"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.bytes; });
     t["parameter"] =
         numbers<int32_t>(c, [](const Info& i, const Count&) { return i.origin.parameter; });
@@ -203,14 +209,11 @@ void add_sim_counts(py::module_& m) {
             "table", &kept_table,
             "One row for each PTX instruction of the kernel, as a dict of equally long arrays:\n"
             "where it stands (ptx_line; line and file of the CUDA source, line 0 for unknown; the\n"
-            "function, 0 for the kernel itself), what it is (opcode, space, kind; whether only "
-            "the\n"
-            "address tells the space, whether other threads may rely on the access, whether it\n"
-            "is a bulk copy, whether it\n"
-            "writes registers; width in bytes per lane), what it accesses (the index of a "
-            "parameter "
-            "or -1, the name of a variable\n"
-            "or none) and what it cost, summed over all warps.")
+            "function, 0 for the kernel itself), what it is (opcode, space, kind; whether only\n"
+            "the address tells the space, whether other threads may rely on the access, whether\n"
+            "it calls code that is not in the cubin, whether it communicates with other blocks of\n"
+            "its cluster; width in bytes per lane), what it accesses (the index of a parameter or\n"
+            "-1, the name of a variable or none) and what it cost, summed over all warps.")
         .def_property_readonly("not_counted", &Counts::not_counted,
                                "Why the counts lack accesses of the launch; empty if none lack.")
         .def_property_readonly("not_modelled", &Counts::not_modelled,

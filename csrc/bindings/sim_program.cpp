@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "analysis/dependence.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
@@ -86,6 +87,14 @@ Counts Program::no_counts(const std::string& entry, bool of_ptx) {
     const auto lock = turn();
     counts.listing = listing_of(program);
     return counts;
+}
+
+std::vector<uint32_t> Program::exchanges(const std::string& entry) {
+    return analysis::exchanges(decoded(entry, Purpose::trace));
+}
+
+std::set<ptx::Space> Program::spaces_ordered_by_atomics(const std::string& entry) {
+    return analysis::spaces_ordered_by_atomics(decoded(entry, Purpose::trace));
 }
 
 std::string Program::why_ptx(const std::string& entry) {

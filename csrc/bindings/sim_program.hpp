@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -60,6 +61,10 @@ class Program {
     // Returns counts that are all zero. They are for the instructions of the PTX if `of_ptx`, and
     // otherwise for those of the machine code.
     [[nodiscard]] analysis::Counts no_counts(const std::string& entry, bool of_ptx);
+    // Returns the instructions by which blocks may communicate, as rows of the PTX.
+    [[nodiscard]] std::vector<uint32_t> exchanges(const std::string& entry);
+    // Returns the spaces in which addresses depend on the results of atomics.
+    [[nodiscard]] std::set<ptx::Space> spaces_ordered_by_atomics(const std::string& entry);
     // Returns why counting executes the PTX of a kernel, or "" if it executes the machine code.
     [[nodiscard]] std::string why_ptx(const std::string& entry);
 

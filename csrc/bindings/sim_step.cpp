@@ -139,20 +139,22 @@ py::tuple take_events(StepSession& s) {
     return py::make_tuple(columns_of(trace.events, s.grid), trace.omitted);
 }
 
-// Returns a tuple for each instruction. It has the names of the registers that the instruction
-// writes and reads.
+// Returns a tuple for each instruction.
 py::list listing(const StepSession& s) {
     py::list list;
     for (size_t pc = 0; pc < s.program.instructions.size(); ++pc) {
         const sim::InstructionInfo& i = s.program.instructions[pc];
-        const sim::FunctionRegisters& f = s.registers[i.function];
+        const sim::FunctionRegisters& registers = s.registers[i.function];
         py::list writes, reads;
-        const ptx::Effects& effects = f.effects[pc - f.first];
-        for (const uint32_t r : effects.writes) writes.append(f.registers[r].name);
-        for (const uint32_t r : effects.reads) reads.append(f.registers[r].name);
+        for (const uint32_t r : s.program.data_flow[pc].writes)
+            writes.append(py::make_tuple(registers[r].name, ptx::size_of(registers[r].type)));
+        for (const uint32_t r : s.program.data_flow[pc].reads) reads.append(registers[r].name);
+        const bool loads = i.space != ptx::Space::reg && i.access == sim::Access::load;
         list.append(py::make_tuple(i.text, i.opcode, i.ptx_line, i.source.file, i.source.line,
-                                   i.function, i.origin.parameter, std::move(writes),
-                                   std::move(reads)));
+                                   i.function, i.origin.parameter,
+                                   loads ? i.bytes / i.traits.elements : 0,
+                                   loads || sim::operation(i.traits.code).has(sim::trait::any_width),
+                                   std::move(writes), std::move(reads)));
     }
     return list;
 }
@@ -171,8 +173,9 @@ void add_sim_step(py::module_& m) {
         .def_property_readonly("files", [](StepSession& s) { return s.program.files; })
         .def_property_readonly("source_file", [](StepSession& s) { return s.program.source_file; })
         .def("listing", &listing,
-             "(text, opcode, PTX line, file, line, function, parameter or -1, registers written, "
-             "read) of each instruction.")
+             "(text, opcode, PTX line, file, line, function, parameter or -1, bytes of a loaded "
+             "element or 0, whether a register may be wider than the type, registers written "
+             "with their bytes (0 for a predicate), registers read) of each instruction.")
         .def("position", &position, py::arg("warp"),
              "(state, instruction, mask) of what the warp is about to do.")
         .def("step", &step, py::arg("warp") = py::none(),

@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ptx/control_flow.hpp"
+#include "ptx/data_flow.hpp"
 #include "ptx/module.hpp"
 
 namespace coalesce::ptx {

@@ -1,4 +1,4 @@
-// Basic blocks, immediate post-dominators, and the registers that an instruction reads and writes.
+// Basic blocks and immediate post-dominators.
 #include "ptx/control_flow.hpp"
 
 #include <algorithm>
@@ -178,52 +178,6 @@ class PostDominators {
     std::vector<uint32_t> order_;   // The blocks in post-order. The exit is last.
 };
 
-void collect(const Operand& operand, std::vector<uint32_t>& registers) {
-    if (operand.reg >= 0) registers.push_back(static_cast<uint32_t>(operand.reg));
-    for (const Operand& element : operand.elements) collect(element, registers);
-}
-
-enum class Destination : uint8_t { written, only_read, accumulated };
-
-// Returns the role of operand 0. The address of a store needs no entry, because addresses are
-// always read.
-Destination destination_of(const Instruction& i) {
-    constexpr std::string_view read_only[] = {
-        "st",        "red",        "brx",          "ret",     "exit",          "trap",
-        "prefetch",  "cp",         "prefetchu",    "membar",  "fence",         "discard",
-        "nanosleep", "setmaxnreg", "brkpt",        "pmevent", "applypriority", "sust",
-        "sured",     "stmatrix",   "stackrestore", "bra",     "griddepcontrol"};
-    if (std::find(std::begin(read_only), std::end(read_only), i.opcode) != std::end(read_only)) {
-        return Destination::only_read;
-    }
-    if (i.opcode == "bar" || i.opcode == "barrier") {
-        return i.has("red") ? Destination::written : Destination::only_read;
-    }
-    if (i.opcode == "mbarrier") {
-        const bool has_result = i.has("arrive") || i.has("arrive_drop") || i.has("test_wait") ||
-                                i.has("try_wait") || i.has("pending_count");
-        return has_result ? Destination::written : Destination::only_read;
-    }
-    if (i.opcode == "wmma") {
-        return i.has("store") ? Destination::only_read : Destination::written;
-    }
-    if (i.opcode == "wgmma") {
-        return i.has("mma_async") ? Destination::accumulated : Destination::only_read;
-    }
-    if (i.opcode == "tcgen05") {
-        return i.has("ld") ? Destination::written : Destination::only_read;
-    }
-    return Destination::written;
-}
-
-void call_effects(const Instruction& call, Effects& result) {
-    const std::vector<Operand>& operands = call.operands;
-    const bool has_results = !operands.empty() && operands[0].kind == Operand::Kind::list;
-    for (size_t i = 0; i < operands.size(); ++i) {
-        collect(operands[i], i == 0 && has_results ? result.writes : result.reads);
-    }
-}
-
 }  // namespace
 
 ControlFlow control_flow(const Function& function) {
@@ -233,30 +187,6 @@ ControlFlow control_flow(const Function& function) {
     link_blocks(function, flow);
     PostDominators(flow.blocks).find();
     return flow;
-}
-
-Effects effects(const Instruction& instruction) {
-    Effects result;
-    const Destination destination = destination_of(instruction);
-    if (instruction.opcode == "call") {
-        call_effects(instruction, result);
-    } else {
-        for (const Operand& operand : instruction.operands) {
-            const bool first = &operand == instruction.operands.data();
-            if (!first || operand.kind == Operand::Kind::address ||
-                destination == Destination::only_read) {
-                collect(operand, result.reads);
-                continue;
-            }
-            collect(operand, result.writes);
-            if (destination == Destination::accumulated) collect(operand, result.reads);
-        }
-    }
-    if (instruction.guard >= 0) {
-        result.reads.insert(result.reads.end(), result.writes.begin(), result.writes.end());
-        result.reads.push_back(static_cast<uint32_t>(instruction.guard));
-    }
-    return result;
 }
 
 }  // namespace coalesce::ptx

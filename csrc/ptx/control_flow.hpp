@@ -1,4 +1,4 @@
-// Control flow: basic blocks, points of reconvergence, and the live range of each register.
+// Control flow: basic blocks and points of reconvergence.
 //
 // METHOD
 // A block ends at a branch, a return, an exit, a barrier or a call, and before a label that is a
@@ -34,22 +34,5 @@ struct ControlFlow {
 
 // Throws PtxError for a branch whose target is not a label of the function.
 [[nodiscard]] ControlFlow control_flow(const Function& function);
-
-// The registers that an instruction writes and reads. A guarded write keeps the values of inactive
-// lanes, so the register also counts as read.
-struct Effects {
-    std::vector<uint32_t> writes;
-    std::vector<uint32_t> reads;
-};
-[[nodiscard]] Effects effects(const Instruction& instruction);
-
-// The range of instructions in which a register must keep its value. It is the smallest interval,
-// in the order of the PTX text, that contains all instructions at which the register is live,
-// written or read.
-struct LiveRange {
-    uint32_t first = UINT32_MAX;  // if first > last, the register is never used
-    uint32_t last = 0;            // the last instruction belongs to the range
-};
-[[nodiscard]] std::vector<LiveRange> live_ranges(const Function& function, const ControlFlow& flow);
 
 }  // namespace coalesce::ptx

@@ -15,7 +15,7 @@
 #include <bit>
 #include <utility>
 
-#include "ptx/control_flow.hpp"
+#include "ptx/data_flow.hpp"
 
 namespace coalesce::ptx {
 namespace {

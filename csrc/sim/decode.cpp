@@ -236,6 +236,7 @@ void Decoder::decode_instruction(uint32_t at) {
     info.function = function_;
     info.origin = scope_->origins[at];
     if (function_ != 0) info.origin.parameter = -1;
+    program_.data_flow.push_back(ptx::data_flow(in));
     begin_instruction(uint32_t(program_.instructions.size() - 1));
     if (opcode_ == OpCode::unknown) unsupported(in);
     try {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ptx/control_flow.hpp"
+#include "ptx/data_flow.hpp"
 #include "round_up.hpp"
 #include "sim/call_graph.hpp"
 #include "sim/emitter.hpp"

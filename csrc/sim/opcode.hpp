@@ -38,12 +38,35 @@ enum class Pipe : uint8_t {
     by_type,  // Used in ops.inc only. The type of the instruction chooses between fp32 and fp64.
 };
 
+// Constants for the column `traits` in ops.inc.
+namespace trait {
+inline constexpr uint32_t block_barrier = 1u << 0;    // a barrier for the threads of a block
+inline constexpr uint32_t warp_barrier = 1u << 1;     // a barrier for the lanes of a member mask
+inline constexpr uint32_t aligned = 1u << 2;          // All lanes must reach it together
+inline constexpr uint32_t shuffle = 1u << 3;          // Reads registers of other lanes
+inline constexpr uint32_t atomic = 1u << 4;           // Updates memory atomically
+inline constexpr uint32_t fence = 1u << 5;            // Orders memory accesses
+inline constexpr uint32_t ends_copy_group = 1u << 6;  // Ends a group of asynchronous copies
+inline constexpr uint32_t awaits_copies = 1u << 7;
+inline constexpr uint32_t no_result = 1u << 8;  // Writes no register
+// These two traits are for the decoder. With `negates`, the handler itself negates a predicate
+// operand if the payload says so. With `any_width`, registers may be wider than the types (cvt).
+inline constexpr uint32_t negates = 1u << 9;
+inline constexpr uint32_t any_width = 1u << 10;
+// Arrives at an mbarrier, which releases, or waits for it, which acquires.
+inline constexpr uint32_t mbarrier = 1u << 11;
+inline constexpr uint32_t bulk = 1u << 12;     // Copies without the load/store unit
+inline constexpr uint32_t matrix = 1u << 13;   // lanes provide the addresses of a matrix's rows
+inline constexpr uint32_t texture = 1u << 14;  // Accesses a texture or surface, by the texture unit
+inline constexpr uint32_t cluster = 1u << 15;  // communicates with the blocks of its cluster
+}  // namespace trait
+
 // One row of the table.
 struct Operation {
     OpCode code = OpCode::unknown;
     std::string_view spelling;
     Pipe pipe = Pipe::other;
-    uint32_t traits = 0;  // the sum of some constants of traits.hpp
+    uint32_t traits = 0;  // the sum of some constants of `trait`
     std::string_view sentence;
     [[nodiscard]] bool has(uint32_t trait) const { return (traits & trait) != 0; }
     // The spelling of machine code has capital letters.

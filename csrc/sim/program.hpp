@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "ptx/address_families.hpp"
-#include "ptx/control_flow.hpp"
+#include "ptx/data_flow.hpp"
 #include "ptx/module.hpp"
 #include "ptx/origins.hpp"
 #include "sim/address_space.hpp"
@@ -273,6 +273,8 @@ struct Program {
     // For each branch op: the op where its lanes reconverge, or no_op.
     std::vector<uint32_t> reconvergence;
     std::vector<InstructionInfo> instructions;
+    // For PTX: the data flow of each instruction. Machine code has none.
+    std::vector<ptx::DataFlow> data_flow;
     std::vector<FunctionInfo> functions;  // functions[0] is the kernel
     std::vector<CallSite> calls;
     std::vector<Matrices> matrices;  // the payloads of instructions on matrices refer to these

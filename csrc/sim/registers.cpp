@@ -74,9 +74,7 @@ FunctionRegisters describe_registers(const ptx::Function& function, const ptx::C
         return r;
     };
     FunctionRegisters result;
-    result.first = first_instruction;
     for (const ptx::Instruction& in : function.body) {
-        result.effects.push_back(ptx::effects(in));
         int32_t copied = -1;
         for (size_t n = 0; n < in.operands.size(); ++n) {
             const Operand& operand = in.operands[n];
@@ -123,7 +121,7 @@ FunctionRegisters describe_registers(const ptx::Function& function, const ptx::C
             place.first = first_instruction + ranges[r].first;
             place.last = first_instruction + ranges[r].last;
         }
-        result.registers.push_back(std::move(place));
+        result.push_back(std::move(place));
     }
     return result;
 }

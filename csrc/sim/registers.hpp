@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ptx/control_flow.hpp"
+#include "ptx/data_flow.hpp"
 #include "ptx/module.hpp"
 #include "sim/program.hpp"
 
@@ -26,11 +26,8 @@ struct RegisterPlace {
     uint32_t first = 0, last = 0;
 };
 
-struct FunctionRegisters {
-    uint32_t first = 0;  // the function's first instruction in Program::instructions
-    std::vector<RegisterPlace> registers;  // the index is that of ptx::Function::registers
-    std::vector<ptx::Effects> effects;     // one entry for each instruction of the function
-};
+// The registers of a function. The index is that of ptx::Function::registers.
+using FunctionRegisters = std::vector<RegisterPlace>;
 
 // One entry for each function in Program::functions.
 using RegisterMap = std::vector<FunctionRegisters>;

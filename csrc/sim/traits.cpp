@@ -1,26 +1,12 @@
 #include "sim/traits.hpp"
 
 #include <algorithm>
-#include <array>
 #include <initializer_list>
-#include <unordered_map>
 #include <vector>
 
 namespace coalesce::sim {
 
 namespace {
-
-constexpr auto rows = [] {
-    using namespace trait;
-    using enum Pipe;
-    return std::to_array<Operation>({
-        {},
-#define COALESCE_OPERATION(code, spelling, select, pipe, traits, sentence) \
-    {OpCode::code, spelling, pipe, traits, sentence},
-#include "sim/ops.inc"
-#undef COALESCE_OPERATION
-    });
-}();
 
 // The parts of an opcode that follow its spelling in ops.inc.
 class Parts {
@@ -67,6 +53,8 @@ void read_ptx(Traits& t, const Parts& parts) {
     t.releases = (stores || t.atomic) && parts.any({"release", "acq_rel"});
     if (operation(t.code).has(trait::mbarrier) && !box_to_global) t.strong = t.releases = true;
     t.read_only = parts.has("nc") || t.code == OpCode::tex || t.code == OpCode::tld4;
+    const bool vectors = loads || stores || t.code == OpCode::ldu;
+    t.elements = !vectors ? 1 : parts.has("v2") ? 2 : parts.has("v4") ? 4 : parts.has("v8") ? 8 : 1;
     t.scope = parts.has("cta") ? Scope::block : Scope::device;
     t.passes_l1 = strong || parts.any({"cg", "cv"});
     // A fence for another proxy, or for the initialization of mbarriers, does not order plain
@@ -88,26 +76,11 @@ void read_machine_code(Traits& t, const Parts& parts) {
     t.passes_l1 = parts.has("BYPASS") || (parts.has("STRONG") && parts.any({"GPU", "SYS"}));
     t.scope = parts.any({"CTA", "SM"}) ? Scope::block : Scope::device;
     t.block_barrier = t.block_barrier && !parts.has("ARV");
+    t.calls_outside = t.code == OpCode::CALL && parts.has("ABS");
     t.adds_floats = t.atomic && parts.has("ADD") && parts.any({"F16x2", "BF16x2", "F32", "F64"});
 }
 
 }  // namespace
-
-std::span<const Operation> operations() { return rows; }
-
-OpCode opcode_named(std::string_view opcode) {
-    static const auto codes = [] {
-        std::unordered_map<std::string_view, OpCode> map;
-        for (const Operation& row : operations()) map.emplace(row.spelling, row.code);
-        return map;
-    }();
-    while (!opcode.empty()) {
-        if (const auto found = codes.find(opcode); found != codes.end()) return found->second;
-        const size_t dot = opcode.rfind('.');
-        opcode = opcode.substr(0, dot == std::string_view::npos ? 0 : dot);
-    }
-    return OpCode::unknown;
-}
 
 Traits traits_of(std::string_view opcode) {
     Traits t;
@@ -128,6 +101,7 @@ Traits traits_of(std::string_view opcode) {
     t.bulk = row.has(trait::bulk);
     t.matrix = row.has(trait::matrix);
     t.texture = row.has(trait::texture);
+    t.cluster = row.has(trait::cluster);
     if (t.atomic) t.form = form_of(parts);
     if (t.machine_code)
         read_machine_code(t, parts);

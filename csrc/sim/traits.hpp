@@ -14,28 +14,6 @@
 
 namespace coalesce::sim {
 
-// Constants for the column `traits` in ops.inc.
-namespace trait {
-inline constexpr uint32_t block_barrier = 1u << 0;    // a barrier for the threads of a block
-inline constexpr uint32_t warp_barrier = 1u << 1;     // a barrier for the lanes of a member mask
-inline constexpr uint32_t aligned = 1u << 2;          // All lanes must reach it together
-inline constexpr uint32_t shuffle = 1u << 3;          // Reads registers of other lanes
-inline constexpr uint32_t atomic = 1u << 4;           // Updates memory atomically
-inline constexpr uint32_t fence = 1u << 5;            // Orders memory accesses
-inline constexpr uint32_t ends_copy_group = 1u << 6;  // Ends a group of asynchronous copies
-inline constexpr uint32_t awaits_copies = 1u << 7;
-inline constexpr uint32_t no_result = 1u << 8;  // Writes no register
-// These two traits are for the decoder. With `negates`, the handler itself negates a predicate
-// operand if the payload says so. With `any_width`, registers may be wider than the types (cvt).
-inline constexpr uint32_t negates = 1u << 9;
-inline constexpr uint32_t any_width = 1u << 10;
-// Arrives at an mbarrier, which releases, or waits for it, which acquires.
-inline constexpr uint32_t mbarrier = 1u << 11;
-inline constexpr uint32_t bulk = 1u << 12;     // Copies without the load/store unit
-inline constexpr uint32_t matrix = 1u << 13;   // lanes provide the addresses of a matrix's rows
-inline constexpr uint32_t texture = 1u << 14;  // Accesses a texture or surface, by the texture unit
-}  // namespace trait
-
 // The format of the factors that tensor cores multiply.
 enum class TensorSource : uint8_t { none, fp16, bf16, tf32, fp64, int8, int4, int1, fp8 };
 
@@ -80,6 +58,10 @@ struct Traits {
     bool bulk = false;     // a bulk copy, whose accesses are not counted
     bool matrix = false;   // ldmatrix or stmatrix
     bool texture = false;  // an access to a texture or surface, which is not counted
+    bool cluster = false;  // barrier.cluster, mapa: communicates with the blocks of its cluster
+    // Machine code: calls a function that is not in the cubin, such as printf or malloc.
+    bool calls_outside = false;
+    uint8_t elements = 1;  // the elements of a vector access: 4 for .v4
     // For tensor core instructions: the multiplications and additions that a warp executes. Machine
     // code also has `tensor_cycles`: the number of cycles for which the instruction occupies the
     // tensor core of a quarter of a multiprocessor.

@@ -37,7 +37,7 @@
 #include "analysis/step.hpp"
 #include "errors.hpp"
 #include "fuzz_main.hpp"
-#include "ptx/control_flow.hpp"
+#include "ptx/data_flow.hpp"
 #include "ptx/module.hpp"
 #include "ptx_generator.hpp"
 #include "sim/launch.hpp"

@@ -1,7 +1,7 @@
 // Blocks, points of reconvergence and live ranges: tables, then random programs compared with slow
 // oracles that follow the definitions. (Remove a block and see what still reaches the end; follow
 // every path from a write to a read.)
-#include "ptx/control_flow.hpp"
+#include "ptx/data_flow.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "ptx/control_flow.hpp"
+#include "ptx/data_flow.hpp"
 #include "sim/program.hpp"
 #include "sim/traits.hpp"
 
@@ -38,7 +38,11 @@ std::string dump(const Traits& t) {
     add(t.ends_copy_group, "ends_copy_group");
     add(t.awaits_copies, "awaits_copies");
     add(t.bulk, "bulk");
+    add(t.matrix, "matrix");
     add(t.texture, "texture");
+    add(t.cluster, "cluster");
+    add(t.calls_outside, "calls_outside");
+    if (t.elements != 1) text += " elements=" + std::to_string(t.elements);
     return text;
 }
 
@@ -61,6 +65,11 @@ constexpr Row ptx[] = {
     {"mov.f32", "mov result"},
     {"ld.global.f32", "ld result"},
     {"ld.global.nc.f32", "ld result read_only"},
+    {"ld.global.v4.f32", "ld result elements=4"},
+    {"st.shared.v2.b64", "st elements=2"},
+    {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", "ldmatrix result matrix"},
+    {"barrier.cluster.arrive.aligned", "barrier.cluster cluster"},
+    {"mapa.shared::cluster.u32", "mapa result cluster"},
     {"ld.volatile.shared.u32", "ld result strong passes_l1"},
     {"ld.global.cg.f32", "ld result passes_l1"},
     {"ld.acquire.gpu.global.u32", "ld result strong passes_l1"},
@@ -141,6 +150,10 @@ constexpr Row machine_code[] = {
     {"WARPSYNC.ALL", "WARPSYNC warp_barrier"},
     {"SHFL.DOWN", "SHFL result shuffle"},
     {"BRA", "BRA"},
+    {"CALL.REL.NOINC", "CALL"},
+    {"CALL.ABS.NOINC", "CALL calls_outside"},
+    {"UCGABAR_ARV", "UCGABAR_ARV cluster"},
+    {"UCGABAR_WAIT", "UCGABAR_WAIT cluster"},
 };
 INSTANTIATE_TEST_SUITE_P(MachineCode, OfOpcode, testing::ValuesIn(machine_code));
 

@@ -420,6 +420,26 @@ def test_calls_and_local_memory():
     np.testing.assert_array_equal(stepper.arrays["x"], 2 * x + 1)
 
 
+def test_variables_belong_to_the_function_that_executes():
+    source = """__device__ __noinline__ int twice(int v) {
+        int inner = 2 * v;
+        return inner;
+    }
+    extern "C" __global__ void k(int *x) {
+        int outer = x[threadIdx.x] + 5;
+        x[threadIdx.x] = twice(outer) + outer;
+    }"""
+    stepper = coalesce.Kernel(source, device="sim").step(1, 32, np.arange(32, dtype=np.int32))
+    names: dict[str, set[str]] = {}
+    for _ in stepper:
+        inside = "inner" if stepper.line in (2, 3) else "outer"
+        names.setdefault(inside, set()).update({"inner", "outer"} & set(stepper.variables))
+    # Registers of different functions have the same names, but hold different variables.
+    assert "outer" in names["outer"]
+    assert "inner" not in names["outer"]
+    assert "outer" not in names["inner"]
+
+
 def test_printf(capfd):
     source = """#include <cstdio>
     extern "C" __global__ void k(int *x) { if (threadIdx.x == 3) printf("%d\\n", x[3]); }"""

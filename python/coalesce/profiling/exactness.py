@@ -86,8 +86,8 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     def add(names: Iterable[str], why: str) -> None:
         reasons.update(dict.fromkeys(names, why))
 
-    executed = [str(opcode) for opcode in table["opcode"][table["executed"] > 0]]
-    if any(opcode.startswith("CALL.ABS") for opcode in executed):
+    executed = table["executed"] > 0
+    if (table["calls_outside"] & executed).any():
         return dict.fromkeys(metrics, OUTSIDE)
     if table["diverged"].any():
         add(TOTALS, PARTED)
@@ -98,7 +98,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     for space in ("global", "shared", "local"):
         if table["unjoined"][_touches(table["space"], space)].any():
             add([n for n in metrics if space in n], UNJOINED)
-    atomics = table["generic"] & (table["kind"] == "atomic") & (table["executed"] > 0)
+    atomics = table["generic"] & (table["kind"] == "atomic") & executed
     if atomics.any():
         add([f"{_WITH_ARBITRATION}_op_atom.sum"], GENERIC)
     copies = table["kind"] == "async_copy"
@@ -116,8 +116,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         # The bytes of generic accesses count as bytes of local memory, too.
         add([n for n in metrics if "data_bytes_mem_local" in n and metrics[n]], WATCHING)
         add(TOTALS, WATCHING)
-    clusters = any(opcode.startswith("UCGABAR") for opcode in executed)
-    if clusters and atomics.any():
+    if (table["cluster"] & executed).any() and atomics.any():
         add([n for n in metrics if "shared" in n], DISTANT)
     if table["contended"].any():
         add([n for n in metrics if "shared" in n], CONTENDED)

@@ -20,7 +20,7 @@ from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import checks
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
-from coalesce.profiling import atomics, exactness, examples, ncu, rows
+from coalesce.profiling import exactness, examples, ncu, rows
 from coalesce.profiling.result import ArrayInfo, Profile
 from coalesce.simulate import counting
 
@@ -136,8 +136,7 @@ def of_prepared(
         # is not in the PTX, such as printf's.
         inexact = dict.fromkeys(metrics, f"{_OF_PTX}: {why}" if why else _OF_PTX)
     if math.prod(launch.grid) * math.prod(launch.block) > 32:  # there are several warps
-        text = kernel._module.compiled(launch.device).ptx
-        for space in atomics.spaces(ptx, text):
+        for space in launch.program.spaces_ordered_by_atomics(kernel.entry):
             inexact = exactness.ordered(metrics, space) | inexact
     modelled = counted.modelled
     if missing := counts.not_counted:

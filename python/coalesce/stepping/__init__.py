@@ -166,7 +166,7 @@ class Stepper:
         x, y = number % self.grid[0], number // self.grid[0] % self.grid[1]
         self.block = (x, y, number // self.grid[0] // self.grid[1])
         patience = 0
-        alone = not launch.cooperative and dependencies.exchanges(launch)
+        alone = not launch.cooperative and dependencies.may_communicate(launch)
         if not self.kernel.instruction_limit and alone:
             patience = PATIENCE
         self._waits_for_others = bool(patience)
@@ -177,7 +177,7 @@ class Stepper:
             most_events=2**62 if limit is None else limit,
         )
         rows = self._session.listing()
-        self._listing = [step_names.Instruction(*r) for r in rows]
+        self._listing = [step_names.Instruction(*r[:9], dict(r[9]), r[10]) for r in rows]
         self._file = self._session.source_file
         text = signature.ptx_source(self.kernel.source) if self.kernel.is_ptx else self.source
         self._lines = declarations.lines_of(text)
@@ -527,20 +527,22 @@ class Stepper:
 
     def _registers_of(self, warp: int) -> dict[str, Array]:
         values: dict[str, Array] = {}
-        for name, kind, mask, content in self._open().registers(warp):
-            dtype = self._loaded_as(name) if step_values.is_bare(kind) else None
+        session = self._open()
+        known = session.registers(warp)
+        function = self._listing[session.position(warp)[1]].function if known else 0
+        for name, kind, mask, content in known:
+            dtype = self._loaded_as(function, name) if step_values.is_bare(kind) else None
             values[name] = step_values.lanes(kind, mask, content, dtype)
         return values
 
-    def _loaded_as(self, register: str) -> np.dtype[Any] | None:
+    def _loaded_as(self, function: int, register: str) -> np.dtype[Any] | None:
         """Return the dtype of the array that a register is loaded from, if its width fits."""
         for i in self._listing:
-            if register in i.writes and i.parameter >= 0 and i.opcode.startswith("ld"):
+            if i.function == function and register in i.results and i.parameter >= 0:
                 argument = self._launch.arguments[i.parameter]
-                bits = i.opcode.rsplit(".", 1)[-1].lstrip("busf")
                 if isinstance(argument, HostArray):
                     dtype: np.dtype[Any] = argument.array.dtype
-                    if bits == str(8 * dtype.itemsize):
+                    if i.element_bytes == i.results[register] == dtype.itemsize:
                         return dtype
         return None
 
@@ -555,13 +557,15 @@ class Stepper:
                     values[parameter.name] = np.ma.array(np.repeat(value, WARP_SIZE), mask=False)
         registers = self._registers_of(warp)
         position = self._open().position(warp)[1]
+        function = self._listing[position].function if registers else 0
+        before = [i for i in self._listing[:position] if i.function == function]
+        at = {r: n for n, i in enumerate(before) for r in i.results}
         for name, candidates in self._names.items():
-            alive = [r for r in candidates if r in registers]
+            alive = [r for f, r in candidates if f == function and r in registers]
             if not alive:
                 continue
             # If several registers can be the variable, take the one that was computed last before
             # this place.
-            at = {r: n for n, i in enumerate(self._listing) for r in i.writes if n < position}
             values[name] = registers[max(alive, key=lambda r: at.get(r, -1))]
         return values
 

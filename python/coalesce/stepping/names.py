@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from coalesce.cxx import declarations, definitions
 from coalesce.cxx.element_types import SCALARS
@@ -28,8 +29,17 @@ class Instruction:
     line: int  # the line in the file; 0 if it is not known
     function: int
     parameter: int  # the number of the kernel's parameter that the address comes from; -1 for none
-    writes: Sequence[str]  # the registers that the instruction writes
+    element_bytes: int  # for a load: the size of an element; else 0
+    extends: bool  # a load or a conversion, which may extend its result to a wider register
+    results: Mapping[str, int]  # the registers that it writes, with their bytes; 0 for a predicate
     reads: Sequence[str]
+
+
+class Register(NamedTuple):
+    """A register of a function. Registers of several functions may have the same name."""
+
+    function: int
+    name: str
 
 
 _TYPE = (
@@ -47,7 +57,7 @@ _NOT_NAMES = {"return", "else", "case", "goto", "typedef", "using", "auto"}
 
 def variables_of(
     source: str, options: Sequence[str], file: int, listing: Sequence[Instruction]
-) -> dict[str, list[str]]:
+) -> dict[str, list[Register]]:
     """Return {variable: registers}. These registers hold no other value than the variable.
 
     Parameters
@@ -62,24 +72,27 @@ def variables_of(
     text = declarations.bare(source)
     known = definitions.replacements(text, options)
     types = _types_of(text, known)
-    by_line: dict[int, list[Instruction]] = {}
-    for instruction in listing:
-        if instruction.file == file and instruction.line:
-            by_line.setdefault(instruction.line, []).append(instruction)
-    by_name: dict[str, list[str]] = {}
+    # The instructions of a line may be in several functions, if one of them is inlined elsewhere.
+    by_line: dict[int, dict[int, list[Instruction]]] = {}
+    for i in listing:
+        if i.file == file and i.line:
+            by_line.setdefault(i.line, {}).setdefault(i.function, []).append(i)
+    by_name: dict[str, list[Register]] = {}
     for number, line in enumerate(declarations.lines_of(text), start=1):
         statement = _ASSIGNMENT.match(line)
         if statement is None or number not in by_line or statement["name"] in _NOT_NAMES:
             continue
         if len(declarations.split(statement["value"])) > 1 or _CHANGES.search(statement["value"]):
             continue
-        result = _results(by_line[number], compound=statement["how"] is not None)
         wanted = types.get(statement["name"], "")
-        if result and all(_fits(r, wanted, listing) for r in result[:1]):
-            registers = by_name.setdefault(statement["name"], [])
-            registers += [r for r in result if r not in registers]
+        for function, instructions in by_line[number].items():
+            result = _results(instructions, compound=statement["how"] is not None)
+            if result and _fits(Register(function, result[0]), wanted, listing):
+                registers = by_name.setdefault(statement["name"], [])
+                found = [Register(function, r) for r in result]
+                registers += [r for r in found if r not in registers]
     # If a register could be one of two variables, it is not shown.
-    claims: dict[str, int] = {}
+    claims: dict[Register, int] = {}
     for registers in by_name.values():
         for register in registers:
             claims[register] = claims.get(register, 0) + 1
@@ -109,19 +122,14 @@ def _results(line: Sequence[Instruction], compound: bool) -> list[str]:
     The result is empty if there is no such register or several. For an unrolled ``sum += ...``, it
     has each step of the sum.
     """
-    read = {r for i in line for r in i.reads if r not in i.writes}
-    roots = [
-        r
-        for i in line
-        for r in i.writes
-        if r not in read and not r.startswith("%p") and not i.opcode.startswith("setp")
-    ]
+    read = {r for i in line for r in i.reads if r not in i.results}
+    roots = [r for i in line for r, bytes_ in i.results.items() if bytes_ and r not in read]
     roots = list(dict.fromkeys(roots))
     if len(roots) != 1:
         return []
     if not compound:
         return roots
-    writer = {r: i for i in line for r in i.writes}
+    writer = {r: i for i in line for r in i.results}
     chain, last = list(roots), writer[roots[0]]
     while True:
         before = [
@@ -135,18 +143,14 @@ def _results(line: Sequence[Instruction], compound: bool) -> list[str]:
         last = writer[before[0]]
 
 
-def _fits(register: str, spelled: str, listing: Sequence[Instruction]) -> bool:
-    """Whether a register can hold a type, by the width in its name; "" is any type."""
+def _fits(register: Register, spelled: str, listing: Sequence[Instruction]) -> bool:
+    """Whether a register can hold a type, by its width; "" is any type."""
     code = SCALARS.get(spelled)
     if code is None:
         return spelled in ("", "auto")
-    size = 8 * max(2, int(code[1:]))
-    for instruction in listing:
-        if register in instruction.writes:
-            written = re.search(r"\.[a-z]+(\d+)(?:x\d)?$", instruction.opcode)
-            wide = ".wide." in instruction.opcode
-            if written is not None and not instruction.opcode.startswith(("setp", "cvt")):
-                bits = int(written[1]) * (2 if wide else 1)
-                if max(bits, 16) != size and not instruction.opcode.startswith("ld"):
-                    return False
-    return True
+    size = max(2, int(code[1:]))  # no register is narrower
+    return all(
+        i.results[register.name] == size or (i.extends and i.results[register.name] > size)
+        for i in listing
+        if i.function == register.function and register.name in i.results
+    )

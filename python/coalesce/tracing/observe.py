@@ -37,7 +37,7 @@ def observe(
         launch = launch.detached()
     together = launch.cooperative
     recording = tracing_run.recording(launch, wanted, blocks if together else None)
-    at_once = len(blocks) if together or dependencies.exchanges(launch) else 1
+    at_once = len(blocks) if together or dependencies.may_communicate(launch) else 1
     start = passed_on = 0
     with progress.reporter(wanted.progress, launch.kernel.name) as report:
         while start < len(blocks):

@@ -106,7 +106,7 @@ def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
 
     The error comes after `PATIENCE` warp instructions, unless the kernel has its own limit.
     """
-    if launch.kernel.instruction_limit or not dependencies.exchanges(launch):
+    if launch.kernel.instruction_limit or not dependencies.may_communicate(launch):
         return launch.run(**options)
     try:
         return launch.run(instruction_limit=PATIENCE, **options)

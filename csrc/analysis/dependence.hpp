@@ -1,0 +1,36 @@
+// What a kernel's results may depend on besides its arguments: other blocks, and the order of
+// warps.
+//
+// METHOD
+// Both analyses follow registers through the PTX and ignore the order of instructions, so they may
+// find a dependence where there is none, but not the reverse. They do not follow branches.
+//
+// Blocks may communicate by atomics on global memory whose results are used, and by strong loads.
+// They also may if they form a cluster. A plain load of data that another block writes in the same
+// launch is a race.
+//
+// An atomic that several warps execute returns values in the order of the warps. This order differs
+// from run to run, on a GPU and on the simulator. A kernel that packs selected elements,
+// out[atomicAdd(n, 1)] = x, therefore stores to different addresses in each run. The analysis
+// starts with the results of atomics. It follows them through registers, through shared and local
+// memory, and through the arguments and results of calls, to the addresses that depend on them.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "ptx/module.hpp"
+#include "sim/program.hpp"
+
+namespace coalesce::analysis {
+
+// Returns the instructions by which blocks may communicate, as indices into Program::instructions.
+// The program must be from PTX.
+[[nodiscard]] std::vector<uint32_t> exchanges(const sim::Program& program);
+
+// Returns the spaces (global, shared, local) in which addresses depend on the results of atomics.
+// The program must be from PTX.
+[[nodiscard]] std::set<ptx::Space> spaces_ordered_by_atomics(const sim::Program& program);
+
+}  // namespace coalesce::analysis

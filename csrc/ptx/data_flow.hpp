@@ -1,0 +1,46 @@
+// Data flow: the registers that each instruction reads and writes, and the live range of each
+// register.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ptx/control_flow.hpp"
+#include "ptx/module.hpp"
+
+namespace coalesce::ptx {
+
+// The registers that an instruction writes and reads. A guarded write keeps the values of inactive
+// lanes, so the register also counts as read.
+struct Effects {
+    std::vector<uint32_t> writes;
+    std::vector<uint32_t> reads;
+};
+[[nodiscard]] Effects effects(const Instruction& instruction);
+
+// Describes the data flow through an instruction for analyses that do not have the instruction
+// itself.
+struct DataFlow : Effects {
+    // The part of `reads` that determines addresses. The base of the first address comes first.
+    std::vector<uint32_t> address;
+    std::string symbol;  // the variable in the first address, such as [s+4], or empty
+    int64_t offset = 0;  // the constant offset in the first address
+    // If it is not -1, the instruction computes `copied` + `added`: by mov, by cvta, or by an
+    // integer add of a constant.
+    int32_t copied = -1;
+    int64_t added = 0;
+    bool guarded = false;
+};
+[[nodiscard]] DataFlow data_flow(const Instruction& instruction);
+
+// The range of instructions in which a register must keep its value. It is the smallest interval,
+// in the order of the PTX text, that contains all instructions at which the register is live,
+// written or read.
+struct LiveRange {
+    uint32_t first = UINT32_MAX;  // if first > last, the register is never used
+    uint32_t last = 0;            // the last instruction belongs to the range
+};
+[[nodiscard]] std::vector<LiveRange> live_ranges(const Function& function, const ControlFlow& flow);
+
+}  // namespace coalesce::ptx

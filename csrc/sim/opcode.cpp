@@ -1,0 +1,40 @@
+#include "sim/opcode.hpp"
+
+#include <array>
+#include <unordered_map>
+
+namespace coalesce::sim {
+
+namespace {
+
+constexpr auto rows = [] {
+    using namespace trait;
+    using enum Pipe;
+    return std::to_array<Operation>({
+        {},
+#define COALESCE_OPERATION(code, spelling, select, pipe, traits, sentence) \
+    {OpCode::code, spelling, pipe, traits, sentence},
+#include "sim/ops.inc"
+#undef COALESCE_OPERATION
+    });
+}();
+
+}  // namespace
+
+std::span<const Operation> operations() { return rows; }
+
+OpCode opcode_named(std::string_view opcode) {
+    static const auto codes = [] {
+        std::unordered_map<std::string_view, OpCode> map;
+        for (const Operation& row : operations()) map.emplace(row.spelling, row.code);
+        return map;
+    }();
+    while (!opcode.empty()) {
+        if (const auto found = codes.find(opcode); found != codes.end()) return found->second;
+        const size_t dot = opcode.rfind('.');
+        opcode = opcode.substr(0, dot == std::string_view::npos ? 0 : dot);
+    }
+    return OpCode::unknown;
+}
+
+}  // namespace coalesce::sim
