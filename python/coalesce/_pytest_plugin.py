@@ -12,15 +12,16 @@ from typing import Any
 
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:
     """Return the explanation of a failed comparison with a number of a profile."""
-    module = sys.modules.get("coalesce.profiling.assertions")
-    if module is None:  # without a profile there is no number of a profile
+    data = sys.modules.get("coalesce.profiling.data")
+    assertions = sys.modules.get("coalesce.profiling.assertions")
+    if data is None or assertions is None:  # without a profile there is no number of a profile
         return None
     for value in (left, right):
         # Check the type first. To read an attribute of another package's object could run that
         # package's code.
-        if type(value) is module.Explained and value.accesses:
+        if type(value) is data.Explained and value.accesses:
             try:
-                return [f"{int(left)} {op} {int(right)}", *module.explanation(value.accesses)]
+                return [f"{int(left)} {op} {int(right)}", *assertions.explanation(value.accesses)]
             except Exception:  # the test's own AssertionError is more important than any error here
                 return None
     return None

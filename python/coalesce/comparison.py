@@ -1,6 +1,6 @@
 """Comparisons of profiles, at their public path."""
 
 from coalesce.profiling.comparison import Comparison, compare
-from coalesce.profiling.comparison_rows import Row, same_cost
+from coalesce.profiling.comparison_data import Row, same_cost
 
 __all__ = ["Comparison", "Row", "compare", "same_cost"]

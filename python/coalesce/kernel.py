@@ -159,7 +159,7 @@ class Kernel(BaseKernel):
 
         settings = profiling_run.Settings(sample, executor, progress, caches)
         return profiling_run.of_kernel(
-            self, grid, block, arguments, shared_bytes, device, settings, cooperative=cooperative
+            self, grid, block, arguments, shared_bytes, device, settings, cooperative
         )[0]
 
     def trace(

@@ -8,8 +8,9 @@ from typing import Any, Literal
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import Peaks
 from coalesce.benchmarking import run
-from coalesce.benchmarking.result import Benchmark, BenchmarkRow
-from coalesce.profiling.result import ArrayInfo
+from coalesce.benchmarking.data import BenchmarkRow
+from coalesce.benchmarking.result import Benchmark
+from coalesce.profiling.data import ArrayInfo
 
 __all__ = ["ArrayInfo", "Benchmark", "BenchmarkRow", "Peaks", "benchmark"]
 

@@ -10,13 +10,13 @@ from coalesce.render.markup import BAD, FAINT, GOOD, LINE, MONO, cell, joined, r
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from coalesce.benchmarking.result import Benchmark, BenchmarkRow
+    from coalesce.benchmarking.data import BenchmarkData, BenchmarkRow
 
 _BAR = 16  # the length of the longest bar, in characters
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def report(benchmark: Benchmark) -> Markup:
+def report(benchmark: BenchmarkData) -> Markup:
     """Return the benchmark as a fragment."""
     parts = [tag("div", tag("b", benchmark.title), "font-size:larger"), _table(benchmark)]
     parts += [tag("div", note, FAINT) for note in benchmark_text.notes(benchmark)]
@@ -27,7 +27,7 @@ def report(benchmark: Benchmark) -> Markup:
     return tag("div", joined(parts, "\n"), "line-height:1.45")
 
 
-def _table(benchmark: Benchmark) -> Markup:
+def _table(benchmark: BenchmarkData) -> Markup:
     names = benchmark_text.columns(benchmark)
     best = benchmark_text.fastest(benchmark)
     heads = [cell(tag("b", name), align=_align(name)) for name in names]

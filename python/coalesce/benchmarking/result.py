@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from coalesce.arrays.devices import Device
-from coalesce.arrays.peaks import Peaks
-from coalesce.common.timing import Timing
-from coalesce.profiling.result import ArrayInfo
+from coalesce.benchmarking.data import BenchmarkData, BenchmarkRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,43 +15,7 @@ if TYPE_CHECKING:
     from coalesce.plots.axes import Theme
 
 
-@dataclass(frozen=True)
-class BenchmarkRow:
-    """The times of one variant, and whether its result was right.
-
-    Attributes
-    ----------
-    variant : str
-        Name of the variant.
-    timing : Timing
-        Its times; `Timing.source` says whether they were measured or modelled.
-    error : float or None
-        The largest difference of an element from NumPy's result in float64. It is divided by the
-        sum of the magnitudes of the terms that were added up for this element. For an operation
-        that only moves elements it is 0, or infinity if an element differs. None if the result was
-        not checked.
-    correct : bool or None
-        Whether rounding alone can cause an error of this size; None if the result was not checked.
-    gflops_share, gbps_share : float or None
-        Rates as shares of the GPU's peaks (`Benchmark.peaks`). None for NumPy, for missing rates,
-        and for GPUs whose peaks are not known.
-    speedup : float or None
-        How many times faster than the first row; None if one is measured and one is modelled.
-    bound : str or None
-        For a modelled time, what bounds the kernel: ``"bound by DRAM: 8.39 MB"``.
-    """
-
-    variant: str
-    timing: Timing
-    error: float | None = None
-    correct: bool | None = None
-    gflops_share: float | None = None
-    gbps_share: float | None = None
-    speedup: float | None = None
-    bound: str | None = None
-
-
-class Benchmark:
+class Benchmark(BenchmarkData):
     """The timed variants of an operation, as `benchmark` returns them.
 
     It is a sequence of `BenchmarkRow`. Index it with a number or with a variant's name. It prints
@@ -74,68 +34,6 @@ class Benchmark:
     options : dict
         The options of the operation, such as ``{"tile": 16}``.
     """
-
-    def __init__(
-        self,
-        *,
-        operation: str,
-        arrays: Sequence[ArrayInfo],
-        device: Device,
-        rows: Sequence[BenchmarkRow],
-        peaks: Peaks | None,
-        options: Mapping[str, Any],
-    ) -> None:
-        # Not for users: `benchmark` calls this.
-        self.operation = operation
-        self.arrays = tuple(arrays)
-        self.device = device
-        self.rows = tuple(rows)
-        self.peaks = peaks
-        self.options = dict(options)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[BenchmarkRow]:
-        return iter(self.rows)
-
-    def __getitem__(self, key: int | str) -> BenchmarkRow:
-        if isinstance(key, str):
-            for row in self.rows:
-                if row.variant == key:
-                    return row
-            raise KeyError(f"there is no row {key!r}; the rows are {', '.join(self.names)}")
-        return self.rows[key]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the variants, in order."""
-        return tuple(row.variant for row in self.rows)
-
-    @property
-    def timings(self) -> dict[str, Timing]:
-        """The timings by variant."""
-        return {row.variant: row.timing for row in self.rows}
-
-    @property
-    def correct(self) -> bool:
-        """Whether all checked results were right."""
-        return all(row.correct is not False for row in self.rows)
-
-    @property
-    def title(self) -> str:
-        """The operation, its arrays and the device: ``"matmul of a (512, 512) and b ..."``."""
-        operands = " and ".join(f"{a.name} {a.shape}" for a in self.arrays)
-        given = "".join(f", {name}={value}" for name, value in self.short_options.items())
-        where = f"{self.device.name} ({self.device.description})"
-        if all(row.timing.device == "cpu" for row in self.rows):
-            where = "this machine's CPU"
-        return f"{self.operation} of {operands}, {self.arrays[0].dtype}{given}, on {where}"
-
-    @property
-    def short_options(self) -> dict[str, int | float | str]:
-        """The options that are numbers or strings, without arrays."""
-        return {k: v for k, v in self.options.items() if isinstance(v, int | float | str)}
 
     def plot(
         self,

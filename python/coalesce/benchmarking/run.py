@@ -13,8 +13,9 @@ from coalesce import catalogue
 from coalesce.arrays import devices, foreign
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import peaks_of
+from coalesce.benchmarking.data import BenchmarkRow
 from coalesce.benchmarking.peers import PEERS, Runs, check_peer, run_peer, spread_of
-from coalesce.benchmarking.result import Benchmark, BenchmarkRow
+from coalesce.benchmarking.result import Benchmark
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue import products, table
 from coalesce.catalogue.operands import Operand
@@ -23,7 +24,7 @@ from coalesce.catalogue.run import Run
 from coalesce.common import checks
 from coalesce.common.progress import Report, reporter
 from coalesce.common.timing import Timing
-from coalesce.profiling.result import ArrayInfo
+from coalesce.profiling.data import ArrayInfo
 from coalesce.simulate import counting
 
 # Returns the arrays for a variant, given its name.

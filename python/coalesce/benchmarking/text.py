@@ -16,12 +16,12 @@ from coalesce.render import tables
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coalesce.benchmarking.result import Benchmark, BenchmarkRow
+    from coalesce.benchmarking.data import BenchmarkData, BenchmarkRow
 
 _BAD, _GOOD, _FAINT, _BOLD = "yellow", "cyan", "dim", "bold"
 
 
-def report(benchmark: Benchmark, width: int) -> Iterator[Text | Table]:
+def report(benchmark: BenchmarkData, width: int) -> Iterator[Text | Table]:
     """Yield the parts of the report."""
     for part in textwrap.wrap(benchmark.title, width):
         yield Text(part, _BOLD)
@@ -36,7 +36,7 @@ def report(benchmark: Benchmark, width: int) -> Iterator[Text | Table]:
         yield Text(f"WRONG RESULT: {', '.join(wrong)}", f"bold {_BAD}")
 
 
-def columns(benchmark: Benchmark) -> list[str]:
+def columns(benchmark: BenchmarkData) -> list[str]:
     """Return the names of the columns that are not empty."""
     rows = benchmark.rows
     shown = ["variant", "ms", "source"]
@@ -98,7 +98,7 @@ def _error(row: BenchmarkRow) -> str:
     return "0" if row.error == 0 else f"{row.error:.1e}"
 
 
-def fastest(benchmark: Benchmark) -> BenchmarkRow | None:
+def fastest(benchmark: BenchmarkData) -> BenchmarkRow | None:
     """Return the fastest row, or None if fewer than two rows can be compared.
 
     Rows can be compared if they have times of the same source as the first row's, measured or
@@ -113,7 +113,7 @@ def fastest(benchmark: Benchmark) -> BenchmarkRow | None:
     return min(rows, key=lambda r: r.timing.kernel_ms) if len(rows) > 1 else None
 
 
-def _table(benchmark: Benchmark) -> Table:
+def _table(benchmark: BenchmarkData) -> Table:
     names = columns(benchmark)
     table = tables.table(names, right=names[1:])
     best = fastest(benchmark)
@@ -133,7 +133,7 @@ def no_times(variants: Sequence[str], why: str) -> str:
     return f"- for {', '.join(variants)}: no time is modelled, because {why}."
 
 
-def notes(benchmark: Benchmark) -> list[str]:
+def notes(benchmark: BenchmarkData) -> list[str]:
     """Say what the numbers mean and where they come from."""
     shown = columns(benchmark)
     lines = [*_of_times(benchmark)]
@@ -165,7 +165,7 @@ def notes(benchmark: Benchmark) -> list[str]:
     return lines
 
 
-def _again(benchmark: Benchmark) -> Iterator[str]:
+def _again(benchmark: BenchmarkData) -> Iterator[str]:
     """Yield the command-line options that make the same arrays, if there are any."""
     array = benchmark.arrays[0]
     if len({n for a in benchmark.arrays for n in a.shape}) == 1:
@@ -175,7 +175,7 @@ def _again(benchmark: Benchmark) -> Iterator[str]:
     yield from (f"{name}={value}" for name, value in benchmark.short_options.items())
 
 
-def _of_times(benchmark: Benchmark) -> Iterator[str]:
+def _of_times(benchmark: BenchmarkData) -> Iterator[str]:
     sources = {row.timing.source for row in benchmark}
     measured = [row for row in benchmark if row.timing.source == "measured"]
     if "modelled" in sources:
@@ -198,7 +198,7 @@ def _of_times(benchmark: Benchmark) -> Iterator[str]:
         )
 
 
-def _of_peaks(benchmark: Benchmark) -> Iterator[str]:
+def _of_peaks(benchmark: BenchmarkData) -> Iterator[str]:
     peaks, dtype = benchmark.peaks, benchmark.arrays[0].dtype
     yield (
         "GB/s: the bytes of the result count once as read and once as written, nothing else."

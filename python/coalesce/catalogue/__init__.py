@@ -49,8 +49,6 @@ class Variant:
         Whether the variant needs a GPU of compute capability 9.0 (H100, H200) or newer.
     dtype : str
         The only dtype that the variant takes; empty if it takes float32 and float64.
-    simulated : bool
-        Whether the simulator runs it.
     """
 
     operation: str
@@ -63,7 +61,6 @@ class Variant:
     tiles: tuple[int, ...]
     hopper: bool
     dtype: str
-    simulated: bool
 
     @property
     def source(self) -> str:
@@ -283,7 +280,6 @@ def _described(entry: ops.Variant) -> Variant:
         tiles=entry.tiles,
         hopper=entry.hopper,
         dtype=entry.dtype,
-        simulated=True,
     )
 
 

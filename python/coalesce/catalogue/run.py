@@ -25,6 +25,7 @@ from coalesce.launch.kernel import BaseKernel
 if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
     from coalesce.launch.record import LaunchRecord
+    from coalesce.simulate.prepared import Prepared
 
 # For elements of each size: a CUDA type that moves them, whatever their values, and the dtype of
 # its arrays.
@@ -50,6 +51,14 @@ class KernelLaunch:
     device: Device
     operation: str
     variant: str
+
+    def prepared(self) -> Prepared:
+        """Return the launch for an analysis on the simulator."""
+        from coalesce.simulate.prepared import with_arguments
+
+        return with_arguments(
+            self.kernel, self.grid, self.block, self.arguments, self.shared_bytes, self.device
+        )
 
     def run(self, **options: Any) -> LaunchRecord:
         """Launch the kernel. `options` are the options of `Kernel.launch`, already checked."""

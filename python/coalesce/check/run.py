@@ -39,9 +39,13 @@ def of_kernel(
     launch = counting.prepare(
         kernel, grid, block, given, shared_bytes, simulated(device), cooperative
     )
-    masks = _masks(
-        launch, [undefined] if isinstance(undefined, str) else checks.texts("undefined", undefined)
-    )
+    names = [undefined] if isinstance(undefined, str) else checks.texts("undefined", undefined)
+    return _of_prepared(launch, names)
+
+
+def _of_prepared(launch: counting.Prepared, undefined: Sequence[str]) -> Findings:
+    kernel = launch.kernel
+    masks = _masks(launch, undefined)
     expression = kernel.signature.name
     declared = {} if kernel.is_ptx else shared_arrays(kernel.source, kernel.options, expression)
     with reporter(None, f"checks of {kernel.name}") as report:
@@ -106,9 +110,7 @@ def of_operation(
             for p, a in zip(k.kernel.signature.parameters, k.arguments, strict=True)
             if p.name in ("out", "sums") and not foreign.is_device_array(a)
         ]
-        checked.append(
-            of_kernel(k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device, undefined)
-        )
+        checked.append(_of_prepared(k.prepared(), undefined))
         return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "modelled", k.device.name)
 
     result, _ = table.operation(operation).run(arrays, options, device=where, launcher=launch)

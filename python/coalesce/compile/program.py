@@ -139,9 +139,7 @@ def _words(arch: str, options: Sequence[str], *, debug: bool) -> list[str]:
 
 def library() -> Path:
     """Return the runtime library of this package, which programs load in place of NVIDIA's."""
-    import coalesce
-
-    return Path(coalesce.__file__).parent / "libcudart.so"
+    return Path(__file__).parents[1] / "libcudart.so"
 
 
 def _compile(

@@ -9,9 +9,10 @@ from typing import Any
 from coalesce.arrays.devices import Device
 from coalesce.launch.modelled import Modelled
 from coalesce.profiling import run
+from coalesce.profiling.data import ArrayInfo
 from coalesce.profiling.examples import Example
 from coalesce.profiling.patterns import Pattern
-from coalesce.profiling.result import ArrayInfo, Profile
+from coalesce.profiling.result import Profile
 from coalesce.profiling.rows import Access, Instruction, Line
 from coalesce.profiling.verdict import Total
 from coalesce.simulate.sampling import Estimate

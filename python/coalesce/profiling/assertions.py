@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coalesce.common import checks
 from coalesce.profiling.advice import wasteful
@@ -14,20 +14,6 @@ if TYPE_CHECKING:
     from coalesce.profiling.rows import Access
 
 _SLACK = 1e-9  # tolerates the rounding of a ratio
-
-
-class Explained(int):
-    """A count and the accesses that cause it. If a comparison fails, pytest shows the accesses."""
-
-    accesses: tuple[Access, ...]
-
-    def __new__(cls, value: int, accesses: Iterable[Access]) -> Explained:  # noqa: PYI034
-        made = super().__new__(cls, value)
-        made.accesses = tuple(accesses)
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return int, (int(self),)
 
 
 class Assertions:

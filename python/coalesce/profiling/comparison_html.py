@@ -32,10 +32,10 @@ from coalesce.render.markup import (
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from coalesce.profiling.comparison import Comparison
+    from coalesce.profiling.comparison_data import ComparisonData
 
 
-def report(comparison: Comparison) -> Markup:
+def report(comparison: ComparisonData) -> Markup:
     """Return the comparison as a fragment."""
     parts = []
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
@@ -47,7 +47,7 @@ def report(comparison: Comparison) -> Markup:
     return tag("div", joined(parts, "\n"), "line-height:1.45")
 
 
-def _rows(comparison: Comparison) -> Markup:
+def _rows(comparison: ComparisonData) -> Markup:
     head = [cell("")]
     for i, name in enumerate(comparison.names):
         head.append(cell(tag("b", name), align="right"))
@@ -66,7 +66,7 @@ def _rows(comparison: Comparison) -> Markup:
     return table(rows)
 
 
-def _lines(comparison: Comparison, i: int) -> Markup:
+def _lines(comparison: ComparisonData, i: int) -> Markup:
     pairs = comparison.lines(i)
     names = comparison.names[0], comparison.names[i]
     if not pairs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from coalesce.profiling import text as profile_text
-from coalesce.profiling.comparison_rows import Row, same_cost
+from coalesce.profiling.comparison_data import Row, same_cost
 from coalesce.profiling.rows import Line
 from coalesce.profiling.text import BAD, BOLD, FAINT, GOOD, launch, source_line
 from coalesce.render import tables
@@ -16,8 +16,8 @@ from coalesce.render import tables
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coalesce.profiling.comparison import Comparison
-    from coalesce.profiling.result import Profile
+    from coalesce.profiling.comparison_data import ComparisonData
+    from coalesce.profiling.data import ProfileData
 
 # A line of the baseline, and the same line of the other profile; see Comparison.lines.
 Pair = tuple[Line | None, Line | None]
@@ -26,7 +26,7 @@ Pair = tuple[Line | None, Line | None]
 _NAME, _VALUE, _CHANGE = 34, 15, 12
 
 
-def report(comparison: Comparison, width: int) -> Iterator[Text | Table]:
+def report(comparison: ComparisonData, width: int) -> Iterator[Text | Table]:
     """Yield the parts of the comparison."""
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
@@ -42,7 +42,7 @@ def report(comparison: Comparison, width: int) -> Iterator[Text | Table]:
         yield from _lines(comparison, i, width)
 
 
-def _table(comparison: Comparison, chosen: Sequence[int]) -> Table:
+def _table(comparison: ComparisonData, chosen: Sequence[int]) -> Table:
     names = [_fit(name) for name in comparison.names]
     table = tables.table(["", names[0]], right=names)
     for i in chosen:
@@ -63,7 +63,7 @@ def _fit(name: str) -> str:
     return name if len(name) < _VALUE else f"{name[: _VALUE - 2]}…"
 
 
-def _lines(comparison: Comparison, i: int, width: int) -> Iterator[Text]:
+def _lines(comparison: ComparisonData, i: int, width: int) -> Iterator[Text]:
     names = comparison.names
     pairs = comparison.lines(i)
     if not pairs:
@@ -101,7 +101,7 @@ def left_out(lines: int) -> str:
     return f"{lines} lines with the same cost in both are not shown." if lines else ""
 
 
-def estimated(profile: Profile) -> str | None:
+def estimated(profile: ProfileData) -> str | None:
     """Say from which blocks the profile is estimated, or None if it is counted."""
     if profile.estimate is None:
         return None
@@ -109,7 +109,7 @@ def estimated(profile: Profile) -> str | None:
     return f"~ {from_what[0].lower()}{from_what[1:]}; its own report has the standard errors."
 
 
-def shown(comparison: Comparison, row: Row, i: int) -> str:
+def shown(comparison: ComparisonData, row: Row, i: int) -> str:
     """Return the i-th value of a row as text. Estimates begin with ``"~"``."""
     text = value(row.values[i])
     guess = comparison.profiles[i].estimate is not None and row.values[i] is not None

@@ -30,14 +30,14 @@ from coalesce.render.markup import (
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from coalesce.profiling.result import Profile
+    from coalesce.profiling.data import ProfileData
 
 _COLUMNS = 7
 _WRAPPED = "white-space:normal"  # without wrapping, long lines would push the numbers off the page
 _PICTURES = 3
 
 
-def report(profile: Profile) -> Markup:
+def report(profile: ProfileData) -> Markup:
     """Return the report as a fragment."""
     parts = [_header(profile), _findings(profile), _totals(profile), _modelled(profile)]
     parts.append(_listing(profile))
@@ -46,7 +46,7 @@ def report(profile: Profile) -> Markup:
     return tag("div", joined(parts, "\n"), "line-height:1.45")
 
 
-def _header(profile: Profile) -> Markup:
+def _header(profile: ProfileData) -> Markup:
     title = tag("div", tag("b", profile.title), "font-size:larger")
     parts = [title, tag("div", profile_text.launch(profile), FAINT)]
     if profile.estimate is not None:
@@ -54,7 +54,7 @@ def _header(profile: Profile) -> Markup:
     return joined(parts)
 
 
-def _findings(profile: Profile) -> Markup:
+def _findings(profile: ProfileData) -> Markup:
     parts = []
     for finding in verdict.verdict(profile.accesses()):
         color, mark = (BAD, "▲") if finding.wasteful else (GOOD, "✓")
@@ -64,7 +64,7 @@ def _findings(profile: Profile) -> Markup:
     return joined(parts)
 
 
-def _totals(profile: Profile) -> Markup:
+def _totals(profile: ProfileData) -> Markup:
     heads = ("", "requests", "sectors or wavefronts", "per request", "needed", "bytes used")
     rows = [row([cell(head, FAINT, "right") for head in heads])]
     for t in profile.totals():
@@ -85,14 +85,14 @@ def _totals(profile: Profile) -> Markup:
     return table(rows)
 
 
-def _modelled(profile: Profile) -> str:
+def _modelled(profile: ProfileData) -> str:
     estimates = profile_text.modelled(profile)
     if estimates is None:
         return ""
     return tag("div", [tag("b", "Modelled"), " ", estimates], "margin:8px 0;white-space:normal")
 
 
-def _pictures(profile: Profile) -> Markup:
+def _pictures(profile: ProfileData) -> Markup:
     """Draw one warp of each of the accesses that waste the most."""
     worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
     # There is no picture for local memory, where each thread has its own addresses.
@@ -109,7 +109,7 @@ def _pictures(profile: Profile) -> Markup:
     return joined(parts)
 
 
-def _listing(profile: Profile) -> Markup:
+def _listing(profile: ProfileData) -> Markup:
     heads = ("line", "source", "share", "requests", "each takes", "needed", "bytes used")
     rows = [row([cell(h, FAINT, "left" if h in ("source", "share") else "right") for h in heads])]
     lines = {line.number: line for line in profile.lines() if not line.file and line.number}

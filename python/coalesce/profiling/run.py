@@ -21,7 +21,8 @@ from coalesce.common import checks
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
 from coalesce.profiling import exactness, examples, ncu, rows
-from coalesce.profiling.result import ArrayInfo, Profile
+from coalesce.profiling.data import ArrayInfo
+from coalesce.profiling.result import Profile
 from coalesce.simulate import counting
 
 if TYPE_CHECKING:
@@ -67,9 +68,7 @@ def of_operation(
         whole = replace(settings, sample=None, executor=None)
         how = settings if k.operation == asked.name else whole
         title = table.title_of(k.operation, k.variant)
-        profile, record = of_kernel(
-            k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device, how, title
-        )
+        profile, record = of_prepared(k.prepared(), k.arguments, how, title)
         taken.append(profile)
         if k.operation == asked.name:
             own.append(profile)
@@ -88,12 +87,11 @@ def of_kernel(
     shared_bytes: Any,
     device: Any,
     settings: Settings,
-    title: str = "",
     cooperative: bool = False,
 ) -> tuple[Profile, LaunchRecord]:
     """Profile one launch. See `Kernel.profile`."""
     launch = counting.prepare(kernel, grid, block, given, shared_bytes, device, cooperative)
-    return of_prepared(launch, given, settings, title)
+    return of_prepared(launch, given, settings)
 
 
 def of_prepared(

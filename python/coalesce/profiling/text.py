@@ -22,7 +22,7 @@ from coalesce.render import tables
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coalesce.profiling.result import Profile
+    from coalesce.profiling.data import ProfileData
     from coalesce.simulate.sampling import Estimate
 
 BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
@@ -31,7 +31,7 @@ _MARGIN = "      │ "
 _ROOMY = 98  # from this width on, wide numbers fit
 
 
-def report(profile: Profile, width: int) -> Iterator[Text | Table]:
+def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
     """Yield the parts of the report."""
     yield Text(profile.title, BOLD)
     yield Text(launch(profile), FAINT)
@@ -61,7 +61,7 @@ def report(profile: Profile, width: int) -> Iterator[Text | Table]:
             yield Text(part, FAINT)
 
 
-def launch(profile: Profile) -> str:
+def launch(profile: ProfileData) -> str:
     """Say in one line what was launched on which device."""
     grid, block = (extents(e) for e in (profile.grid, profile.block))
     warps = math.prod(profile.grid) * -(-math.prod(profile.block) // 32)
@@ -91,7 +91,7 @@ def extents(extent: tuple[int, int, int]) -> str:
     return " x ".join(f"{n:,}" for n in extent[:dimensions])
 
 
-def notes(profile: Profile) -> list[str]:
+def notes(profile: ProfileData) -> list[str]:
     """Say which times there are, what else ran, and which numbers are exact."""
     sentences = []
     times = []
@@ -118,7 +118,7 @@ def notes(profile: Profile) -> list[str]:
     return sentences
 
 
-def exactness(profile: Profile) -> list[str]:
+def exactness(profile: ProfileData) -> list[str]:
     """Say which counts are exact, and why others may not be."""
     estimates = "" if profile.not_modelled else "Caches and times are modelled estimates. "
     first = next(iter(profile.inexact.values()), "")
@@ -139,7 +139,7 @@ def exactness(profile: Profile) -> list[str]:
     return sentences
 
 
-def modelled(profile: Profile) -> str | None:
+def modelled(profile: ProfileData) -> str | None:
     """Say what the models of caches and time estimate, or None if nothing was modelled."""
     m = profile.modelled
     if m is None:
@@ -165,7 +165,7 @@ def modelled(profile: Profile) -> str | None:
     return text
 
 
-def _tags_per_request(profile: Profile) -> str:
+def _tags_per_request(profile: ProfileData) -> str:
     """Say how many lines a request looks up, if these look-ups bound the kernel."""
     m = profile.modelled
     requests = sum(t.requests for t in profile.totals() if t.space == "global")
@@ -183,7 +183,7 @@ def _finding(finding: verdict.Finding, width: int) -> Iterator[Text]:
         mark = "  "
 
 
-def _totals(profile: Profile, width: int) -> Table:
+def _totals(profile: ProfileData, width: int) -> Table:
     numbers = ["requests", "sectors or", "per request", "needed", "bytes used"]
     heads = ["", *numbers[:2], "wavefronts", *numbers[2:]]
     if profile.estimate is not None:

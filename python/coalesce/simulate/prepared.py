@@ -182,10 +182,23 @@ def prepare(
     if device is None:
         device = kernel.device if kernel.device.kind == "sim" else "sim"
     chosen = devices.resolve(device)
+    return with_arguments(kernel, *extents, arguments, shared, chosen, cooperative)
+
+
+def with_arguments(
+    kernel: BaseKernel,
+    grid: Extent,
+    block: Extent,
+    arguments: Sequence[Any],
+    shared_bytes: int,
+    device: Device,
+    cooperative: bool = False,
+) -> Prepared:
+    """Check the arguments of a launch whose extents and device are already checked."""
     names = launch_arguments.names(kernel.signature, arguments)
     here = [on_host(value, name) for value, name in zip(arguments, names, strict=True)]
     prepared = launch_arguments.prepare(kernel.signature, here)
-    return Prepared(kernel, chosen, *extents, shared, prepared, cooperative)
+    return Prepared(kernel, device, grid, block, shared_bytes, prepared, cooperative)
 
 
 def _with_elements(trace: Trace, arguments: int) -> Trace:

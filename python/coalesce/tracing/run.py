@@ -50,10 +50,7 @@ def of_operation(
     def launch(k: KernelLaunch) -> LaunchRecord:
         if k.operation != asked.name:  # this launch only prepares, for example a transposition
             return k.run()
-        prepared = counting.prepare(
-            k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device
-        )
-        trace, record = _take(prepared, wanted)
+        trace, record = _take(k.prepared(), wanted)
         taken.append(trace)
         return record
 

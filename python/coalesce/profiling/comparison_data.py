@@ -1,0 +1,177 @@
+"""The data of a comparison: rows with one quantity of all profiles, and pairs of lines."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coalesce.common import checks
+from coalesce.common.forks import cached_property
+
+if TYPE_CHECKING:
+    from coalesce.profiling.data import ProfileData
+    from coalesce.profiling.rows import Line
+    from coalesce.profiling.verdict import Total
+
+# Modelled metrics that a comparison shows: their names, and whether more is better.
+_MODELLED = {
+    "l1tex__t_sector_hit_rate.pct": ("L1 hit rate, % (modelled)", True),
+    "lts__t_sectors_srcunit_tex_op_read.sum": ("L2 sectors read (modelled)", False),
+    "lts__t_sectors_srcunit_tex_op_write.sum": ("L2 sectors written (modelled)", False),
+    "dram__bytes_read.sum": ("DRAM bytes read (modelled)", False),
+    "dram__bytes_write.sum": ("DRAM bytes written (modelled)", False),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity of all profiles, or None for a profile that does not have it.
+
+    `more_is_better` says whether a larger value is an improvement.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    more_is_better: bool = False
+
+    def ratio(self, i: int) -> float | None:
+        """Return the i-th value divided by the first, or None if there is no meaningful ratio."""
+        first, value = self.values[0], self.values[i]
+        return value / first if first and value is not None else None
+
+    def better(self, i: int) -> bool | None:
+        """Whether the i-th value is better than the first; None if they differ by at most 2 %.
+
+        A quantity that the baseline does not have (shared memory) is neither better nor worse.
+        """
+        first, value = self.values[0], self.values[i]
+        if not first or value is None or abs(value - first) <= 0.02 * abs(first):
+            return None
+        return (value > first) == self.more_is_better
+
+
+def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
+    """Yield the rows: times, the totals of each state space and kind, conflicts, caches."""
+    for kind in ("measured", "modelled"):
+        times = tuple(getattr(p, f"{kind}_ms") for p in profiles)
+        if any(time is not None for time in times):
+            yield Row(f"time, ms ({kind})", times)
+    totals: list[dict[str, Total]] = [{t.name: t for t in p.totals()} for p in profiles]
+    for name in dict.fromkeys(name for per_profile in totals for name in per_profile):
+        group = [per_profile.get(name) for per_profile in totals]
+        unit = next(t.unit for t in group if t is not None)
+        yield Row(f"{name} requests", tuple(t.requests if t else 0 for t in group))
+        yield Row(f"{name} {unit}", tuple(t.cost if t else 0 for t in group))
+        yield Row(f"{unit} per {name}", tuple(t.per_request if t else None for t in group))
+        if unit == "sectors":
+            used = (100 * t.bytes_used / t.bytes_moved if t else None for t in group)
+            yield Row(f"bytes used per {name}, %", tuple(used), more_is_better=True)
+    if any(name.startswith("shared") for per_profile in totals for name in per_profile):
+        yield Row("bank conflicts", tuple(int(p.bank_conflicts) for p in profiles))
+    metrics = [p.metrics() for p in profiles]
+    for metric, (name, more_is_better) in _MODELLED.items():
+        values = tuple(m.get(metric) for m in metrics)
+        if any(value is not None for value in values):
+            yield Row(name, values, more_is_better)
+
+
+def same_cost(a: Line, b: Line) -> bool:
+    """Whether two lines have the same requests at the same cost."""
+    return _cost(a) == _cost(b)
+
+
+def _cost(line: Line) -> tuple[int, ...]:
+    return (line.requests, line.sectors, line.shared_requests, line.wavefronts)
+
+
+class ComparisonData:
+    """The data of a `Comparison`, which describes the attributes."""
+
+    def __init__(self, profiles: Sequence[ProfileData]) -> None:
+        self.profiles = tuple(profiles)
+        self.names = _names([p.title for p in profiles])
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the table: requests, sectors, conflicts, rates and times."""
+        return list(self._rows)
+
+    def ratio(self, name: str, of: int = 1) -> float | None:
+        """Return a quantity of a profile, divided by the same quantity of the baseline.
+
+        Parameters
+        ----------
+        name : str
+            A row's name, such as ``"global load sectors"``, or a metric of `Profile.metrics`.
+        of : int
+            Index of the profile; the second by default.
+
+        Returns
+        -------
+        float or None
+            None if the quantity of the baseline is 0 or missing.
+
+        Raises
+        ------
+        ValueError
+            There is no such quantity; the message lists the quantities.
+        """
+        checks.text("name", name)
+        of = self._which(of)
+        for row in self._rows:
+            if row.name == name:
+                return row.ratio(of)
+        metrics = [p.metrics() for p in (self.profiles[0], self.profiles[of])]
+        if any(name in m for m in metrics):
+            return Row(name, (metrics[0].get(name), metrics[1].get(name))).ratio(1)
+        known = ", ".join(repr(row.name) for row in self._rows)
+        raise ValueError(f"name: unknown quantity {name!r}; there are {known}, and metrics")
+
+    def lines(self, of: int = 1) -> list[tuple[Line | None, Line | None]]:
+        """Pair the source lines that access memory with the lines of the baseline.
+
+        Parameters
+        ----------
+        of : int
+            Index of the profile; the second by default.
+
+        Returns
+        -------
+        list of (Line or None, Line or None)
+            The lines of the baseline and of the profile, in the order of the source; None if
+            a source does not have the line.
+        """
+        of = self._which(of)
+        return list(_paired(self.profiles[0], self.profiles[of]))
+
+    def _which(self, of: int) -> int:
+        return checks.whole("of", of, -len(self.profiles), len(self.profiles) - 1)
+
+    @cached_property
+    def _rows(self) -> tuple[Row, ...]:
+        return tuple(rows_of(self.profiles))
+
+
+def _names(titles: Sequence[str]) -> tuple[str, ...]:
+    """Remove the words with which all titles begin, and number equal titles."""
+    words = [title.split() for title in titles]
+    while all(len(w) > 1 for w in words) and len({w[0] for w in words}) == 1:
+        words = [w[1:] for w in words]
+    names = [" ".join(w) for w in words]
+    return tuple(
+        f"{name} ({i})" if names.count(name) > 1 else name for i, name in enumerate(names, 1)
+    )
+
+
+def _paired(a: ProfileData, b: ProfileData) -> Iterator[tuple[Line | None, Line | None]]:
+    left, right = ([line for line in p.lines() if line.accesses] for p in (a, b))
+    matcher = difflib.SequenceMatcher(
+        None, [line.source.strip() for line in left], [line.source.strip() for line in right], False
+    )
+    for kind, i, i_end, j, j_end in matcher.get_opcodes():
+        if kind == "equal":
+            yield from zip(left[i:i_end], right[j:j_end], strict=True)
+        else:
+            yield from ((line, None) for line in left[i:i_end])
+            yield from ((None, line) for line in right[j:j_end])
