@@ -63,6 +63,182 @@ double percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * double(part) / double(whole) : 0.0;
 }
 
+// The sums over the instructions of a launch, by memory space.
+struct SpaceSums {
+    Sums global, shared, local, generic;
+    Sums matrices;                  // ldmatrix and stmatrix
+    InstructionCounts cached_copy;  // asynchronous copies that do not bypass L1
+    // The requests to local memory, where each word of a lane counts.
+    uint64_t local_load_words = 0, local_store_words = 0;
+};
+
+SpaceSums sums_of(const Counts& counts) {
+    SpaceSums s;
+    for (size_t i = 0; i < counts.instructions.size(); ++i) {
+        const InstructionCounts& c = counts.instructions[i];
+        const sim::InstructionInfo& info = counts.listing->instructions[i];
+        const Access access = info.access;
+        if (info.space == Space::reg || info.space == Space::constant || info.space == Space::param)
+            continue;
+        if (access == Access::async_copy) {
+            s.global.copy.add(c);
+            if (!info.traits.passes_l1) s.cached_copy.add(c);
+            continue;
+        }
+        if (info.traits.matrix) {
+            s.matrices.of(access).add(c);
+            continue;
+        }
+        Sums& declared = info.space == Space::global   ? s.global
+                         : info.space == Space::shared ? s.shared
+                         : info.space == Space::local  ? s.local
+                                                       : s.generic;
+        declared.of(access).executed += c.executed;
+        // Nsight Compute also counts the bytes of generic accesses as bytes of local memory.
+        if (&declared == &s.generic && c.space != Space::local)
+            s.local.of(access).distinct_bytes += c.distinct_bytes;
+        s.shared.of(access).add(shared_part(c));
+        (c.space == Space::local ? s.local : s.global).of(access).add(other_part(c));
+        if (c.space == Space::local) {
+            const uint64_t words = c.requests * uint64_t(std::max(1, info.bytes / 4));
+            (access == Access::load ? s.local_load_words : s.local_store_words) += words;
+        }
+    }
+    return s;
+}
+
+// The metrics that are computed from the sums.
+class MetricTable {
+  public:
+    explicit MetricTable(const SpaceSums& sums) : s_(sums) {
+        shared_atomic_ = s_.shared.atomic;
+        shared_atomic_.add(s_.shared.reduction);
+        set_l1_metrics();
+        set_shared_metrics();
+        set_executed_metrics();
+        set_matrix_metrics();
+        set_memory_metrics();
+        set_byte_metrics();
+    }
+
+    std::map<std::string, double> m;
+
+  private:
+    void set(const std::string& name, uint64_t value) { m[name] = double(value); }
+
+    void set_l1(const std::string& what, uint64_t requests, uint64_t sectors) {
+        set("l1tex__t_requests_pipe_lsu_mem_" + what + ".sum", requests);
+        set("l1tex__t_sectors_pipe_lsu_mem_" + what + ".sum", sectors);
+        if (requests)
+            m["l1tex__average_t_sectors_per_request_pipe_lsu_mem_" + what + ".ratio"] =
+                double(sectors) / double(requests);
+    }
+
+    void set_l1_metrics() {
+        // Asynchronous copies count as loads of global memory.
+        InstructionCounts fetched = s_.global.load;
+        fetched.add(s_.global.copy);
+        set_l1("global_op_ld", fetched.requests, fetched.sectors);
+        set_l1("global_op_st", s_.global.store.requests, s_.global.store.sectors);
+        set_l1("global_op_atom", s_.global.atomic.requests, s_.global.atomic.sectors);
+        set_l1("global_op_red", s_.global.reduction.requests, s_.global.reduction.sectors);
+        // A copy is a request to L1 even if no lane reads, because all bytes are filled with zeros.
+        set_l1("global_op_ldgsts_cache_access", s_.cached_copy.requests + s_.cached_copy.sourceless,
+               s_.cached_copy.sectors);
+        set_l1("local_op_ld", s_.local_load_words, s_.local.load.sectors);
+        set_l1("local_op_st", s_.local_store_words, s_.local.store.sectors);
+    }
+
+    void set_shared(const std::string& op, const InstructionCounts& c) {
+        // These metrics count ldmatrix as loads and stmatrix as stores.
+        const uint64_t of_matrices = op == "ld"   ? s_.matrices.load.wavefronts
+                                     : op == "st" ? s_.matrices.store.wavefronts
+                                                  : 0;
+        set("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_" + op + ".sum",
+            c.wavefronts + of_matrices);
+        set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_" + op + ".sum",
+            c.theoretical_wavefronts);
+    }
+
+    void set_shared_metrics() {
+        set_shared("ld", s_.shared.load);
+        set_shared("st", s_.shared.store);
+        set_shared("atom", shared_atomic_);
+        set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
+            s_.global.copy.theoretical_wavefronts);
+    }
+
+    // Sets two metrics. The first also counts instructions whose guard is false in all lanes. The
+    // second does not count them.
+    void set_executed(const std::string& op, const InstructionCounts& c) {
+        set("smsp__inst_executed_op_" + op + ".sum", c.executed);
+        set("smsp__sass_inst_executed_op_" + op + ".sum", c.requests);
+    }
+
+    void set_executed_metrics() {
+        set_executed("global_ld", s_.global.load);
+        set_executed("global_st", s_.global.store);
+        set_executed("global_red", s_.global.reduction);
+        set_executed("shared_ld", s_.shared.load);
+        set_executed("shared_st", s_.shared.store);
+        set_executed("shared_atom", shared_atomic_);
+        set_executed("local_ld", s_.local.load);
+        set_executed("local_st", s_.local.store);
+        InstructionCounts copies = s_.global.copy;
+        copies.requests += copies.sourceless;
+        set_executed("ldgsts", copies);
+        set("smsp__inst_executed_op_generic_ld.sum", s_.generic.load.executed);
+        set("smsp__inst_executed_op_generic_st.sum", s_.generic.store.executed);
+        // The hardware counts an atomic on global memory as generic if it returns a value.
+        set("smsp__inst_executed_op_generic_atom.sum",
+            s_.generic.atomic.executed + s_.global.atomic.executed);
+        set("smsp__sass_inst_executed_op_global_atom.sum", s_.global.atomic.requests);
+    }
+
+    void set_matrices(const std::string& op, const std::string& wavefronts,
+                      const InstructionCounts& c) {
+        if (!c.executed) return;
+        set_executed(op, c);
+        set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_" + wavefronts + ".sum",
+            c.theoretical_wavefronts);
+    }
+
+    void set_matrix_metrics() {
+        set_matrices("ldsm", "ldsm", s_.matrices.load);
+        set_matrices("shared_stsm", "stsm", s_.matrices.store);
+    }
+
+    void set_memory_metrics() {
+        const InstructionCounts every = s_.global.all();
+        InstructionCounts banked = s_.shared.all();
+        banked.add(s_.global.copy);
+        banked.add(s_.matrices.load);
+        banked.add(s_.matrices.store);
+        set("memory_l1_tag_requests_global", every.lines);
+        set("memory_l2_theoretical_sectors_global", every.theoretical_sectors);
+        set("memory_l2_theoretical_sectors_global_ideal", every.ideal);
+        set("memory_l2_theoretical_sectors_local", s_.local.all().theoretical_sectors);
+        set("memory_l1_wavefronts_shared", banked.theoretical_wavefronts);
+        set("memory_l1_wavefronts_shared_ideal", banked.ideal_wavefronts);
+    }
+
+    void set_use(const std::string& op, const InstructionCounts& c) {
+        set("smsp__sass_data_bytes_mem_" + op + ".sum", c.distinct_bytes);
+        m["smsp__sass_average_data_bytes_per_sector_mem_" + op + ".pct"] =
+            percent(c.distinct_bytes, c.sectors * model::sector_bytes);
+    }
+
+    void set_byte_metrics() {
+        set_use("global_op_ld", s_.global.load);
+        set_use("global_op_st", s_.global.store);
+        set_use("local_op_ld", s_.local.load);
+        set_use("local_op_st", s_.local.store);
+    }
+
+    const SpaceSums& s_;
+    InstructionCounts shared_atomic_;  // atomics and reductions
+};
+
 }  // namespace
 
 // Adds the metrics of tensor cores, if the launch used them.
@@ -111,138 +287,11 @@ void Counts::add_tensor_cores(std::map<std::string, double>& m) const {
 }
 
 std::map<std::string, double> Counts::metrics() const {
-    Sums global, shared, local, generic, matrices;
-    InstructionCounts cached_copy;
-    uint64_t local_load_words = 0, local_store_words = 0;
-    for (size_t i = 0; i < instructions.size(); ++i) {
-        const InstructionCounts& c = instructions[i];
-        const sim::InstructionInfo& info = listing->instructions[i];
-        const Access access = info.access;
-        if (info.space == Space::reg || info.space == Space::constant || info.space == Space::param)
-            continue;
-        if (access == Access::async_copy) {
-            global.copy.add(c);
-            if (!info.traits.passes_l1) cached_copy.add(c);
-            continue;
-        }
-        if (info.traits.matrix) {
-            matrices.of(access).add(c);
-            continue;
-        }
-        Sums& declared = info.space == Space::global   ? global
-                         : info.space == Space::shared ? shared
-                         : info.space == Space::local  ? local
-                                                       : generic;
-        declared.of(access).executed += c.executed;
-        // Nsight Compute also counts the bytes of generic accesses as bytes of local memory.
-        if (&declared == &generic && c.space != Space::local)
-            local.of(access).distinct_bytes += c.distinct_bytes;
-        shared.of(access).add(shared_part(c));
-        (c.space == Space::local ? local : global).of(access).add(other_part(c));
-        if (c.space == Space::local) {
-            const uint64_t words = c.requests * uint64_t(std::max(1, info.bytes / 4));
-            (access == Access::load ? local_load_words : local_store_words) += words;
-        }
-    }
-
-    std::map<std::string, double> m;
-    const auto set = [&m](const std::string& name, uint64_t value) { m[name] = double(value); };
-    const auto set_l1 = [&](const std::string& what, uint64_t requests, uint64_t sectors) {
-        set("l1tex__t_requests_pipe_lsu_mem_" + what + ".sum", requests);
-        set("l1tex__t_sectors_pipe_lsu_mem_" + what + ".sum", sectors);
-        if (requests)
-            m["l1tex__average_t_sectors_per_request_pipe_lsu_mem_" + what + ".ratio"] =
-                double(sectors) / double(requests);
-    };
-    InstructionCounts fetched = global.load;  // asynchronous copies count as loads of global memory
-    fetched.add(global.copy);
-    set_l1("global_op_ld", fetched.requests, fetched.sectors);
-    set_l1("global_op_st", global.store.requests, global.store.sectors);
-    set_l1("global_op_atom", global.atomic.requests, global.atomic.sectors);
-    set_l1("global_op_red", global.reduction.requests, global.reduction.sectors);
-    // A copy is a request to L1 even if no lane reads, because all bytes are filled with zeros.
-    set_l1("global_op_ldgsts_cache_access", cached_copy.requests + cached_copy.sourceless,
-           cached_copy.sectors);
-    set_l1("local_op_ld", local_load_words, local.load.sectors);
-    set_l1("local_op_st", local_store_words, local.store.sectors);
-
-    InstructionCounts shared_atomic = shared.atomic;
-    shared_atomic.add(shared.reduction);
-    const auto set_shared = [&](const std::string& op, const InstructionCounts& c) {
-        // These metrics count ldmatrix as loads and stmatrix as stores.
-        const uint64_t of_matrices = op == "ld"   ? matrices.load.wavefronts
-                                     : op == "st" ? matrices.store.wavefronts
-                                                  : 0;
-        set("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_" + op + ".sum",
-            c.wavefronts + of_matrices);
-        set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_" + op + ".sum",
-            c.theoretical_wavefronts);
-    };
-    set_shared("ld", shared.load);
-    set_shared("st", shared.store);
-    set_shared("atom", shared_atomic);
-    set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
-        global.copy.theoretical_wavefronts);
-
-    // Sets two metrics. The first also counts instructions whose guard is false in all lanes. The
-    // second does not count them.
-    const auto set_executed = [&](const std::string& op, const InstructionCounts& c) {
-        set("smsp__inst_executed_op_" + op + ".sum", c.executed);
-        set("smsp__sass_inst_executed_op_" + op + ".sum", c.requests);
-    };
-    set_executed("global_ld", global.load);
-    set_executed("global_st", global.store);
-    set_executed("global_red", global.reduction);
-    set_executed("shared_ld", shared.load);
-    set_executed("shared_st", shared.store);
-    set_executed("shared_atom", shared_atomic);
-    set_executed("local_ld", local.load);
-    set_executed("local_st", local.store);
-    InstructionCounts copies = global.copy;
-    copies.requests += copies.sourceless;
-    set_executed("ldgsts", copies);
-    set("smsp__inst_executed_op_generic_ld.sum", generic.load.executed);
-    set("smsp__inst_executed_op_generic_st.sum", generic.store.executed);
-    // The hardware counts an atomic on global memory as generic if it returns a value.
-    set("smsp__inst_executed_op_generic_atom.sum",
-        generic.atomic.executed + global.atomic.executed);
-    set("smsp__sass_inst_executed_op_global_atom.sum", global.atomic.requests);
-
-    const auto set_matrices = [&](const std::string& op, const std::string& wavefronts,
-                                  const InstructionCounts& c) {
-        if (!c.executed) return;
-        set_executed(op, c);
-        set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_" + wavefronts + ".sum",
-            c.theoretical_wavefronts);
-    };
-    set_matrices("ldsm", "ldsm", matrices.load);
-    set_matrices("shared_stsm", "stsm", matrices.store);
+    const SpaceSums sums = sums_of(*this);
+    std::map<std::string, double> m = MetricTable(sums).m;
     add_tensor_cores(m);
-
-    const InstructionCounts every = global.all();
-    InstructionCounts banked = shared.all();
-    banked.add(global.copy);
-    banked.add(matrices.load);
-    banked.add(matrices.store);
-    set("memory_l1_tag_requests_global", every.lines);
-    set("memory_l2_theoretical_sectors_global", every.theoretical_sectors);
-    set("memory_l2_theoretical_sectors_global_ideal", every.ideal);
-    set("memory_l2_theoretical_sectors_local", local.all().theoretical_sectors);
-    set("memory_l1_wavefronts_shared", banked.theoretical_wavefronts);
-    set("memory_l1_wavefronts_shared_ideal", banked.ideal_wavefronts);
-
-    const auto set_use = [&](const std::string& op, const InstructionCounts& c) {
-        set("smsp__sass_data_bytes_mem_" + op + ".sum", c.distinct_bytes);
-        m["smsp__sass_average_data_bytes_per_sector_mem_" + op + ".pct"] =
-            percent(c.distinct_bytes, c.sectors * model::sector_bytes);
-    };
-    set_use("global_op_ld", global.load);
-    set_use("global_op_st", global.store);
-    set_use("local_op_ld", local.load);
-    set_use("local_op_st", local.store);
-
-    set("smsp__inst_executed.sum", executed());
-    set("smsp__thread_inst_executed.sum", threads());
+    m["smsp__inst_executed.sum"] = double(executed());
+    m["smsp__thread_inst_executed.sum"] = double(threads());
     return m;
 }
 

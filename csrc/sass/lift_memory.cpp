@@ -9,19 +9,6 @@ using ptx::Type;
 
 namespace {
 
-int row_of(Space space) {
-    switch (space) {
-        case Space::global:
-            return 0;
-        case Space::shared:
-            return 1;
-        case Space::local:
-            return 2;
-        default:
-            return 4;
-    }
-}
-
 // Sets `update` to the update that a modifier names. Returns false if no modifier names one.
 bool find_update(const Instruction& in, sim::AtomicUpdate& update) {
     using enum sim::AtomicUpdate;
@@ -130,7 +117,7 @@ void Lifter::load_store(const Instruction& in) {
     for (int n = 0; n < registers; ++n) op.operand[n] = first + uint32_t(n) * (register_bytes << 1);
     op.mover = (is_load ? engine_.ops->load : engine_.ops->store)(type, 4, registers);
     const bool words = (space == Space::shared || space == Space::global) && type == Type::b32;
-    const int row = row_of(space), column = is_load ? 0 : 1;
+    const int row = sim::row_of(space), column = is_load ? 0 : 1;
     op.run = words ? engine_.memory.words[row][column][registers / 2]
                    : engine_.memory.access[row][column];
     emit(op);
@@ -172,7 +159,7 @@ void Lifter::atomic(const Instruction& in) {
     describe(space, reduces ? sim::Access::reduction : sim::Access::atomic, bytes);
     set_address(op, operand(in, n++), space);
     const bool wanted = d && d->number >= 0;
-    op.run = engine_.memory.access[row_of(space)][reduces ? 3 : 2];
+    op.run = engine_.memory.access[sim::row_of(space)][reduces ? 3 : 2];
     if (tries) {
         op.mover = engine_.ops->swap_attempt(bytes);
         op.operand[0] = d ? result(*d, wide ? 2 : 1) : no_operand;

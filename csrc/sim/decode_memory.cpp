@@ -14,24 +14,6 @@ using ptx::Type;
 
 namespace {
 
-// Returns the first index into MemoryHandlers::access.
-int row_of(Space space) {
-    switch (space) {
-        case Space::global:
-            return 0;
-        case Space::constant:
-            return 5;
-        case Space::shared:
-            return 1;
-        case Space::local:
-            return 2;
-        case Space::param:
-            return 3;
-        default:
-            return 4;
-    }
-}
-
 Space take_space(Modifiers& m) {
     if (m.take("global")) return Space::global;
     if (m.take("shared") || m.take("shared::cta")) return Space::shared;

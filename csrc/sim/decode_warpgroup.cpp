@@ -50,27 +50,67 @@ Locator Decoder::descriptor(const Operand& operand) {
     return source(operand, Type::b64);
 }
 
+// The warps of a warpgroup wait for each other, because they execute their products together.
+void Decoder::decode_warpgroup_wait(const ptx::Instruction& in) {
+    if (in.operands.at(0).kind != Operand::Kind::integer)
+        malformed("the number of groups must be a constant");
+    if (engine_.memory.warpgroup_wait) {
+        Op reads;
+        reads.run = engine_.memory.warpgroup_wait;
+        reads.set(AsyncGroups{.pending = uint32_t(in.operands[0].bits)});
+        emit(in, reads);
+    }
+    Op op;
+    op.control = Control::barrier;
+    op.operand[1] = constant(0, 4);
+    op.operand[2] = constant(warpgroup_warps * warp_size, 4);
+    op.set(BarrierOperand{.of_warpgroup = true});
+    emit_control(in, op, ptx::no_block);
+}
+
+// Reads the operands of a product: {d...}, a, b-descriptor, p, imm-scale-a, imm-scale-b
+// {, imm-trans-a}, imm-trans-b. Products of integers and bits have no scales.
+void Decoder::take_warpgroup_operands(const ptx::Instruction& in, WarpgroupProduct& w) {
+    Matrices& x = w.product;
+    const bool whole = x.d_type == Element::s32;
+    w.a_in_registers = in.operands.at(1).kind == Operand::Kind::vector;
+    const size_t directions = bits_of(x.a_type) == 16 ? (w.a_in_registers ? 1 : 2) : 0;
+    const size_t wanted = size_t{4} + (whole ? 0 : 2) + directions;
+    if (in.operands.size() < wanted) malformed("operands are missing");
+    if (in.operands.size() > wanted) malformed("it has too many operands");
+    w.d.resize(size_t{w.n} / 8 * x.d_count);
+    take_registers(in.operands[0], Type::b32, w.d.size(), true, w.d.data(), "d");
+    if (w.a_in_registers)
+        take_registers(in.operands[1], Type::b32, x.a_count, false, x.a, "a");
+    else
+        w.a = descriptor(in.operands[1]);
+    w.b = descriptor(in.operands[2]);
+    w.adds = source(in.operands[3], Type::pred);
+    w.adds_negated = in.operands[3].negated;
+    const auto number = [&](size_t i) {
+        if (in.operands[i].kind != Operand::Kind::integer)
+            malformed("scales and directions are constants");
+        return int64_t(in.operands[i].bits);
+    };
+    if (!whole) {
+        for (const size_t i : {size_t{4}, size_t{5}}) {
+            if (number(i) != 1 && number(i) != -1) malformed("a scale of a matrix is 1 or -1");
+        }
+        w.negates_a = number(4) < 0, w.negates_b = number(5) < 0;
+    }
+    for (size_t i = 6; i < 6 + directions; ++i) {
+        if (number(i) != 0 && number(i) != 1) malformed("the direction of a matrix is 0 or 1");
+    }
+    if (directions == 2) w.transposed_a = number(6) != 0;
+    if (directions > 0) w.transposed_b = number(5 + directions) != 0;
+}
+
 // Decodes instructions such as
 // wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16
 //     {d...}, a, b-descriptor, p, imm-scale-a, imm-scale-b{, imm-trans-a}, imm-trans-b;
 bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
     if (opcode_ == OpCode::wgmma_wait) {
-        // The warps of a warpgroup wait for each other, because they execute their products
-        // together.
-        if (in.operands.at(0).kind != Operand::Kind::integer)
-            malformed("the number of groups must be a constant");
-        if (engine_.memory.warpgroup_wait) {
-            Op reads;
-            reads.run = engine_.memory.warpgroup_wait;
-            reads.set(AsyncGroups{.pending = uint32_t(in.operands[0].bits)});
-            emit(in, reads);
-        }
-        Op op;
-        op.control = Control::barrier;
-        op.operand[1] = constant(0, 4);
-        op.operand[2] = constant(warpgroup_warps * warp_size, 4);
-        op.set(BarrierOperand{.of_warpgroup = true});
-        emit_control(in, op, ptx::no_block);
+        decode_warpgroup_wait(in);
         return true;
     }
     if (opcode_ == OpCode::wgmma_commit && engine_.memory.warpgroup_commit) {
@@ -116,36 +156,7 @@ bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
     }
     // The number of d's registers for a tile of 8 columns.
     x.c_count = x.d_count = x.d_type == Element::f16 ? 2 : 4;
-    w.a_in_registers = in.operands.at(1).kind == Operand::Kind::vector;
-    const size_t directions = bits_of(x.a_type) == 16 ? (w.a_in_registers ? 1 : 2) : 0;
-    const size_t wanted = size_t{4} + (whole ? 0 : 2) + directions;
-    if (in.operands.size() < wanted) malformed("operands are missing");
-    if (in.operands.size() > wanted) malformed("it has too many operands");
-    w.d.resize(size_t{w.n} / 8 * x.d_count);
-    take_registers(in.operands[0], Type::b32, w.d.size(), true, w.d.data(), "d");
-    if (w.a_in_registers)
-        take_registers(in.operands[1], Type::b32, x.a_count, false, x.a, "a");
-    else
-        w.a = descriptor(in.operands[1]);
-    w.b = descriptor(in.operands[2]);
-    w.adds = source(in.operands[3], Type::pred);
-    w.adds_negated = in.operands[3].negated;
-    const auto number = [&](size_t i) {
-        if (in.operands[i].kind != Operand::Kind::integer)
-            malformed("scales and directions are constants");
-        return int64_t(in.operands[i].bits);
-    };
-    if (!whole) {
-        for (const size_t i : {size_t{4}, size_t{5}}) {
-            if (number(i) != 1 && number(i) != -1) malformed("a scale of a matrix is 1 or -1");
-        }
-        w.negates_a = number(4) < 0, w.negates_b = number(5) < 0;
-    }
-    for (size_t i = 6; i < 6 + directions; ++i) {
-        if (number(i) != 0 && number(i) != 1) malformed("the direction of a matrix is 0 or 1");
-    }
-    if (directions == 2) w.transposed_a = number(6) != 0;
-    if (directions > 0) w.transposed_b = number(5 + directions) != 0;
+    take_warpgroup_operands(in, w);
 
     Op op;
     op.run = engine_.memory.warpgroup_product;

@@ -111,6 +111,121 @@ uint64_t unsigned_argument(Arguments& arguments, int length) {
     return length == 0 ? value : length == -1 ? uint16_t(value) : uint8_t(value);
 }
 
+// Formats the text of a printf.
+class Formatter {
+  public:
+    Formatter(const Warp& w, int lane, uint64_t address)
+        : w_(w), lane_(lane), arguments_(w, lane, address) {}
+
+    void print(const std::string& format) {
+        for (size_t i = 0; i < format.size();) {
+            if (format[i] == '%')
+                i = print_specification(format, i + 1);
+            else
+                out += format[i++];
+        }
+    }
+
+    std::string out;
+    int32_t count = 0;  // the arguments that were used
+
+  private:
+    // Prints the specification that starts at `i`, after the '%'. It has the form
+    // %[flags][width][.precision][length]conversion. Returns the position after it.
+    size_t print_specification(const std::string& format, size_t i) {
+        std::string spec = "%";
+        int length = 0;
+        while (i < format.size()) {
+            const char c = format[i++];
+            switch (c) {
+                case '%':
+                    out += '%';
+                    return i;
+                case '*':
+                    take_star(spec);
+                    break;
+                case 'l':
+                case 'z':
+                case 't':
+                case 'j':
+                    length = 1;
+                    break;
+                case 'h':
+                    --length;
+                    break;
+                case 'L':
+                    break;
+                default:
+                    if (print_argument(c, spec, length)) {
+                        ++count;
+                        return i;
+                    }
+                    spec += c;
+            }
+        }
+        return i;
+    }
+
+    // Replaces a '*' with the int argument that it takes.
+    void take_star(std::string& spec) {
+        const int32_t value = int32_t(arguments_.next(4));
+        ++count;
+        // A negative precision has no effect, as in C.
+        if (spec.back() == '.' && value < 0)
+            spec.pop_back();
+        else
+            spec += std::to_string(value);
+    }
+
+    // Prints the next argument. Returns false if the letter is not a conversion.
+    bool print_argument(char conversion, const std::string& spec, int length) {
+        switch (conversion) {
+            case 'd':
+            case 'i':
+                print_one(out, spec + "lld",
+                          static_cast<long long>(integer_argument(arguments_, length)));
+                return true;
+            case 'u':
+            case 'x':
+            case 'X':
+            case 'o':
+                print_one(out, spec + "ll" + conversion,
+                          static_cast<unsigned long long>(unsigned_argument(arguments_, length)));
+                return true;
+            case 'c':
+                print_one(out, spec + "c", int(arguments_.next(4)));
+                return true;
+            case 'e':
+            case 'E':
+            case 'f':
+            case 'F':
+            case 'g':
+            case 'G':
+            case 'a':
+            case 'A':
+                print_one(out, spec + conversion, std::bit_cast<double>(arguments_.next(8)));
+                return true;
+            case 'p':
+                print_one(out, spec + "p", reinterpret_cast<void*>(arguments_.next(8)));
+                return true;
+            case 's': {
+                const uint64_t address = arguments_.next(8);
+                const std::string text =
+                    address == 0 ? "(null)"
+                                 : read_string(w_, lane_, address).value_or("(bad address)");
+                print_one(out, spec + "s", text.c_str());
+                return true;
+            }
+            default:
+                return false;
+        }
+    }
+
+    const Warp& w_;
+    int lane_;
+    Arguments arguments_;
+};
+
 }  // namespace
 
 void Printed::add(const std::string& text) {
@@ -131,111 +246,15 @@ std::string Printed::take() {
 int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t argument_address) {
     const std::optional<std::string> format = read_string(w, lane, format_address);
     if (!format) return -1;
-    Arguments arguments(w, lane, argument_address);
-    std::string out;
-    int32_t count = 0;
-    for (size_t i = 0; i < format->size(); ++i) {
-        const char c = (*format)[i];
-        if (c != '%') {
-            out += c;
-            continue;
-        }
-        // A specification has the form %[flags][width][.precision][length]conversion. Each '*'
-        // takes an int argument.
-        std::string spec = "%";
-        int length = 0;
-        bool done = false;
-        while (++i < format->size() && !done) {
-            const char s = (*format)[i];
-            switch (s) {
-                case '%':
-                    out += '%';
-                    done = true;
-                    break;
-                case '*': {
-                    const int32_t value = int32_t(arguments.next(4));
-                    ++count;
-                    // A negative precision has no effect, as in C.
-                    if (spec.back() == '.' && value < 0)
-                        spec.pop_back();
-                    else
-                        spec += std::to_string(value);
-                    break;
-                }
-                case 'l':
-                case 'z':
-                case 't':
-                case 'j':
-                    length = 1;
-                    break;
-                case 'h':
-                    --length;
-                    break;
-                case 'L':
-                    break;
-                case 'd':
-                case 'i':
-                    print_one(out, spec + "lld",
-                              static_cast<long long>(integer_argument(arguments, length)));
-                    ++count;
-                    done = true;
-                    break;
-                case 'u':
-                case 'x':
-                case 'X':
-                case 'o':
-                    print_one(
-                        out, spec + "ll" + s,
-                        static_cast<unsigned long long>(unsigned_argument(arguments, length)));
-                    ++count;
-                    done = true;
-                    break;
-                case 'c':
-                    print_one(out, spec + "c", int(arguments.next(4)));
-                    ++count;
-                    done = true;
-                    break;
-                case 'e':
-                case 'E':
-                case 'f':
-                case 'F':
-                case 'g':
-                case 'G':
-                case 'a':
-                case 'A':
-                    print_one(out, spec + s, std::bit_cast<double>(arguments.next(8)));
-                    ++count;
-                    done = true;
-                    break;
-                case 'p':
-                    print_one(out, spec + "p", reinterpret_cast<void*>(arguments.next(8)));
-                    ++count;
-                    done = true;
-                    break;
-                case 's': {
-                    const uint64_t address = arguments.next(8);
-                    print_one(
-                        out, spec + "s",
-                        address == 0
-                            ? "(null)"
-                            : read_string(w, lane, address).value_or("(bad address)").c_str());
-                    ++count;
-                    done = true;
-                    break;
-                }
-                default:
-                    spec += s;
-                    break;
-            }
-        }
-        --i;
-    }
+    Formatter formatter(w, lane, argument_address);
+    formatter.print(*format);
+    std::string& out = formatter.out;
     if (out.size() > most_printed_by_a_call) {
         out.resize(most_printed_by_a_call);
         out += "[cut]\n";
     }
     if (w.block->launch->print) w.block->launch->print(out);
-    return count;
+    return formatter.count;
 }
 
 void throw_assertion(const Warp& w, const Op& op, uint64_t expression_address,

@@ -18,6 +18,24 @@ namespace coalesce::sim {
 // aligned.
 inline constexpr uint32_t slot_alignment = 64;
 
+// Returns the first index into MemoryHandlers::access.
+[[nodiscard]] constexpr int row_of(ptx::Space space) {
+    switch (space) {
+        case ptx::Space::global:
+            return 0;
+        case ptx::Space::constant:
+            return 5;
+        case ptx::Space::shared:
+            return 1;
+        case ptx::Space::local:
+            return 2;
+        case ptx::Space::param:
+            return 3;
+        default:
+            return 4;
+    }
+}
+
 // The predicate that guards an instruction.
 struct Guard {
     Locator predicate = no_operand;

@@ -112,87 +112,107 @@ std::optional<Buffer> freed_memory(const AddressSpace& memory, uint64_t address)
     return freed_at(address);
 }
 
-FaultText describe_fault(const Warp& w, const Op& op, int lane, Access access, ptx::Space space,
-                         Fault fault, uint64_t address) {
-    if (op.is<TextureOperand>()) return describe_surface_fault(w, op, lane, access, fault);
-    const std::string what = std::string(verb(access)) + " of " + plural(op.memory().bytes, "byte");
+namespace {
+
+std::string attempt(const Op& op, Access access) {
+    return std::string(verb(access)) + " of " + plural(op.memory().bytes, "byte");
+}
+
+// Describes a fault in global or constant memory.
+FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault fault,
+                               uint64_t address) {
+    const std::string what = attempt(op, access);
     std::string message, detail;
-    if (space == ptx::Space::global || space == ptx::Space::constant) {
-        const AddressSpace& memory = *w.block->memory;
-        const Buffer* b = memory.nearest(address);
-        const bool near =
-            b && address + (guard_gap << 4) > b->address && address < b->end() + (guard_gap << 4);
-        if (fault == Fault::misaligned) {
-            message = what + " at an address that is not a multiple of " +
-                      std::to_string(op.memory().bytes);
-            detail = near ? "the address is " + std::to_string(address - b->address) +
-                                " bytes into `" + b->name + "`"
-                          : "";
-        } else if (fault == Fault::read_only) {
-            message =
-                std::string(verb(access)) + " to `" + (b ? b->name : "?") + "`, which is read-only";
-            if (b)
-                detail =
-                    describe(*b) + "; the address is " + element(*b, int64_t(address - b->address));
-        } else if (const std::optional<Buffer> freed = freed_memory(memory, address)) {
-            message = what + (freed->address < device_heap_base ? " in a freed array"
-                                                                : " in memory that free() freed");
-            detail = describe(*freed) + " and was freed; the address is that of " +
-                     element(*freed, int64_t(address - freed->address));
-        } else if (!near) {
-            message =
-                what + (address < (1u << 16) ? " through a null pointer" : " outside every array");
-            char hex[32];
-            std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address));
-            detail = std::string("the address is ") + hex;
-        } else {
-            const int64_t offset = int64_t(address - b->address);
-            const bool before = offset < 0;
-            message =
-                what + (before ? " before the start of `" : " past the end of `") + b->name + "`";
-            detail = describe(*b) + "; the address is " + element(*b, offset) + ", ";
-            if (before)
-                detail += plural(uint64_t(-offset), "byte") + " before its start";
-            else if (uint64_t(offset) >= b->bytes)
-                detail += plural(uint64_t(offset) - b->bytes, "byte") + " past its end";
-            else
-                detail += "and its last bytes are past the end";
-            if (-offset <= int64_t(b->whole_before) &&
-                offset + int64_t(op.memory().bytes) <= int64_t(b->bytes + b->whole_after))
-                detail += ". `" + b->name +
-                          "` is a slice of an array that contains the address; pass "
-                          "coalesce.pointer(array, n) if the kernel may access all of the array";
-        }
+    const AddressSpace& memory = *w.block->memory;
+    const Buffer* b = memory.nearest(address);
+    const bool near =
+        b && address + (guard_gap << 4) > b->address && address < b->end() + (guard_gap << 4);
+    if (fault == Fault::misaligned) {
+        message =
+            what + " at an address that is not a multiple of " + std::to_string(op.memory().bytes);
+        detail = near ? "the address is " + std::to_string(address - b->address) + " bytes into `" +
+                            b->name + "`"
+                      : "";
+    } else if (fault == Fault::read_only) {
+        message =
+            std::string(verb(access)) + " to `" + (b ? b->name : "?") + "`, which is read-only";
+        if (b)
+            detail =
+                describe(*b) + "; the address is " + element(*b, int64_t(address - b->address));
+    } else if (const std::optional<Buffer> freed = freed_memory(memory, address)) {
+        message = what + (freed->address < device_heap_base ? " in a freed array"
+                                                            : " in memory that free() freed");
+        detail = describe(*freed) + " and was freed; the address is that of " +
+                 element(*freed, int64_t(address - freed->address));
+    } else if (!near) {
+        message =
+            what + (address < (1u << 16) ? " through a null pointer" : " outside every array");
+        char hex[32];
+        std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address));
+        detail = std::string("the address is ") + hex;
     } else {
-        const bool shared = space == ptx::Space::shared, local = space == ptx::Space::local;
-        const uint64_t size = shared  ? w.block->shared_bytes
-                              : local ? w.block->program->local_bytes
-                                      : w.block->launch->parameters.size();
-        const std::string name = shared  ? "shared memory"
-                                 : local ? "local memory"
-                                         : "the kernel's parameters";
-        if (fault == Fault::misaligned)
-            message = what + " of " + name + " at an address that is not a multiple of " +
-                      std::to_string(op.memory().bytes);
-        else if (fault == Fault::read_only)
-            message = std::string("write to ") + name + ", which is read-only";
+        const int64_t offset = int64_t(address - b->address);
+        const bool before = offset < 0;
+        message = what + (before ? " before the start of `" : " past the end of `") + b->name + "`";
+        detail = describe(*b) + "; the address is " + element(*b, offset) + ", ";
+        if (before)
+            detail += plural(uint64_t(-offset), "byte") + " before its start";
+        else if (uint64_t(offset) >= b->bytes)
+            detail += plural(uint64_t(offset) - b->bytes, "byte") + " past its end";
         else
-            message = what + " outside " + name;
-        detail = "the address is byte " + std::to_string(int64_t(address)) + " of " +
-                 (shared  ? "the block's "
-                  : local ? "the thread's "
-                          : "") +
-                 std::to_string(size);
-        if (shared && fault == Fault::outside && w.block->launch->shared_bytes == 0)
-            detail += "; kernel[grid, block, shared_bytes] gives a block dynamic shared memory";
-        if (shared) {
-            for (const auto& [variable, place] : w.block->program->shared_variables) {
-                if (address >= place.first && address < place.first + place.second)
-                    detail += ", in " + variable;
-            }
+            detail += "and its last bytes are past the end";
+        if (-offset <= int64_t(b->whole_before) &&
+            offset + int64_t(op.memory().bytes) <= int64_t(b->bytes + b->whole_after))
+            detail += ". `" + b->name +
+                      "` is a slice of an array that contains the address; pass "
+                      "coalesce.pointer(array, n) if the kernel may access all of the array";
+    }
+    return {message, detail};
+}
+
+// Describes a fault in shared or local memory, or in the kernel's parameters.
+FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::Space space,
+                               Fault fault, uint64_t address) {
+    const std::string what = attempt(op, access);
+    std::string message, detail;
+    const bool shared = space == ptx::Space::shared, local = space == ptx::Space::local;
+    const uint64_t size = shared  ? w.block->shared_bytes
+                          : local ? w.block->program->local_bytes
+                                  : w.block->launch->parameters.size();
+    const std::string name = shared  ? "shared memory"
+                             : local ? "local memory"
+                                     : "the kernel's parameters";
+    if (fault == Fault::misaligned)
+        message = what + " of " + name + " at an address that is not a multiple of " +
+                  std::to_string(op.memory().bytes);
+    else if (fault == Fault::read_only)
+        message = std::string("write to ") + name + ", which is read-only";
+    else
+        message = what + " outside " + name;
+    detail = "the address is byte " + std::to_string(int64_t(address)) + " of " +
+             (shared  ? "the block's "
+              : local ? "the thread's "
+                      : "") +
+             std::to_string(size);
+    if (shared && fault == Fault::outside && w.block->launch->shared_bytes == 0)
+        detail += "; kernel[grid, block, shared_bytes] gives a block dynamic shared memory";
+    if (shared) {
+        for (const auto& [variable, place] : w.block->program->shared_variables) {
+            if (address >= place.first && address < place.first + place.second)
+                detail += ", in " + variable;
         }
     }
     return {message, detail};
+}
+
+}  // namespace
+
+FaultText describe_fault(const Warp& w, const Op& op, int lane, Access access, ptx::Space space,
+                         Fault fault, uint64_t address) {
+    if (op.is<TextureOperand>()) return describe_surface_fault(w, op, lane, access, fault);
+    return space == ptx::Space::global || space == ptx::Space::constant
+               ? describe_array_fault(w, op, access, fault, address)
+               : describe_other_fault(w, op, access, space, fault, address);
 }
 
 namespace {

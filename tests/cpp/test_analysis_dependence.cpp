@@ -92,7 +92,10 @@ TEST(Dependence, SpacesWithAddressesFromAtomics) {
         {count + "setp.eq.u32 %p4, %r8, 0; mov.u32 %r10, 0; @%p4 mov.u32 %r10, 1; " + use,
          {global}},
         // The kernel's own parameters do not depend on the arguments of its calls.
-        {count + call + "ld.param.u32 %r10, [count]; " + use, {}},
+        {count + call +
+             "ld.param.u32 %r12, [count]; mad.wide.u32 %d9, %r12, 4, %d8; "
+             "ld.global.u32 %r11, [%d9];",
+         {}},
         // An atomic without a result has no order that others see.
         {"red.global.add.u32 [counter], 1; ld.global.u32 %r10, [counter]; " + use, {}},
     };

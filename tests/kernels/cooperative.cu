@@ -66,7 +66,8 @@ KERNEL(heap_lists) {
 }
 
 // Bit 0: malloc(0) returns null. Bit 1: an address is not a multiple of 16. Bit 2: malloc returns memory
-// although the request is larger than the heap.
+// although the request is larger than the heap. All three requests are legal. As in C, malloc(0) may
+// return null or an address that can only be passed to free(). memcheck reports malloc(0) nevertheless.
 KERNEL(heap_edges) {
     void* nothing = malloc(0);
     void* some = malloc(1 + threadIdx.x);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -311,5 +312,11 @@ def test_elements_that_a_kernel_only_reads_stay_undefined() -> None:
 
 def test_memory_is_returned() -> None:
     kernel = coalesce.Kernel(SCALE, device="sim")
-    for _ in range(200):
-        kernel[1, 32](coalesce.zeros(1 << 20, device="sim"), 2.0, 4)
+    memory = []
+    for _ in range(20):
+        array = coalesce.zeros(1 << 20, device="sim")
+        kernel[1, 32](array, 2.0, 4)
+        memory.append(weakref.ref(array._memory))
+        assert memory[-1]() is not None
+        del array
+    assert all(reference() is None for reference in memory)
