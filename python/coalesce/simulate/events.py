@@ -365,7 +365,10 @@ class Trace:
         --------
         >>> trace.wavefronts(line_bytes=128)[0].lines_per_request
         """
-        return wavefronts.of_trace(self, lanes, line_bytes)
+        some = self[self.space == "global"]
+        columns = {name: getattr(some, name) for name in wavefronts.COLUMNS}
+        names = [array.name for array in self.arrays]
+        return wavefronts.derive(columns, names, self.omitted, lanes, line_bytes)
 
     def __len__(self) -> int:
         return len(self.warp)

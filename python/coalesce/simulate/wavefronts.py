@@ -10,19 +10,30 @@ further; this is not modelled. Nothing here was compared with an AMD GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from coalesce.common import checks
 from coalesce.render import tables
 
-if TYPE_CHECKING:
-    from coalesce.simulate.events import Trace
-
 _WARP = 32
+
+# The columns of a trace that wavefronts are derived from.
+COLUMNS = (
+    "instruction",
+    "block",
+    "warp",
+    "execution",
+    "active",
+    "width",
+    "addresses",
+    "line",
+    "kind",
+    "array",
+)
 
 
 @dataclass(frozen=True)
@@ -109,45 +120,59 @@ class Wavefronts(Sequence[WavefrontAccess]):
         return f"{tables.as_text(heads, rows)}\n{note}"
 
 
-def of_trace(trace: Trace, lanes: int, line_bytes: int) -> Wavefronts:
-    """Group the accesses of a trace into wavefronts; see `Trace.wavefronts`."""
+def derive(
+    events: Mapping[str, Any], arrays: Sequence[str], omitted: int, lanes: int, line_bytes: int
+) -> Wavefronts:
+    """Group accesses to global memory into wavefronts; see `Trace.wavefronts`.
+
+    Parameters
+    ----------
+    events : dict
+        The `COLUMNS` of a trace.
+    arrays : sequence of str
+        The names of the arrays, by the numbers in the column ``array``.
+    omitted : int
+        The number of events that the trace left out.
+    """
     if checks.integer("lanes", lanes) not in (32, 64):
         raise ValueError(f"lanes must be 32 or 64; got {lanes!r}")
     if checks.integer("line_bytes", line_bytes) not in (32, 64, 128, 256):
         raise ValueError(f"line_bytes must be 32, 64, 128 or 256; got {line_bytes!r}")
-    some = trace[trace.space == "global"]
-    return Wavefronts(list(_rows(some, lanes, line_bytes)), lanes, line_bytes, trace.omitted)
+    rows = list(_rows(events, arrays, lanes, line_bytes))
+    return Wavefronts(rows, lanes, line_bytes, omitted)
 
 
-def _rows(trace: Trace, lanes: int, line_bytes: int) -> Iterator[WavefrontAccess]:
-    if not len(trace):
+def _rows(
+    events: Mapping[str, Any], arrays: Sequence[str], lanes: int, line_bytes: int
+) -> Iterator[WavefrontAccess]:
+    instruction, addresses = events["instruction"], events["addresses"]
+    if not len(instruction):
         return
-    key = np.column_stack(
-        [trace.instruction, trace.block, trace.warp // (lanes // _WARP), trace.execution]
-    )
+    wavefront = events["warp"] // (lanes // _WARP)
+    key = np.column_stack([instruction, events["block"], wavefront, events["execution"]])
     requests, request = np.unique(key, axis=0, return_inverse=True)
     request = request.reshape(-1)
-    active, width = trace.active, trace.width.astype(np.uint64)
-    last = trace.addresses + np.maximum(width, np.uint64(1))[:, None] - np.uint64(1)
+    active, width = events["active"], events["width"].astype(np.uint64)
+    last = addresses + np.maximum(width, np.uint64(1))[:, None] - np.uint64(1)
     # An access that crosses the end of a line counts in both lines.
-    ends = [x // np.uint64(line_bytes) for x in (trace.addresses, last)]
+    ends = [x // np.uint64(line_bytes) for x in (addresses, last)]
     of_lane = np.broadcast_to(request[:, None], active.shape)[active].astype(np.uint64)
     pairs = np.concatenate([np.column_stack([of_lane, end[active]]) for end in ends])
     of_request = np.bincount(np.unique(pairs, axis=0)[:, 0].astype(np.int64))
     needed = np.zeros(len(requests), np.int64)
-    starts = np.column_stack([of_lane, trace.addresses[active]])
+    starts = np.column_stack([of_lane, addresses[active]])
     different, first = np.unique(starts, axis=0, return_index=True)
-    widths = np.broadcast_to(trace.width[:, None], active.shape)[active][first]
+    widths = np.broadcast_to(events["width"][:, None], active.shape)[active][first]
     np.add.at(needed, different[:, 0].astype(np.int64), widths)
     needed = -(-needed // line_bytes)
     for number in np.unique(requests[:, 0]):
         of = requests[:, 0] == number
-        event = int(np.argmax(trace.instruction == number))
-        array = int(trace.array[event])
+        event = int(np.argmax(instruction == number))
+        array = int(events["array"][event])
         yield WavefrontAccess(
-            line=int(trace.line[event]),
-            kind=str(trace.kind[event]),
-            array=trace.arrays[array].name if array >= 0 else "",
+            line=int(events["line"][event]),
+            kind=str(events["kind"][event]),
+            array=arrays[array] if array >= 0 else "",
             requests=int(of.sum()),
             cache_lines=int(of_request[of].sum()),
             needed=int(needed[of].sum()),
