@@ -95,7 +95,8 @@ class Attendant {
     sim::Printed printed_;
 };
 
-// Returns the name of a state space as tables show it: "global", or "" for registers and parameters.
+// Returns the name of a state space as tables show it: "global", or "" for registers and
+// parameters.
 [[nodiscard]] const char* name_of(ptx::Space space);
 
 // Returns the name of a variable in its declaration: "tile" for "_ZZ5tiledE4tile".

@@ -150,11 +150,11 @@ py::list listing(const StepSession& s) {
             writes.append(py::make_tuple(registers[r].name, ptx::size_of(registers[r].type)));
         for (const uint32_t r : s.program.data_flow[pc].reads) reads.append(registers[r].name);
         const bool loads = i.space != ptx::Space::reg && i.access == sim::Access::load;
-        list.append(py::make_tuple(i.text, i.opcode, i.ptx_line, i.source.file, i.source.line,
-                                   i.function, i.origin.parameter,
-                                   loads ? i.bytes / i.traits.elements : 0,
-                                   loads || sim::operation(i.traits.code).has(sim::trait::any_width),
-                                   std::move(writes), std::move(reads)));
+        list.append(
+            py::make_tuple(i.text, i.opcode, i.ptx_line, i.source.file, i.source.line, i.function,
+                           i.origin.parameter, loads ? i.bytes / i.traits.elements : 0,
+                           loads || sim::operation(i.traits.code).has(sim::trait::any_width),
+                           std::move(writes), std::move(reads)));
     }
     return list;
 }
