@@ -85,7 +85,8 @@ Effects effects(const Instruction& instruction) {
 }
 
 DataFlow data_flow(const Instruction& instruction) {
-    DataFlow flow{effects(instruction)};
+    DataFlow flow;
+    static_cast<Effects&>(flow) = effects(instruction);
     flow.guarded = instruction.guard >= 0;
     const std::vector<Operand>& operands = instruction.operands;
     bool first = true;
