@@ -35,36 +35,59 @@ namespace detail {
 std::recursive_mutex& lock();
 // Runs before the body. Returns the permanent error, if there is one.
 [[nodiscard]] Error standing(Waits waits);
-// Runs after the body. Stores the thread's last error and the caller.
-Error finish(Error error, const char* function, const std::string& mistake, void* caller);
-Error failed(const std::exception& e, const char* function);
 void enter(void* caller);
+// Makes a context current, as functions of the runtime API do.
+[[nodiscard]] Error enter_runtime(const char* function);
+// Whether a function of the driver API has called this function of the runtime API (driver.hpp).
+[[nodiscard]] bool called_by_driver();
+
+struct Outcome {
+    Error error = cudaSuccess;
+    std::string mistake = {};
+};
+// Runs after the body. Stores the thread's last error and the caller.
+Error finish(const Outcome& outcome, const char* function, void* caller);
+Outcome failed(const std::exception& e, const char* function);
+
+template <class Body>
+Outcome outcome_of(const char* function, Waits waits, Body&& body) noexcept {
+    if (const Error error = standing(waits)) return {error};
+    try {
+        std::forward<Body>(body)();
+        return {};
+    } catch (const Failure& f) {
+        return {f.error, f.mistake};
+    } catch (const std::bad_alloc&) {
+        return {cudaErrorMemoryAllocation};
+    } catch (const std::exception& e) {
+        return failed(e, function);
+    }
+}
 }  // namespace detail
 
 template <class Body>
-__attribute__((always_inline)) inline Error call(const char* function, Waits waits,
-                                                 Body&& body) noexcept {
+__attribute__((always_inline)) inline Error call(const char* function, Waits waits, Body&& body) {
     const std::lock_guard guard(detail::lock());
+    if (detail::called_by_driver()) {  // it catches the exceptions
+        if (const Error error = detail::standing(waits)) throw Failure{error};
+        std::forward<Body>(body)();
+        return cudaSuccess;
+    }
     void* const caller = __builtin_return_address(0);
     detail::enter(caller);
-    if (const Error error = detail::standing(waits))
-        return detail::finish(error, function, {}, caller);
-    try {
-        std::forward<Body>(body)();
-        return detail::finish(cudaSuccess, function, {}, caller);
-    } catch (const Failure& f) {
-        return detail::finish(f.error, function, f.mistake, caller);
-    } catch (const std::bad_alloc&) {
-        return detail::finish(cudaErrorMemoryAllocation, function, {}, caller);
-    } catch (const std::exception& e) {
-        return detail::finish(detail::failed(e, function), function, {}, caller);
-    }
+    if (const Error error = detail::enter_runtime(function))
+        return detail::finish({error}, function, caller);
+    return detail::finish(detail::outcome_of(function, waits, std::forward<Body>(body)), function,
+                          caller);
 }
 
 // Returns the last error of this host thread. If `forget` is true, it also clears the error.
 Error take_last_error(bool forget);
 [[nodiscard]] const char* name_of(Error error);  // "cudaErrorInvalidValue"
 
+// Returns the name of the function that the program called, for messages. It differs from
+// `function` if a function of the driver API has called this function of the runtime API.
+[[nodiscard]] const char* called(const char* function);
 // Returns the return address of the current API call, for findings.
 [[nodiscard]] void* caller();
 // Returns the address of the last <<<...>>> in the host code, or null if there was none.

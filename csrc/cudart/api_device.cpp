@@ -15,8 +15,6 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr int runtime_version = 13000;
-
 void check_device(int device) {
     require(device == 0, cudaErrorInvalidDevice, "there is one device, number 0");
 }

@@ -11,10 +11,6 @@
 
 namespace coalesce::cudart {
 
-KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments,
-                       size_t shared_bytes);
-CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind, const char* function);
-CopyWork copy_of(const Copy3D& p, const char* function);
 CopyWork copy_to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset,
                         CopyKind kind);
 CopyWork copy_from_symbol(void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind);
@@ -66,8 +62,9 @@ W& work_of(NodeRecord& node) {
 }
 
 KernelWork kernel_of(const KernelNodeParameters& p) {
-    require(p.func && (p.kernelParams || !p.extra), cudaErrorInvalidValue);
-    KernelWork w = kernel_work(p.func, p.gridDim, p.blockDim, p.kernelParams, p.sharedMemBytes);
+    require(p.func, cudaErrorInvalidValue);
+    KernelWork w =
+        kernel_work(p.func, p.gridDim, p.blockDim, p.kernelParams, p.sharedMemBytes, p.extra);
     validate(w);
     return w;
 }

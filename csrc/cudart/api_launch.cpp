@@ -7,8 +7,29 @@
 
 namespace coalesce::cudart {
 
-KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments,
-                       size_t shared_bytes) {
+namespace {
+
+// Copies the arguments of a launch that come in one buffer, in the layout of the .param space.
+void copy_buffer(std::vector<std::byte>& to, void** extra) {
+    // The values of CU_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_BUFFER_POINTER and ..._BUFFER_SIZE.
+    constexpr uintptr_t end = 0, pointer = 1, size = 2;
+    const void* buffer = nullptr;
+    size_t bytes = 0;
+    for (; reinterpret_cast<uintptr_t>(*extra) != end; extra += 2) {
+        const auto what = reinterpret_cast<uintptr_t>(*extra);
+        require(what == pointer || what == size, cudaErrorInvalidValue);
+        if (what == pointer) buffer = extra[1];
+        if (what == size) bytes = *static_cast<const size_t*>(extra[1]);
+    }
+    require(buffer && bytes >= to.size(), cudaErrorInvalidValue,
+            "the buffer of the arguments is smaller than the kernel's parameters");
+    std::memcpy(to.data(), buffer, to.size());
+}
+
+}  // namespace
+
+KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments, size_t shared_bytes,
+                       void** extra) {
     KernelWork w;
     w.function = &runtime().modules.function(host);
     w.grid = grid;
@@ -19,20 +40,36 @@ KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments,
     const auto parameters =
         sim::lay_out_parameters(w.function->module->entry(w.function->entry), total);
     w.parameters.resize(total);
+    if (total == 0) return w;
+    if (!arguments && extra) {
+        copy_buffer(w.parameters, extra);
+        return w;
+    }
+    require(arguments, cudaErrorInvalidValue, "the launch has no arguments, but the kernel has");
     for (size_t i = 0; i < parameters.size(); ++i)
         std::memcpy(&w.parameters[parameters[i].offset], arguments[i], parameters[i].bytes);
     return w;
 }
 
+void launch_with(KernelWork w, const LaunchAttribute* attributes, unsigned count, Stream stream) {
+    constexpr int attribute_cooperative = 2, attribute_cluster = 4;
+    require(attributes || count == 0, cudaErrorInvalidValue);
+    for (unsigned i = 0; i < count; ++i) {
+        const LaunchAttribute& a = attributes[i];
+        if (a.id == attribute_cooperative) w.cooperative = a.val.cooperative;
+        if (a.id != attribute_cluster) continue;
+        w.cluster = {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
+        require(w.cluster.count() > 0, cudaErrorInvalidValue, "the cluster has no blocks");
+    }
+    submit(std::move(w), stream);
+}
+
 namespace {
 
-constexpr int attribute_cooperative = 2, attribute_cluster = 4;
-
 void launch_on(const void* host, Dim grid, Dim block, void** arguments, size_t shared_bytes,
-               Stream stream, bool cooperative, Dim cluster = {1, 1, 1}) {
+               Stream stream, bool cooperative) {
     KernelWork w = kernel_work(host, grid, block, arguments, shared_bytes);
     w.cooperative = cooperative;
-    w.cluster = cluster;
     submit(std::move(w), stream);
 }
 
@@ -58,17 +95,8 @@ CUDART(cudaLaunchCooperativeKernel)(const void* f, Dim grid, Dim block, void** a
 CUDART(cudaLaunchKernelExC)(const LaunchConfig* c, const void* f, void** args) {
     return call("cudaLaunchKernelExC", Waits::no, [&] {
         require(c, cudaErrorInvalidValue);
-        bool cooperative = false;
-        Dim cluster{1, 1, 1};
-        for (unsigned i = 0; i < c->numAttrs; ++i) {
-            const LaunchAttribute& a = c->attrs[i];
-            if (a.id == attribute_cooperative) cooperative = a.val.cooperative;
-            if (a.id != attribute_cluster) continue;
-            cluster = {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
-            require(cluster.count() > 0, cudaErrorInvalidValue, "the cluster has no blocks");
-        }
-        launch_on(f, c->gridDim, c->blockDim, args, c->dynamicSmemBytes, c->stream, cooperative,
-                  cluster);
+        launch_with(kernel_work(f, c->gridDim, c->blockDim, args, c->dynamicSmemBytes), c->attrs,
+                    c->numAttrs, c->stream);
     });
 }
 

@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "errors.hpp"
@@ -120,6 +122,27 @@ std::string key_of(std::span<const std::byte> bytes) {
     return text;
 }
 
+template <class T>
+void put(std::string& bytes, size_t at, T value) {
+    std::memcpy(bytes.data() + at, &value, sizeof value);
+}
+
+// See the ELF-64 file format for the places of these numbers.
+size_t elf_bytes(const std::byte* start) {
+    constexpr size_t file_header = 64, no_bits = 8;
+    const std::span<const std::byte> header(start, file_header);
+    const uint64_t programs = read<uint64_t>(header, 32), sections = read<uint64_t>(header, 40);
+    size_t end = programs + size_t{read<uint16_t>(header, 54)} * read<uint16_t>(header, 56);
+    const size_t bytes = read<uint16_t>(header, 58), count = read<uint16_t>(header, 60);
+    end = std::max(end, size_t(sections + bytes * count));
+    for (size_t i = 0; i < count; ++i) {
+        const std::span<const std::byte> section(start + sections + i * bytes, bytes);
+        if (read<uint32_t>(section, 4) != no_bits)
+            end = std::max(end, size_t(read<uint64_t>(section, 24) + read<uint64_t>(section, 32)));
+    }
+    return end;
+}
+
 }  // namespace
 
 size_t container_bytes(std::span<const std::byte> bytes) {
@@ -128,9 +151,66 @@ size_t container_bytes(std::span<const std::byte> bytes) {
     return header < header_bytes || size > most_bytes ? 0 : size_t(header + size);
 }
 
+uint32_t arch_of(std::string_view ptx) {
+    const size_t at = ptx.find(".target");
+    const size_t name = at == ptx.npos ? at : ptx.find("sm_", at);
+    if (name == ptx.npos) return 0;
+    return uint32_t(std::strtoul(std::string(ptx.substr(name + 3, 8)).c_str(), nullptr, 10));
+}
+
+size_t code_bytes(const std::byte* start) {
+    // A short text must not be read past its end.
+    const auto* const first = reinterpret_cast<const char*>(start);
+    if (std::strncmp(first, "\x50\xED\x55\xBA", 4) == 0)
+        return container_bytes({start, header_bytes});
+    if (std::strncmp(first,
+                     "\x7f"
+                     "ELF",
+                     4) == 0)
+        return elf_bytes(start);
+    const std::string_view text(first);
+    return text.find(".version") != text.npos ? text.size() : 0;
+}
+
+std::string container_of(const std::string& ptx, const std::string& cubin, uint32_t arch) {
+    std::string images;
+    const auto add = [&](uint16_t kind, std::string bytes) {
+        bytes.resize((bytes.size() + 8) / 8 * 8);  // at least one null character ends the text
+        std::string header(image_header_bytes, '\0');
+        put<uint16_t>(header, 0, kind);
+        put<uint32_t>(header, 4, image_header_bytes);
+        put<uint64_t>(header, 8, bytes.size());
+        put<uint32_t>(header, 28, arch);
+        images += header + bytes;
+    };
+    add(kind_ptx, ptx);
+    if (!cubin.empty()) add(kind_elf, cubin);
+    std::string header(header_bytes, '\0');
+    put<uint32_t>(header, 0, container_magic);
+    put<uint16_t>(header, 4, 1);  // the version
+    put<uint16_t>(header, 6, header_bytes);
+    put<uint64_t>(header, 8, images.size());
+    return header + images;
+}
+
 Code code_of(std::span<const std::byte> container, uint32_t most) {
     Code code;
     code.key = key_of(container);
+    if (!container_bytes(container)) {
+        const std::string bytes(reinterpret_cast<const char*>(container.data()), container.size());
+        if (bytes.starts_with("\x7f"
+                              "ELF")) {
+            code.cubin = bytes;
+            return code;
+        }
+        code.arch = arch_of(bytes);
+        if (code.arch > most)
+            broken(("it is PTX for the compute capability " + std::to_string(code.arch) +
+                    ", which is newer than the simulated GPU")
+                       .c_str());
+        code.ptx = bytes.substr(0, std::strlen(bytes.c_str()));
+        return code;
+    }
     const std::vector<Image> images = images_of(container);
     const Image* best = nullptr;
     for (const Image& image : images)

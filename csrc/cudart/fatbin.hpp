@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace coalesce::cudart {
@@ -29,6 +30,15 @@ struct Code {
 
 // Returns the size of the container that starts here, or 0 if there is none.
 [[nodiscard]] size_t container_bytes(std::span<const std::byte> bytes);
+// Returns the size of the code that starts at an address: a container, a file of machine code (ELF)
+// or PTX, which a null character ends. Returns 0 if it is none of these.
+[[nodiscard]] size_t code_bytes(const std::byte* start);
+// Returns a container of PTX and its machine code, which may be empty.
+[[nodiscard]] std::string container_of(const std::string& ptx, const std::string& cubin,
+                                       uint32_t arch);
+// Returns the architecture for which PTX was compiled, such as 90.
+[[nodiscard]] uint32_t arch_of(std::string_view ptx);
+// Reads a container, a file of machine code or PTX.
 // Throws LaunchError with the reason if an image cannot be read. `most` is the GPU's architecture:
 // images for newer ones are ignored.
 [[nodiscard]] Code code_of(std::span<const std::byte> container, uint32_t most);

@@ -43,7 +43,8 @@ std::string Allocation::described() const {
 }
 
 Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, unsigned flags) {
-    if (bytes > total() - std::min(total(), used_)) throw Failure{cudaErrorMemoryAllocation};
+    function = called(function);
+    check_room(bytes);
     Allocation a;
     a.address = next_;
     a.bytes = bytes;
@@ -52,6 +53,7 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
     a.function = function;
     a.number = ++count_;
     a.caller = caller();
+    a.owner = runtime().contexts.owner();
     a.name = std::string(function) + " number " + std::to_string(a.number);
     next_ = round_up(next_ + bytes + sim::guard_gap, sim::guard_gap);
     if (next_ > arena_base + arena_bytes) throw Failure{cudaErrorMemoryAllocation};
@@ -69,6 +71,15 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
     return allocations_.emplace(a.address, std::move(a)).first->second;
 }
 
+void Memory::check_room(uint64_t bytes) const {
+    if (bytes > total() - std::min(total(), used_)) throw Failure{cudaErrorMemoryAllocation};
+}
+
+void Memory::take(uint64_t bytes) {
+    check_room(bytes);
+    used_ += bytes;
+}
+
 Allocation& Memory::add(Allocation a) {
     stale_ = true;
     return allocations_.insert_or_assign(a.address, std::move(a)).first->second;
@@ -81,7 +92,7 @@ void Memory::remove(uint64_t address) {
 
 void Memory::free(uint64_t address, bool of_host, const char* function) {
     const auto found = allocations_.find(address);
-    const char* const given = of_host ? "cudaFreeHost" : "cudaFree";
+    function = called(function);
     if (found == allocations_.end()) {
         const std::string before = freed_at(address);
         Allocation* const inside = find(address);
@@ -98,7 +109,7 @@ void Memory::free(uint64_t address, bool of_host, const char* function) {
         of_host ? a.kind == Kind::pinned : a.kind == Kind::device || a.kind == Kind::managed;
     if (!freed_here)
         throw Failure{cudaErrorInvalidValue, std::string(function) + "() of " + a.described() +
-                                                 ", which " + given + "() does not free"};
+                                                 ", which " + function + "() does not free"};
     release(address);
 }
 
@@ -117,11 +128,18 @@ void Memory::release(uint64_t address) {
     stale_ = true;
 }
 
-void Memory::free_all() {
+void Memory::free_all(Context owner) {
     std::vector<uint64_t> own;
     for (const auto& [address, a] : allocations_)
-        if (a.number) own.push_back(address);
+        if (a.number && a.kind != Kind::mapped && a.owner == owner) own.push_back(address);
     for (const uint64_t address : own) release(address);
+}
+
+uint64_t Memory::reserve(uint64_t bytes, uint64_t alignment) {
+    const uint64_t start = round_up(next_, alignment);
+    if (bytes > arena_base + arena_bytes - start) throw Failure{cudaErrorMemoryAllocation};
+    next_ = round_up(start + bytes + sim::guard_gap, sim::guard_gap);
+    return start;
 }
 
 Allocation* Memory::find(uint64_t address) {

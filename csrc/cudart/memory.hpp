@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cudart/abi.hpp"
+#include "cudart/contexts.hpp"
 #include "sim/address_space.hpp"
 
 namespace coalesce::cudart {
@@ -33,6 +34,7 @@ enum class Kind : uint8_t {
     variable,
     array,   // a CUDA array or mipmapped array (arrays.hpp)
     object,  // a texture or surface object (arrays.hpp)
+    mapped,  // memory of cuMemMap() (driver_virtual.cpp)
 };
 
 struct Allocation {
@@ -43,7 +45,8 @@ struct Allocation {
     Kind kind = Kind::device;
     bool writable = true;  // whether kernels may write to the allocation
     unsigned flags = 0;    // the flags of cudaHostAlloc() or a similar function
-    uint64_t number = 0;   // number of the allocation, from 1
+    Context owner = nullptr;
+    uint64_t number = 0;  // number of the allocation, from 1
     const char* function = "";
     // The return address of the call that made the allocation.
     void* caller = nullptr;
@@ -68,7 +71,7 @@ class Memory {
     // Frees an allocation that is known to be of the right kind.
     void release(uint64_t address);
     void remove(uint64_t address);  // memory must be registered with add()
-    void free_all();                // variables stay allocated
+    void free_all(Context owner);   // variables stay allocated
 
     // Returns the allocation that contains an address, or null.
     [[nodiscard]] Allocation* find(const void* pointer);
@@ -90,6 +93,13 @@ class Memory {
     static void define(const View& to, uint64_t bytes);
     // Marks the bytes of `to` as defined if the bytes of `from` are defined.
     static void copy_defined(const View& to, const View& from, uint64_t bytes);
+
+    // Counts memory that is allocated elsewhere. Throws Failure{cudaErrorMemoryAllocation} if
+    // memory is exhausted.
+    void take(uint64_t bytes);
+    void give_back(uint64_t bytes) { used_ -= bytes; }
+    // Returns the start of a range of addresses that no allocation will get.
+    [[nodiscard]] uint64_t reserve(uint64_t bytes, uint64_t alignment);
 
     // The variables of the next module start at the address that next_module() returns.
     [[nodiscard]] uint64_t next_module() const { return next_; }
@@ -121,6 +131,8 @@ class Memory {
     void keep_undefined() { checked_ = true; }
 
   private:
+    void check_room(uint64_t bytes) const;
+
     std::map<uint64_t, Allocation> allocations_;
     struct Freed {
         uint64_t bytes;

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "cudart/api.hpp"
+#include "cudart/jit.hpp"
 #include "cudart/runtime.hpp"
 #include "errors.hpp"
 #include "ptx/demangle.hpp"
@@ -108,31 +109,49 @@ void Modules::forget(ModuleRecord* module) {
 }
 
 void Modules::use(ModuleRecord& m) {
-    if (m.ready) {
-        if (!m.error.empty()) throw Failure{cudaErrorInvalidKernelImage};
-        return;
+    if (!m.ready) {
+        m.ready = true;
+        try {
+            read(m);
+        } catch (const BadImage& e) {
+            m.error_number = e.error, m.error = e.what();
+        } catch (const std::exception& e) {
+            m.error_number = cudaErrorInvalidKernelImage, m.error = e.what();
+        }
+        if (!m.error.empty() && !m.loaded)
+            say_once("coalesce: this program's device code cannot be used: " + m.error);
     }
-    m.ready = true;
+    if (!m.error.empty()) throw Failure{m.error_number, m.loaded ? m.error : ""};
+}
+
+void Modules::read(ModuleRecord& m) {
     Runtime& rt = runtime();
+    m.code = code_of(m.container, rt.gpu.major * 10 + rt.gpu.minor);
+    if (m.loaded) complete(m.code, m.options, m.log);
+    if (m.code.ptx.empty() && m.loaded)
+        throw BadImage(
+            cudaErrorNoKernelImageForDevice,
+            "the module has no PTX that the simulated GPU could run. The simulator needs "
+            "PTX: build the module with nvcc -ptx, or with nvcc -fatbin -gencode "
+            "arch=compute_90,code=[compute_90,sm_90]");
+    if (m.code.ptx.empty())
+        throw BadImage(
+            cudaErrorInvalidKernelImage,
+            m.code.linked
+                ? "it has machine code but no PTX, as programs of nvcc -rdc=true and of "
+                  "-arch=sm_90 have. Build it without -rdc=true, with -gencode "
+                  "arch=compute_90,code=[compute_90,sm_90]"
+                : "it has no PTX that the simulated GPU could run. Build it with -gencode "
+                  "arch=compute_90,code=[compute_90,sm_90]");
+    m.known = read_code_file(rt.settings.code, m.code.key);
     try {
-        m.code = code_of(m.container, rt.gpu.major * 10 + rt.gpu.minor);
-        if (m.code.ptx.empty())
-            throw LaunchError(
-                m.code.linked
-                    ? "it has machine code but no PTX, as programs of nvcc -rdc=true and of "
-                      "-arch=sm_90 have. Build it without -rdc=true, with -gencode "
-                      "arch=compute_90,code=[compute_90,sm_90]"
-                    : "it has no PTX that the simulated GPU could run. Build it with -gencode "
-                      "arch=compute_90,code=[compute_90,sm_90]");
-        m.known = read_code_file(rt.settings.code, m.code.key);
         m.parsed = ptx::parse(m.code.ptx);
-        m.parsed.function_addresses = m.known.functions;
-        m.memory = sim::lay_out_memory_at(m.parsed, rt.memory.next_module());
     } catch (const std::exception& e) {
-        m.error = e.what();
-        say_once(std::string("coalesce: this program's device code cannot be used: ") + e.what());
-        throw Failure{cudaErrorInvalidKernelImage};
+        if (m.log.empty()) m.log = e.what();
+        throw BadImage(cudaErrorInvalidPtx, std::string("the PTX cannot be read: ") + e.what());
     }
+    m.parsed.function_addresses = m.known.functions;
+    m.memory = sim::lay_out_memory_at(m.parsed, rt.memory.next_module());
     uint64_t end = 0;
     for (sim::ModuleMemory::Item& item : m.memory->items) {
         Allocation a;
@@ -168,12 +187,91 @@ void Modules::place_managed(ModuleRecord* module) {
 }
 
 Function& Modules::function(const void* host) {
+    if (handles_.contains(host)) {
+        auto* const f = static_cast<Function*>(const_cast<void*>(host));
+        if (f->module->unloaded)
+            throw Failure{cudaErrorInvalidResourceHandle,
+                          "the module of the kernel `" + f->name +
+                              "` was unloaded, or its context was destroyed"};
+        return *f;
+    }
     const auto found = functions_.find(host);
     if (found == functions_.end())
         throw Failure{cudaErrorInvalidDeviceFunction,
                       "the function that was launched is not a kernel of this program"};
     use(*found->second.module);
     return found->second;
+}
+
+ModuleRecord* Modules::load(std::span<const std::byte> image, Context owner,
+                            std::vector<std::string> options, std::string* log) {
+    auto made = std::make_unique<ModuleRecord>();
+    made->loaded = true;
+    made->owner = owner;
+    made->image.assign(image.begin(), image.end());
+    made->container = made->image;
+    made->options = std::move(options);
+    ModuleRecord& m = *modules_.emplace_back(std::move(made));
+    try {
+        use(m);
+    } catch (const Failure&) {
+        if (log) *log = m.log;
+        modules_.pop_back();
+        throw;
+    }
+    if (log) *log = m.log;
+    loaded_.insert(&m);
+    return &m;
+}
+
+ModuleRecord& Modules::loaded(ModuleRecord* handle) {
+    require(
+        loaded_.contains(handle), cudaErrorInvalidResourceHandle,
+        "the module was not loaded by cuModuleLoad() or a similar function, or it was unloaded");
+    return *handle;
+}
+
+void Modules::unload(ModuleRecord* handle) {
+    ModuleRecord& m = loaded(handle);
+    // The record stays, because the report may name what the module contains.
+    loaded_.erase(&m);
+    m.unloaded = true;
+    for (const sim::ModuleMemory::Item& item : m.memory->items)
+        runtime().memory.remove(item.address);
+}
+
+void Modules::unload_all(Context owner) {
+    std::vector<ModuleRecord*> own;
+    for (const auto& m : modules_)
+        if (m->owner == owner && loaded_.contains(m.get())) own.push_back(m.get());
+    for (ModuleRecord* const m : own) unload(m);
+}
+
+Function* Modules::function_named(ModuleRecord& module, const std::string& name) {
+    const auto known = module.functions.find(name);
+    if (known != module.functions.end()) return known->second.get();
+    const ptx::Function* const found = module.parsed.find_function(name);
+    if (!found || !found->entry) {
+        std::string names;
+        for (const ptx::Function& f : module.parsed.functions)
+            if (f.entry) names += (names.empty() ? "`" : ", `") + f.name + "`";
+        throw Failure{cudaErrorSymbolNotFound,
+                      "the module has no kernel `" + name + "`; " +
+                          (names.empty() ? "it has no kernels" : "its kernels are " + names)};
+    }
+    auto made = std::make_unique<Function>();
+    made->module = &module;
+    made->entry = name;
+    made->name = short_name(name);
+    handles_.insert(made.get());
+    return module.functions.emplace(name, std::move(made)).first->second.get();
+}
+
+std::pair<uint64_t, uint64_t> Modules::variable_named(const ModuleRecord& module,
+                                                      const std::string& name) {
+    for (const sim::ModuleMemory::Item& item : module.memory->items)
+        if (item.name == name) return {item.address, item.bytes.size()};
+    throw Failure{cudaErrorSymbolNotFound, "the module has no variable `" + name + "`"};
 }
 
 std::pair<uint64_t, uint64_t> Modules::variable(const void* host) {

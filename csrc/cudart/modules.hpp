@@ -1,15 +1,17 @@
 // The program's device code: its modules, kernels and variables. The compiled code registers them
-// before main().
+// before main(), or the program loads them with the driver API.
 //
 // METHOD
 // Registration only stores pointers. The PTX of a module is read when the module is first used. A
-// kernel is decoded once for each purpose (run, count or check), at its first launch for it.
+// loaded module is read at once, and what Python knows of its machine code is asked for (jit.hpp).
+// A kernel is decoded once for each purpose (run, count or check), at its first launch for it.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "analysis/launch.hpp"
 #include "cudart/abi.hpp"
 #include "cudart/code_file.hpp"
+#include "cudart/contexts.hpp"
 #include "cudart/fatbin.hpp"
 #include "sass/listing.hpp"
 
@@ -25,7 +28,8 @@ namespace coalesce::cudart {
 
 struct ModuleRecord;
 
-// A kernel. The program identifies it by the address of its host function.
+// A kernel. The program identifies it by the address of its host function. A kernel of a loaded
+// module has no host function; the address of its record identifies it (CUfunction and CUkernel).
 struct Function {
     ModuleRecord* module = nullptr;
     std::string entry;  // the kernel's name in the PTX
@@ -47,6 +51,14 @@ struct ModuleRecord {
     std::span<const std::byte> container;
     bool ready = false;
     std::string error;  // why the module cannot be used
+    Error error_number = cudaSuccess;
+    // The following members are for modules that the program has loaded.
+    bool loaded = false, unloaded = false;
+    Context owner = nullptr;
+    std::vector<std::byte> image;      // a copy, in which `container` lies
+    std::vector<std::string> options;  // options of ptxas
+    std::string log;                   // what ptxas said
+    std::map<std::string, std::unique_ptr<Function>> functions;
     Code code;
     CodeFile known;
     ptx::Module parsed;
@@ -78,6 +90,20 @@ class Modules {
     // these variables.
     void place_managed(ModuleRecord* module);
 
+    // Loads an image: PTX as text, machine code, or a fat binary. The module belongs to a context.
+    // If the module cannot be used, throws Failure, and `log` gets the compiler's messages.
+    ModuleRecord* load(std::span<const std::byte> image, Context owner,
+                       std::vector<std::string> options = {}, std::string* log = nullptr);
+    // Throws Failure unless the handle is a module that was loaded and not unloaded.
+    ModuleRecord& loaded(ModuleRecord* handle);
+    void unload(ModuleRecord* handle);
+    void unload_all(Context owner);
+    // Returns a kernel of a loaded module. Throws Failure{cudaErrorSymbolNotFound}.
+    Function* function_named(ModuleRecord& module, const std::string& name);
+    // Returns the address and the size of a variable of a loaded module.
+    static std::pair<uint64_t, uint64_t> variable_named(const ModuleRecord& module,
+                                                        const std::string& name);
+
     // Throws Failure if the pointer is not a kernel, or if the module cannot be used.
     Function& function(const void* host);
     // Returns the address and the size of a variable. Throws Failure if the pointer is not a
@@ -87,7 +113,11 @@ class Modules {
     [[nodiscard]] uint64_t count() const { return functions_.size(); }
 
   private:
+    void read(ModuleRecord& module);
+
     std::vector<std::unique_ptr<ModuleRecord>> modules_;
+    std::set<const ModuleRecord*> loaded_;
+    std::set<const void*> handles_;  // the kernels of loaded modules
     std::map<const void*, Function> functions_;
     std::map<const void*, Variable> variables_;
 };

@@ -24,7 +24,8 @@ Settings settings_of_environment() {
             setting("COALESCE_PROGRAM_REPORT"),
             setting("COALESCE_PROGRAM_KEEP"),
             setting("COALESCE_PROGRAM_LAUNCHES", "first"),
-            setting("COALESCE_PROGRAM_CHECK") == "1"};
+            setting("COALESCE_PROGRAM_CHECK") == "1",
+            setting("COALESCE_PROGRAM_HELPER")};
 }
 
 const model::Gpu& gpu_named(const std::string& name) {
@@ -112,7 +113,7 @@ void Runtime::waited() {
 }
 
 void Runtime::reset() {
-    memory.free_all();
+    contexts.reset_primary();
     forget_arrays();
     fault = cudaSuccess;
     fault_returned = false;
@@ -145,7 +146,10 @@ Error standing(Waits waits) {
 
 void enter(void* address) { calling = address; }
 
-Error finish(Error error, const char* function, const std::string& mistake, void* address) {
+Error enter_runtime(const char* function) { return runtime().contexts.enter_runtime(function); }
+
+Error finish(const Outcome& outcome, const char* function, void* address) {
+    const auto& [error, mistake] = outcome;
     runtime().memory.guard_unwaited(true);
     if (error == cudaSuccess) return error;
     // cudaErrorNotReady is a normal answer. cudaGetLastError() does not return it.
@@ -162,10 +166,10 @@ Error finish(Error error, const char* function, const std::string& mistake, void
     return error;
 }
 
-Error failed(const std::exception& e, const char* function) {
+Outcome failed(const std::exception& e, const char* function) {
     say_once("coalesce: " + std::string(function) + "(): " + e.what());
-    if (dynamic_cast<const UnsupportedInstruction*>(&e)) return cudaErrorNotSupported;
-    return cudaErrorUnknown;
+    if (dynamic_cast<const UnsupportedInstruction*>(&e)) return {cudaErrorNotSupported};
+    return {cudaErrorUnknown};
 }
 
 }  // namespace detail

@@ -7,6 +7,8 @@
 //   COALESCE_PROGRAM_REPORT  the file for the report at exit (report.cpp)
 //   COALESCE_PROGRAM_CHECK   "1": check launches and the host's use of memory
 //   COALESCE_PROGRAM_KEEP    a folder for launches that are profiled afterwards (snapshots.hpp)
+//   COALESCE_PROGRAM_HELPER  the Python that reads modules loaded at run time (jit.hpp)
+//   COALESCE_PROGRAM_NVRTC   NVIDIA's libnvrtc.so (csrc/nvrtc/nvrtc.cpp)
 //   COALESCE_PROGRAM_LAUNCHES "first", "all" or the number of the launch to keep
 #pragma once
 
@@ -14,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "cudart/contexts.hpp"
 #include "cudart/memory.hpp"
 #include "cudart/modules.hpp"
 #include "cudart/report.hpp"
@@ -22,9 +25,13 @@
 
 namespace coalesce::cudart {
 
+// The CUDA version of both APIs.
+inline constexpr int runtime_version = 13000;
+
 struct Settings {
     std::string gpu = "h200", code, report, keep, launches = "first";
     bool check = false;
+    std::string helper = {};
 };
 
 class Runtime {
@@ -33,6 +40,7 @@ class Runtime {
 
     const Settings settings;
     const model::Gpu& gpu;
+    Contexts contexts;
     Memory memory;
     Modules modules;
     Streams streams;

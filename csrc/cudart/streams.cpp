@@ -4,6 +4,7 @@
 
 #include "cudart/api.hpp"
 #include "cudart/graphs.hpp"
+#include "cudart/runtime.hpp"
 
 namespace coalesce::cudart {
 
@@ -32,6 +33,7 @@ Stream Streams::create(unsigned flags, int priority) {
     made->id = ++count_;
     made->flags = flags;
     made->priority = priority;
+    made->owner = runtime().contexts.owner();
     return *streams_.insert(made.release()).first;
 }
 
@@ -44,6 +46,7 @@ void Streams::destroy(Stream handle) {
 Event Streams::create_event(unsigned flags) {
     auto made = std::make_unique<EventRecord>();
     made->flags = flags;
+    made->owner = runtime().contexts.owner();
     return *events_.insert(made.release()).first;
 }
 
@@ -51,6 +54,11 @@ void Streams::destroy(Event handle) {
     event(handle);
     events_.erase(handle);
     delete handle;
+}
+
+void Streams::destroy_all(Context owner) {
+    std::erase_if(streams_, [&](Stream s) { return s->owner == owner ? (delete s, true) : false; });
+    std::erase_if(events_, [&](Event e) { return e->owner == owner ? (delete e, true) : false; });
 }
 
 void Streams::pass(StreamRecord& stream, Engine engine, double ms) {

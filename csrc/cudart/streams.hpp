@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cudart/abi.hpp"
+#include "cudart/contexts.hpp"
 
 namespace coalesce::cudart {
 
@@ -23,6 +24,7 @@ struct StreamRecord {
     unsigned flags = 0;
     int priority = 0;
     double clock = 0;  // modelled time in ms
+    Context owner = nullptr;
     // The following members are for a stream that is being captured.
     GraphRecord* capture = nullptr;
     bool owns_capture = true;  // false: the stream joined the capture through an event
@@ -36,6 +38,7 @@ struct EventRecord {
     unsigned flags = 0;
     bool recorded = false;
     double time = 0;  // modelled time in ms
+    Context owner = nullptr;
     // The captured stream in which the event was recorded; null if there is none.
     StreamRecord* capture = nullptr;
     std::vector<Node> nodes;
@@ -51,6 +54,7 @@ class Streams {
     void destroy(Stream handle);
     Event create_event(unsigned flags);
     void destroy(Event handle);
+    void destroy_all(Context owner);
 
     // Models work of `ms` milliseconds on an engine.
     void pass(StreamRecord& stream, Engine engine, double ms);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cudart/api.hpp"
+#include "cudart/driver.hpp"
 #include "cudart/graphs.hpp"
 #include "cudart/runtime.hpp"
 
@@ -177,6 +178,7 @@ void perform(const Work& work, StreamRecord& stream) {
                 [&](const SetWork& s) { set(s, stream); },
                 [&](const HostWork& h) {
                     rt.waited();
+                    const detail::ProgramCall program;
                     if (h.callback)
                         h.callback(h.stream, cudaSuccess, h.data);
                     else

@@ -77,6 +77,16 @@ void perform(const Work& work, StreamRecord& stream);
 // Executes the work now, or adds it to the graph if the stream is being captured.
 void submit(Work work, Stream stream);
 
+// Makes the work of a launch. The arguments are pointers to their values, or a buffer (`extra`, as
+// cuLaunchKernel() takes it).
+[[nodiscard]] KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments,
+                                     size_t shared_bytes, void** extra = nullptr);
+// Submits a launch with the attributes of cudaLaunchKernelEx().
+void launch_with(KernelWork work, const LaunchAttribute* attributes, unsigned count, Stream stream);
+[[nodiscard]] CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind,
+                               const char* function);
+[[nodiscard]] CopyWork copy_of(const Copy3D& p, const char* function);
+
 // Launches a kernel and returns its modelled milliseconds. Throws Failure if it cannot start.
 double launch(const KernelWork& work);
 void validate(const KernelWork& work);

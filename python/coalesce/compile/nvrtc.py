@@ -145,6 +145,11 @@ def compile_cuda(
 @lru_cache(maxsize=1)
 def nvrtc() -> Compiler:
     """Return the compiler, which the first call opens. A CompileError says what to install."""
+    return Compiler(library())
+
+
+def library() -> str:
+    """Return the path of NVRTC. A CompileError says what to install."""
     pathfinder = _pathfinder()
     try:
         path = pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path
@@ -159,7 +164,7 @@ def nvrtc() -> Compiler:
             "the CUDA compiler NVRTC is not installed: pip install nvidia-cuda-nvrtc "
             f"(it needs no GPU and no driver)\n  {why}"
         ) from None
-    return Compiler(str(path))
+    return str(path)
 
 
 def _pathfinder() -> Any:

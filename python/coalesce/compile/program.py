@@ -8,6 +8,7 @@ included header of the user, with a digest of the header's contents.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -28,9 +29,20 @@ if TYPE_CHECKING:
     from coalesce.cxx import signature
 
 LIBRARY = "libcudart.so.13"  # programs load the runtime by this name
+# The names by which programs link to this package's libraries and load them.
+NAMES = {
+    "libcudart.so": "libcudart.so",
+    LIBRARY: "libcudart.so",
+    "libcuda.so": "libcudart.so",  # one library has both APIs, so that they share one GPU
+    "libcuda.so.1": "libcudart.so",
+    "libnvrtc.so": "libnvrtc.so",
+    "libnvrtc.so.13": "libnvrtc.so",
+}
 _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
 _TEXTURE_REFERENCES = Path(__file__).with_name("texture_references.h")
 _SECTION = ".nv_fatbin"
+# The static runtime asks the driver for its private functions.
+_STATIC_RUNTIME = b"cuGetExportTable"
 _INSTALL = "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on PATH"
 # Libraries whose code is closed and needs a GPU, by the beginnings of their names.
 _CLOSED = {
@@ -45,7 +57,7 @@ _CLOSED = {
     "nvjpeg": "nvJPEG",
     "cutensor": "cuTENSOR",
 }
-_DRIVER = re.compile(r"undefined reference to `(cu(?:Init|[A-Z]\w+))'")
+_GRAPHICS = re.compile(r"undefined reference to `(cu(?:GL|EGL|VDPAU)\w+)'")
 
 
 @dataclass(frozen=True)
@@ -137,9 +149,24 @@ def _words(arch: str, options: Sequence[str], *, debug: bool) -> list[str]:
     ]
 
 
-def library() -> Path:
-    """Return the runtime library of this package, which programs load in place of NVIDIA's."""
-    return Path(__file__).parents[1] / "libcudart.so"
+def library(name: str = "libcudart.so") -> Path:
+    """Return a library of this package, which programs load in place of NVIDIA's."""
+    return Path(__file__).parents[1] / name
+
+
+def link_libraries(folder: Path) -> None:
+    """Give this package's libraries the names of NVIDIA's in a folder."""
+    for name, own in NAMES.items():
+        (folder / name).symlink_to(library(own))
+
+
+def tool(name: str) -> str | None:
+    """Return the path of a program that comes with nvcc, such as ptxas; None if there is none."""
+    with contextlib.suppress(LookupError):
+        beside = Path(os.path.realpath(nvcc())).parent / name
+        if os.access(beside, os.X_OK):
+            return str(beside)
+    return shutil.which(name)
 
 
 def _compile(
@@ -150,19 +177,20 @@ def _compile(
         folder = Path(name)
         # The program is linked with the library that it later runs with, so that a function which
         # the library lacks is an error now.
-        for link in ("libcudart.so", LIBRARY):
-            (folder / link).symlink_to(library())
+        link_libraries(folder)
         log, out = "", folder / "program"
         found: list[Path] = []
         parts: list[Path] = []
         own: list[str | Path]
+        words = [*words, *_nvrtc_headers(program)]
         for number, path in enumerate(paths if len(paths) > 1 else []):
             parts.append(folder / f"{number}.o")
             own = [*_listing(folder), *_including(path, included), "-o", parts[-1], path]
             log += _nvcc(program, [*words, "-c", *own], path)
             found += _headers(folder / "headers", path)
         own = [*parts] or [*_listing(folder), *_including(paths[0], included), paths[0]]
-        log += _nvcc(program, [*words, *_of_wheels(program, folder), "-o", out, *own], paths[0])
+        libraries = ["-Xlinker", "--as-needed", "-lnvrtc", *_of_wheels(program, folder)]
+        log += _nvcc(program, [*words, *libraries, "-o", out, *own], paths[0])
         if not parts:
             found = _headers(folder / "headers", paths[0])
         return Built(out.read_bytes(), {}, log), sorted(set(found) - set(paths))
@@ -178,6 +206,14 @@ def _including(path: Path, headers: Sequence[Path]) -> list[str]:
 def _listing(folder: Path) -> list[str]:
     """Return the options for a list of the headers that are read."""
     return ["-MMD", "-MF", str(folder / "headers")]
+
+
+def _nvrtc_headers(program: str) -> list[str]:
+    """Return the option for NVRTC's header, if it is not among nvcc's headers."""
+    if (Path(program).resolve().parent.parent / "include" / "nvrtc.h").is_file():
+        return []
+    found = pathfinder.file_of("nvidia-cuda-nvrtc", "nvrtc.h")
+    return [f"-I{Path(found).parent}"] if found else []
 
 
 def _nvcc(program: str, words: Sequence[str | Path], path: Path) -> str:
@@ -209,10 +245,8 @@ def _error(path: Path, log: str) -> Exception:
                 f"{path.name} uses {name}, a library of closed code that needs a GPU; "
                 "it cannot be simulated"
             )
-    if match := _DRIVER.search(log):
-        return LookupError(
-            f"{path.name} uses CUDA's driver API ({match[1]}); only the runtime API is simulated"
-        )
+    if match := _GRAPHICS.search(log):
+        return LookupError(f"{path.name} uses {match[1]}(); graphics are not simulated")
     if (
         "cc1plus" in log and "cannot execute" in log
     ) or "Failed to preprocess host compiler" in log:
@@ -277,11 +311,12 @@ def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
     found = {}
     for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):
         if ptx:
-            found[key] = _code_file(ptx, machine or None, made_for, source)
+            found[key] = code_file(ptx, machine or None, made_for, source)
     return found
 
 
-def _code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
+def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
+    """Return the file of a module that the library reads (``csrc/cudart/code_file.hpp``)."""
     from coalesce.compile import cubin, disassembler, nvrtc
     from coalesce.cxx import signature
 
@@ -308,12 +343,10 @@ def _type(parameter: signature.Parameter) -> str:
 
 
 def check_executable(path: Path) -> None:
-    """Raise ValueError unless an executable loads the runtime as a shared library of CUDA 13."""
+    """Raise ValueError unless an executable loads the libraries of CUDA 13 that are replaced."""
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":
         raise ValueError(f"{path} is not an executable of Linux")
-    if not section_of(content):
-        raise ValueError(f"{path} has no CUDA code")
     if LIBRARY.encode() in content:
         return
     if found := re.search(rb"libcudart\.so\.(\d+)", content):
@@ -321,8 +354,11 @@ def check_executable(path: Path) -> None:
             f"{path} was built with CUDA {found[1].decode()}; programs of CUDA 13 are run. Build "
             "it with nvcc 13 -cudart shared, or run its source: coalesce run program.cu"
         )
-    raise ValueError(
-        f"{path} has CUDA's runtime linked into it, so that it cannot be replaced. Build it with "
-        "nvcc -cudart shared (CMake: set CMAKE_CUDA_RUNTIME_LIBRARY to Shared), or run its source: "
-        "coalesce run program.cu"
-    )
+    if _STATIC_RUNTIME in content or section_of(content):
+        raise ValueError(
+            f"{path} has CUDA's runtime linked into it, so that it cannot be replaced. Build it "
+            "with nvcc -cudart shared (CMake: set CMAKE_CUDA_RUNTIME_LIBRARY to Shared), or run "
+            "its source: coalesce run program.cu"
+        )
+    if b"libcuda.so" not in content:
+        raise ValueError(f"{path} uses neither CUDA's runtime nor its driver API")

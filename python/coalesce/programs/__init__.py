@@ -1,7 +1,8 @@
 """Whole CUDA programs on the simulator: `run` compiles a program, `execute` runs an executable.
 
 The program is a process of its own, without Python. It loads this package's ``libcudart.so``
-(``csrc/cudart``), which writes a report when the program ends; `report` reads it.
+(``csrc/cudart``), which implements CUDA's runtime API and its driver API. The library writes a
+report when the program ends; `report` reads it. `loaded` reads code that the program loads.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coalesce.compile import program
+from coalesce.common.errors import CompileError
+from coalesce.compile import nvrtc, program
 
 # The architecture to compile for on each simulated GPU: its own, or the oldest that nvcc knows.
 ARCHITECTURES = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}
@@ -83,7 +85,7 @@ def execute(
     check: bool = False,
     launches: str | None = None,
 ) -> Outcome:
-    """Run a program that was built with ``nvcc -cudart shared``."""
+    """Run a program that was built with ``nvcc -cudart shared``, or uses the driver API alone."""
     path = Path(executable).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {executable}")
@@ -105,7 +107,7 @@ def _run(
 ) -> Outcome:
     own = folder / "coalesce"
     own.mkdir()
-    (own / program.LIBRARY).symlink_to(program.library())
+    program.link_libraries(own)
     for key, text in code.items():
         (own / f"{key}.code").write_text(text)
     report = own / "report.json"
@@ -117,7 +119,12 @@ def _run(
         "COALESCE_PROGRAM_GPU": gpu,
         "COALESCE_PROGRAM_CODE": str(own),
         "COALESCE_PROGRAM_REPORT": str(report),
+        "COALESCE_PROGRAM_HELPER": sys.executable,
     }
+    (own / "helper.py").write_text(_helper())
+    if b"libnvrtc.so" in executable.read_bytes():
+        with contextlib.suppress(CompileError):  # the library says that NVRTC is not installed
+            environment["COALESCE_PROGRAM_NVRTC"] = nvrtc.library()
     if check:
         environment["COALESCE_PROGRAM_CHECK"] = "1"
     if launches:
@@ -146,6 +153,14 @@ def _run(
 
         places.find(outcome.report)
     return outcome
+
+
+def _helper() -> str:
+    """Return a script that starts `loaded` with the modules of this process."""
+    path = [str(Path(folder).resolve()) for folder in sys.path]
+    return (
+        f"import sys\nsys.path[:] = {path!r}\nfrom coalesce.programs import loaded\nloaded.main()\n"
+    )
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:

@@ -1,0 +1,91 @@
+#include "cudart/driver.hpp"
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "cudart/runtime.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+// The driver's function that the program has called; null if there is none.
+thread_local const char* driver_function = nullptr;
+
+// Returns "cuMemAlloc" for "cuMemAlloc_v2": programs use the names without versions.
+const char* without_version(const char* name) {
+    static auto* const names = new std::set<std::string, std::less<>>;
+    std::string text = name;
+    const size_t at = text.rfind("_v");
+    if (at != std::string::npos && at + 3 == text.size()) text.resize(at);
+    return names->insert(text).first->c_str();
+}
+
+// The errors of these functions say little, and the program cannot go on without them. So the
+// reason is shown even if the run is not checked.
+bool concerns_code(std::string_view function) {
+    for (const std::string_view start :
+         {"cuLaunch", "cuModule", "cuLibrary", "cuLink", "cuKernel", "cuFunc"})
+        if (function.starts_with(start)) return true;
+    return false;
+}
+
+}  // namespace
+
+const char* called(const char* function) { return driver_function ? driver_function : function; }
+
+DriverError driver_error(Error error) {
+    switch (int(error)) {
+        case cudaErrorInvalidSymbol:
+            return cudaErrorSymbolNotFound;
+        case cudaErrorInvalidDeviceFunction:
+            return cudaErrorInvalidResourceHandle;
+#define D(name, number) case number:
+#include "cudart/driver_errors.inc"
+#undef D
+            return error;
+        default:
+            return cudaErrorInvalidValue;
+    }
+}
+
+namespace detail {
+
+bool called_by_driver() { return driver_function != nullptr; }
+
+DriverCall::DriverCall(const char* function) { driver_function = without_version(function); }
+DriverCall::~DriverCall() { driver_function = nullptr; }
+
+ProgramCall::ProgramCall() : function_(driver_function) { driver_function = nullptr; }
+ProgramCall::~ProgramCall() { driver_function = function_; }
+
+void check(Needs needs) {
+    const Contexts& contexts = runtime().contexts;
+    if (needs == Needs::nothing) return;
+    require(contexts.initialized, cudaErrorInitializationError, "cuInit() was not called before");
+    if (needs == Needs::initialization) return;
+    require(Contexts::current(), cudaErrorDeviceUninitialized,
+            "no context is current in this host thread; cuCtxCreate() and cuCtxSetCurrent() make "
+            "one current");
+    require(Contexts::current()->active, cudaErrorContextIsDestroyed,
+            "the current context was destroyed");
+}
+
+DriverError finish_driver(const Outcome& outcome, const char* function, void* address) {
+    Runtime& rt = runtime();
+    rt.memory.guard_unwaited(true);
+    if (outcome.error == cudaSuccess || outcome.mistake.empty()) return driver_error(outcome.error);
+    std::string text = outcome.mistake;
+    const std::string name = without_version(function);
+    if (text.find(name) == std::string::npos) text = name + "(): " + text;
+    if (rt.settings.check)
+        rt.report.add_mistake("wrong call", text, address);
+    else if (concerns_code(name))
+        say_once("coalesce: " + text);
+    return driver_error(outcome.error);
+}
+
+}  // namespace detail
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,27 @@
+// The functions of the driver API that are not simulated. Each one prints this once and returns an
+// error.
+#include <string>
+
+#include "cudart/driver.hpp"
+#include "cudart/runtime.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+DriverError missing(const char* name) {
+    return driver_call(name, Needs::nothing, Waits::no, [&] {
+        say_once("coalesce: " + std::string(called(name)) + "() is not simulated");
+        runtime().report.missing(called(name));
+        throw Failure{cudaErrorNotSupported};
+    });
+}
+
+}  // namespace
+
+// The functions do not use their arguments, so they are declared without parameters.
+#define MISSING(name) \
+    CUDRIVER(name)() { return missing(#name); }
+#include "cudart/driver_missing.inc"
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,88 @@
+"""Code that a program loads while it runs: PTX, or a fat binary, from a file or from NVRTC.
+
+The parent process cannot know this code before. So the program's library starts this module in a
+process of its own (``csrc/cudart/jit.hpp``). The code lies beside `base`, which is a path without a
+suffix. The results are written there, too.
+
+==============  ==================================================================
+``base.ptx``    the PTX
+``base.cubin``  its machine code; empty if there is none, then ptxas makes it here
+``base.code``   what the library reads (``csrc/cudart/code_file.hpp``)
+``base.log``    the messages of ptxas
+``base.error``  the messages of ptxas, if it refuses the PTX
+==============  ==================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from coalesce.compile import cache, program
+
+_FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Read the code beside ``words[0]`` for the architecture ``words[1]``, with ptxas's options."""
+    base, arch, *options = sys.argv[1:] if words is None else words
+    ptx, machine = Path(f"{base}.ptx").read_text("utf-8", "replace"), _content(f"{base}.cubin")
+    reason = ""
+    if not machine:
+        machine, log, reason = assembled(ptx, int(arch), options)
+        Path(f"{base}.log").write_text(log)
+        if machine is None and not reason:
+            Path(f"{base}.error").write_text(log.strip())
+            return
+        Path(f"{base}.cubin").write_bytes(machine or b"")
+    text = program.code_file(ptx, machine or None, int(arch), _sources(ptx))
+    if reason:
+        text = re.sub(r"^reason .*$", f"reason {reason}", text, flags=re.MULTILINE)
+    # The name appears when the file is complete.
+    part = Path(f"{base}.part")
+    part.write_text(text)
+    part.rename(f"{base}.code")
+
+
+def assembled(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None, str, str]:
+    """Return the machine code, the messages of ptxas, and why there is no machine code.
+
+    If ptxas refuses the PTX, there is neither code nor a reason.
+    """
+    ptxas = program.tool("ptxas")
+    if ptxas is None:
+        return None, "", "the program loaded PTX, and ptxas, which assembles it, is not installed"
+    own = re.search(r"\.target\s+sm_(\d+[af])", ptx)
+    name = f"sm_{own[1]}" if own else f"sm_{arch}"
+    status = Path(ptxas).stat()
+    key = cache.key_of("loaded", ptx, name, list(options), status.st_size, status.st_mtime_ns)
+    if (known := cache.load(key)) is not None:
+        return known[1], known[0], ""
+    with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
+        source, made = Path(folder) / "loaded.ptx", Path(folder) / "loaded.cubin"
+        source.write_text(ptx)
+        command = [ptxas, f"-arch={name}", "-lineinfo", *options, "-o", str(made), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        log = (done.stdout + done.stderr).replace(str(source), "the PTX")
+        if done.returncode == 0:
+            machine = made.read_bytes()
+            cache.store(key, log, machine, {})
+            return machine, log, ""
+    if re.search(r"Unsupported \.version|is not supported|not defined for option", log):
+        return None, log, f"ptxas does not know this PTX: {log.strip().splitlines()[0]}"
+    return None, log, ""
+
+
+def _content(path: str) -> bytes:
+    file = Path(path)
+    return file.read_bytes() if file.is_file() else b""
+
+
+def _sources(ptx: str) -> str:
+    """Return the text of the source files that the PTX names; they have the parameters' names."""
+    paths = (Path(name) for name in _FILE.findall(ptx))
+    return "\n".join(path.read_text(errors="replace") for path in paths if path.is_file())
