@@ -46,7 +46,9 @@ _RIGHT = re.compile(
     re.IGNORECASE,
 )
 # The output at the end of a run that tested errors on purpose.
-_SAYS_SO = re.compile(r"returned OK|Result = PASS|\bPASSED\b|\bPASS\b|test passed", re.IGNORECASE)
+_SAYS_SO = re.compile(
+    r"returned OK|Result = PASS|\bPASSED\b|\bPASS\b|test passed|failed as expected", re.IGNORECASE
+)
 _BY_STATUS = re.compile(r"\? *EXIT_SUCCESS *: *EXIT_FAILURE")
 
 
@@ -63,6 +65,10 @@ class Case:
     # Gets the output, compares the result with a reference and says how. Raises
     # `rodinia.MismatchError` if they differ.
     verify: Callable[[str], str] | None = None
+    # Files that the program reads and that its own build makes: options of nvcc, source, name.
+    modules: list[tuple[list[str], Path, str]] = field(default_factory=list)
+    # Headers of CUDA that its own build copies beside the program, for NVRTC.
+    headers: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> str:
@@ -84,9 +90,11 @@ def of_samples(root: Path) -> Iterator[Case]:
         for folder in sorted((root / "Samples" / group).glob("*/")):
             sources = sorted(
                 path
-                for pattern in ("*.cu", "*.cpp", "src/*.cu", "src/*.cpp")
+                for pattern in ("*.cu", "*.cpp", "*.c", "src/*.cu", "src/*.cpp")
                 for path in folder.glob(pattern)
             )
+            modules, headers, own, more = _of_build(folder)
+            sources = [path for path in sources if path.name not in own] + more
             if sources:
                 options = [f"-I{root / 'Common'}", f"-I{folder / 'inc'}", "--extended-lambda"]
                 options += ["-std=c++17"]
@@ -95,7 +103,54 @@ def of_samples(root: Path) -> Iterator[Case]:
                 if "simpleCallback" in folder.name:
                     options += [f"-I{root / 'Common'}"]
                 words, check = LESS.get(folder.name, []), samples.CHECKS.get(folder.name)
-                yield Case(group, folder.name, folder, sources, options, words, check)
+                yield Case(
+                    group, folder.name, folder, sources, options, words, check,
+                    modules=modules, headers=headers,
+                )  # fmt: skip
+
+
+def _of_build(
+    folder: Path,
+) -> tuple[list[tuple[list[str], Path, str]], list[str], set[str], list[Path]]:
+    """Return the modules and headers that a sample's build makes, and two kinds of sources.
+
+    The program loads the modules, or compiles the first kind of sources at run time. The second
+    kind are sources of other folders.
+    """
+    build = folder / "CMakeLists.txt"
+    text = build.read_text(errors="replace") if build.is_file() else ""
+    own = {Path(name).name for name in re.findall(r"CURRENT_SOURCE_DIR}/(\S+\.cu)\b", text)}
+    modules: list[tuple[list[str], Path, str]] = []
+    kernel = re.search(r'set\(CUDA_KERNEL_SOURCE "\${CMAKE_CURRENT_SOURCE_DIR}/(.+?)"\)', text)
+    made = re.search(r'set\(CUDA_(\w+)_FILE "\${CMAKE_CURRENT_BINARY_DIR}/(.+?)"\)', text)
+    if kernel and made:
+        # The simulator needs PTX. The samples' fat binaries have machine code only.
+        code = ["-gencode", "arch=compute_90,code=[compute_90,sm_90]"]
+        options = ["-ptx", "-arch=compute_90"] if made[1] == "PTX" else ["-fatbin", *code]
+        modules = [(options, folder / kernel[1], made[2])]
+    headers = re.findall(r"\${CUDA_INCLUDE_DIR}/(\S+)", text)
+    found = re.search(r"add_executable\((.*?)\)", text, re.DOTALL)
+    more = re.findall(r"(\.\./\S+\.cpp)", found[1]) if found else []
+    return modules, headers, own, [(folder / name).resolve() for name in more]
+
+
+def build_folder(case: Case, folder: Path) -> Path:
+    """Return the folder in which a program runs: what its build makes, beside its own files."""
+    from coalesce.compile import program
+
+    if not case.modules and not case.headers:
+        return case.folder
+    for entry in case.folder.iterdir():
+        (folder / entry.name).symlink_to(entry.resolve())
+    include = Path(os.path.realpath(program.nvcc())).parent.parent / "include"
+    for header in case.headers:
+        place = folder / Path(header).name
+        if not place.exists():
+            place.symlink_to(include / header)
+    for options, source, name in case.modules:
+        command = [program.nvcc(), *options, "-lineinfo", *case.options, "-o", name, str(source)]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder
 
 
 def of_rodinia(root: Path, inputs: Path, samples: Path | None) -> Iterator[Case]:
@@ -148,6 +203,7 @@ def run(case: Case, seconds: float) -> dict[str, object]:
     """Build and run a program; return the outcome."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
+        (Path(folder) / "build").mkdir()
         command = [
             *(sys.executable, "-m", "coalesce", "run", *map(str, case.sources)),
             *(f"--option={option}" for option in case.options),
@@ -156,7 +212,7 @@ def run(case: Case, seconds: float) -> dict[str, object]:
         start = time.perf_counter()
         started = subprocess.Popen(
             command,
-            cwd=case.folder,
+            cwd=build_folder(case, Path(folder) / "build"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

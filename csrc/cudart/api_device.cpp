@@ -150,6 +150,9 @@ int attribute(int number) {
             return int(p.sharedMemPerBlockOptin);
         case 99:
             return p.hostRegisterSupported;
+        case 102:  // cuMemMap()
+        case 103:  // its memory as a file descriptor
+            return 1;
         case 106:
             return p.maxBlocksPerMultiProcessor;
         case 111:

@@ -157,6 +157,13 @@ CUDRIVER(cuGetProcAddress)(const char* symbol, void** function, int version, uin
     });
 }
 
+// NVIDIA's libraries ask for private functions of the driver, and do without them. Programs do not
+// call this function. So it prints nothing.
+CUDRIVER(cuGetExportTable)(const void** table, const void*) {
+    if (table) *table = nullptr;
+    return cudaErrorNotSupported;
+}
+
 CUDART(cudaGetDriverEntryPoint)(const char* symbol, void** function, unsigned long long,
                                 int* found) {
     return call("cudaGetDriverEntryPoint", Waits::no, [&] {

@@ -42,7 +42,8 @@ void Contexts::destroy(Context handle) {
     rt.modules.unload_all(handle);
     rt.streams.destroy_all(handle);
     rt.memory.free_all(handle);
-    if (current() == handle) pop();
+    // The primary context stays on the stacks, as in CUDA.
+    if (handle != &primary_ && current() == handle) pop();
 }
 
 Context Contexts::retain_primary() {

@@ -123,6 +123,9 @@ EXPORT int nvrtcCreateProgram(Program* program, const char* source, const char* 
 EXPORT int nvrtcGetLoweredName(Program program, const char* expression, const char** name) {
     return call("nvrtcGetLoweredName", program, expression, name);
 }
+EXPORT int nvrtcInstallBundledHeaders(const char* folder, unsigned flags, const char** log) {
+    return call("nvrtcInstallBundledHeaders", folder, flags, log);
+}
 EXPORT int nvrtcSetPCHHeapSize(size_t bytes) { return call("nvrtcSetPCHHeapSize", bytes); }
 EXPORT int nvrtcSetFlowCallback(Program program, void* callback, void* data) {
     return call("nvrtcSetFlowCallback", program, callback, data);
@@ -149,5 +152,7 @@ PASS_ON_2(nvrtcGetProgramLogSize)
 PASS_ON_2(nvrtcGetProgramLog)
 PASS_ON_2(nvrtcAddNameExpression)
 PASS_ON_2(nvrtcGetPCHHeapSizeRequired)
+PASS_ON_2(nvrtcGetBundledHeadersInfo)
+PASS_ON_2(nvrtcRemoveBundledHeaders)
 
 }  // namespace coalesce::cudart

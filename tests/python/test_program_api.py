@@ -1,4 +1,4 @@
-"""This package's CUDA runtime library has the same names and types as NVIDIA's."""
+"""This package's CUDA library has the same names and types as NVIDIA's runtime and driver API."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from coalesce.compile import pathfinder, program
 ROOT = Path(__file__).parents[2]
 NEWEST = 5  # nvidia-cuda-runtime 13.5 is the newest version whose names missing.inc lists
 ABI = ROOT / "csrc/cudart/abi.hpp"
+DRIVER_ABI = ROOT / "csrc/cudart/driver_abi.hpp"
 
 # Structures of this project and NVIDIA's structures of the same layout.
 STRUCTURES = {
@@ -43,11 +44,30 @@ STRUCTURES = {
     "InstantiateParameters": "cudaGraphInstantiateParams",
     "UpdateResult": "cudaGraphExecUpdateResultInfo",
 }
+DRIVER_STRUCTURES = {
+    "DriverCopy2D": "CUDA_MEMCPY2D",
+    "DriverCopy3D": "CUDA_MEMCPY3D",
+    "DriverLaunchConfig": "CUlaunchConfig",
+    "DriverKernelNode": "CUDA_KERNEL_NODE_PARAMS",
+    "AllocationProperties": "CUmemAllocationProp",
+}
+# Structures that both APIs use.
+SHARED = {
+    "MemsetParameters": "CUDA_MEMSET_NODE_PARAMS",
+    "HostNodeParameters": "CUDA_HOST_NODE_PARAMS",
+    "LaunchAttribute": "CUlaunchAttribute",
+    "PoolProperties": "CUmemPoolProps",
+    "AccessDescription": "CUmemAccessDesc",
+    "EdgeData": "CUgraphEdgeData",
+    "InstantiateParameters": "CUDA_GRAPH_INSTANTIATE_PARAMS",
+    "UpdateResult": "CUgraphExecUpdateResultInfo",
+}
 
 
 def _fields(structure: str) -> list[str]:
-    """Return the names of a structure's fields in abi.hpp."""
-    body = re.search(rf"struct {structure} {{\n(.*?)\n}};", ABI.read_text(), re.DOTALL)
+    """Return the names of a structure's fields in abi.hpp or driver_abi.hpp."""
+    text = ABI.read_text() + DRIVER_ABI.read_text()
+    body = re.search(rf"struct {structure} {{\n(.*?)\n}};", text, re.DOTALL)
     assert body is not None
     text = re.sub(r"union {.*}\s*(\w+);", r"int \1;", body[1], flags=re.DOTALL)
     text = re.sub(r"\[[^]]*\]", "", text).replace(";", ",")
@@ -67,11 +87,20 @@ def test_structures_have_the_layout_of_the_headers(tmp_path: Path) -> None:
             for field in _fields(own)
             if field != "reserved"  # newer headers use a part of it for new fields
         ]
-    assert len(checks) > 200
+    for own, theirs in DRIVER_STRUCTURES.items():
+        checks.append(f"CHECK(sizeof(c::{own}) == sizeof({theirs}), {own})")
+        checks += [
+            f"CHECK(offsetof(c::{own}, {field}) == offsetof({theirs}, {field}), {own}.{field})"
+            for field in _fields(own)
+        ]
+    checks += [
+        f"CHECK(sizeof(c::{own}) == sizeof({theirs}), {own})" for own, theirs in SHARED.items()
+    ]
+    assert len(checks) > 250
     source = tmp_path / "layout.cpp"
     source.write_text(
         "#include <cstdio>\n#include <cstddef>\n#define E(name, number, text)\n"
-        "#include <cuda_runtime_api.h>\n#undef E\n"
+        "#include <cuda_runtime_api.h>\n#include <cuda.h>\n#undef E\n"
         # Use the error names of the headers; otherwise they would be declared twice.
         + re.sub(
             r"#define E\(.*?#undef E\n",
@@ -79,6 +108,7 @@ def test_structures_have_the_layout_of_the_headers(tmp_path: Path) -> None:
             ABI.read_text().replace("#pragma once", ""),
             flags=re.DOTALL,
         )
+        + re.sub("#pragma once|#include .*", "", DRIVER_ABI.read_text())
         + "\nnamespace c = coalesce::cudart;\n"
         "#define CHECK(holds, what) if (!(holds)) std::puts(#what);\n"
         "int main() {\n" + "\n".join(checks) + "\n}\n"
@@ -99,7 +129,7 @@ def _names(library: Path) -> set[str]:
         [nm, "-D", "--defined-only", library], capture_output=True, text=True, check=True
     ).stdout
     found = (line.split()[-1].partition("@")[0] for line in shown.splitlines())
-    return {name for name in found if name.startswith(("cuda", "__cuda"))}
+    return {name for name in found if name.startswith(("cu", "__cuda", "nvrtc"))}
 
 
 def _theirs() -> Path:
@@ -114,6 +144,52 @@ def test_every_function_is_there() -> None:
     if int(version.split(".")[1]) > NEWEST:
         pytest.skip(f"nvidia-cuda-runtime {version} may have functions that are not listed yet")
     assert _names(_theirs()) - _names(program.library()) == set()
+
+
+def test_every_function_of_the_driver_api_is_there(tmp_path: Path) -> None:
+    gcc = shutil.which("gcc")
+    header = pathfinder.file_of("nvidia-cuda-runtime", "cuda.h")
+    if gcc is None or header is None:
+        pytest.skip("needs gcc and the headers of nvidia-cuda-runtime")
+    source = tmp_path / "names.c"
+    source.write_text("#include <cuda.h>\n")
+    version = pathfinder.version_of("nvidia-cuda-runtime") or ""
+    if int(version.split(".")[1]) > NEWEST:
+        pytest.skip(f"nvidia-cuda-runtime {version} may have functions that are not listed yet")
+    own = _names(program.library())
+    # The header renames functions to the versions with the newest parameters.
+    for options in ([], ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]):
+        command = [gcc, "-E", f"-I{Path(header).parent}", *options, source]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        names = set(re.findall(r"\bCUresult\s+(?:CUDAAPI\s+)?(cu[A-Z]\w+)\s*\(", text))
+        assert len(names) > 400
+        assert names - own == set()
+
+
+def test_every_function_of_nvrtc_is_there() -> None:
+    theirs = pathfinder.file_of("nvidia-cuda-nvrtc", "libnvrtc.so.13")
+    if theirs is None:
+        pytest.skip("needs nvidia-cuda-nvrtc of CUDA 13")
+    assert _names(Path(theirs)) - _names(program.library("libnvrtc.so")) == set()
+
+
+def test_errors_of_the_driver_have_their_names() -> None:
+    header = pathfinder.file_of("nvidia-cuda-runtime", "cuda.h")
+    if header is None:
+        pytest.skip("needs the headers of nvidia-cuda-runtime")
+    body = re.search(
+        r"typedef enum cudaError_enum {(.*?)} CUresult;", Path(header).read_text(), re.DOTALL
+    )
+    assert body is not None
+    errors = re.findall(r"(CUDA_\w+)\s*=\s*(\d+)", body[1])
+    assert len(errors) > 90
+    library = ctypes.CDLL(str(program.library()))
+    for name, number in errors:
+        text = ctypes.c_char_p()
+        assert library.cuGetErrorName(int(number), ctypes.byref(text)) == 0
+        assert text.value == name.encode()
+    assert library.cuGetErrorName(12345, ctypes.byref(text)) == 1
+    assert text.value is None
 
 
 def test_errors_have_their_names_and_texts() -> None:

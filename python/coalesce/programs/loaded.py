@@ -30,7 +30,8 @@ _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 def main(words: Sequence[str] | None = None) -> None:
     """Read the code beside ``words[0]`` for the architecture ``words[1]``, with ptxas's options."""
     base, arch, *options = sys.argv[1:] if words is None else words
-    ptx, machine = Path(f"{base}.ptx").read_text("utf-8", "replace"), _content(f"{base}.cubin")
+    ptx = Path(f"{base}.ptx").read_text("utf-8", "replace")
+    machine: bytes | None = _content(f"{base}.cubin")
     reason = ""
     if not machine:
         machine, log, reason = assembled(ptx, int(arch), options)
