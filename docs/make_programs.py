@@ -66,8 +66,8 @@ def text(found: dict[str, Any]) -> str:
 def _reason(program: dict[str, Any]) -> str:
     """Return one line: this package's message, or else the end of the program's output."""
     said = [line.strip() for line in program.get("why", "").splitlines() if line.strip()]
+    said = [line for line in said if "returns modelled times" not in line]
     own = [line.removeprefix("coalesce: ") for line in said if line.startswith("coalesce: ")]
-    own = [line for line in own if "modelled times" not in line]
     line = (own or said or [""])[0 if own else -1]
     words = [word.rsplit("/", 1)[-1] if word.startswith("/") else word for word in line.split()]
     return " ".join(words)[:140].replace("|", "\\|").replace("<", "\\<").replace("_", "\\_")
