@@ -96,10 +96,12 @@ The inputs are Rodinia's. For three programs, the script makes small inputs: b+t
 hybridsort. Three programs of Rodinia are not in the list: heartwall and leukocyte, which need
 videos, and mummergpu.
 
-Two programs of Rodinia have mistakes that a GPU does not show. srad_v2 reads outside its array. In
+Three programs of Rodinia have mistakes. kmeans names a variable by a string in
+`cudaMemcpyToSymbol`. CUDA 5 removed this: the call returns an error, which the program ignores, and
+all points get into the first cluster. srad_v2 reads outside its array. In
 myocyte, two blocks write the same three values without an order, so the results depend on which
-block is last. In the reference this is the second block. `coalesce run --check` reports both
-mistakes."""
+block is last. In the reference this is the second block. `coalesce run --check` reports the
+mistakes of srad_v2 and myocyte."""
 
 
 def main() -> None:
