@@ -92,7 +92,7 @@ void Lifter::imad(const Instruction& in) {
         in.operands.size() > n + 3 && in.has("X") ? predicate(operand(in, n + 3)) : no_operand;
     const bool is_unsigned = in.has("U32");
     if (in.has("WIDE") || in.has("HI")) {
-        if (c.negated || c.inverted) unsupported("a negated pair");
+        if (c.negated || c.inverted) unsupported("a negated pair of registers");
         const Locator third = raw(c, 2);
         const auto of_type = [&](MachineOp of_u32, MachineOp of_s32) {
             return is_unsigned ? of_u32 : of_s32;
@@ -151,7 +151,7 @@ void Lifter::lea(const Instruction& in) {
     const bool negated = a.negated;
     a.negated = false;
     if (negated && high && (out != no_operand || carry != no_operand))
-        unsupported("a carry of a negated pair");
+        unsupported("a carry in or out together with a negated pair of registers");
     const uint8_t by = uint8_t(shift.bits & 31);
     if (!high && out == no_operand && carry == no_operand && !negated)
         return void(

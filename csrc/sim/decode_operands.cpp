@@ -170,11 +170,12 @@ uint64_t Decoder::address_of_symbol(const Operand& operand) {
     if (const uint64_t address = function_address(module_, name)) return address + by;
     const ptx::Function* const f = module_.find_function(name);
     if (f && f->entry)
-        throw UnsupportedInstruction("the address of the kernel " + name +
-                                     ": kernels have none here, as none is launched from a kernel");
+        throw UnsupportedInstruction("the code takes the address of the kernel " + name +
+                                     "; kernels have no address on the simulator, because a kernel "
+                                     "cannot launch another one");
     if (f)
-        throw UnsupportedInstruction("the address of " + name +
-                                     ", which has no body in this module");
+        throw UnsupportedInstruction("the code takes the address of the function " + name +
+                                     ", but " + name + " has no body in this module");
     throw UnsupportedInstruction("the symbol " + name + " is not defined in this module");
 }
 

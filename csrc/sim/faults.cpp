@@ -295,7 +295,8 @@ void throw_misuse(const Warp& w, const Op& op, int lane, std::string_view why,
 
 void throw_part_of_warp(const Warp& w, const Op& op) {
     const std::string why = "an instruction on matrices needs all 32 threads of a warp; here " +
-                            lane_list(w.mask) + " execute it";
+                            lane_list(w.mask) +
+                            (std::popcount(w.mask) == 1 ? " executes it" : " execute it");
     throw_misuse(w, op, std::countr_zero(w.mask), why);
 }
 

@@ -1,12 +1,16 @@
 // Helpers for floating-point formats: flushing to zero, the canonical NaN, half and bfloat16.
 //
 // A half (f16: 1 sign, 5 exponent, 10 fraction bits) and a bfloat16 (1, 8, 7) are stored as 16
-// bits. Arithmetic on them uses a wider format and rounds the result once more. This second
-// rounding changes nothing, because float is wide enough for products and sums of two such numbers
-// (Figueroa, "When is double rounding innocuous?", 1995: p' >= 2p + 2). The wider result itself may
-// be inexact: fma in double, or a 64-bit integer as double. It is then rounded to odd, so that a
-// later rounding to fewer bits cannot mistake it for a tie (Boldo and Melquiond, "Emulation of FMA
-// and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+// bits. Arithmetic on them uses a wider format and rounds the result once more. For a sum or a
+// product of two such numbers, this second rounding changes nothing, because float is wide enough
+// (Figueroa, "When is double rounding innocuous?", 1995: p' >= 2p + 2, where the narrow format has
+// p significant bits and the wide one p').
+//
+// Two other operations need more care: an fma, which is computed in double, and the conversion of a
+// 64-bit integer to double. If the double cannot hold the result exactly, it is rounded to odd: of
+// the two nearest doubles, the one whose last bit is 1 is taken. Then the later rounding to fewer
+// bits cannot mistake it for a tie (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+// sums: proved algorithms using rounding to odd", 2008).
 //
 // All functions are free of branches, so that the compiler can vectorize loops over lanes.
 #pragma once

@@ -23,10 +23,11 @@ class Peaks:
     gpu : str
         ``"NVIDIA H200 SXM"``.
     gflops : float or None
-        1e9 operations per second in the dtype, with the ordinary pipes at the boost clock, without
-        tensor cores. None for dtypes other than float32 and float64.
+        The arithmetic peak for the dtype of the operands, in 1e9 operations per second. It holds at
+        the boost clock and without tensor cores. A multiply-add counts as two operations. None for
+        dtypes other than float32 and float64.
     gbps : float
-        1e9 bytes per second of the GPU's memory.
+        The bandwidth of the GPU's memory, in 1e9 bytes per second.
     cache_bytes : float
         Bytes of L2.
     source : str
