@@ -156,8 +156,8 @@ p_naive
 # %% [markdown]
 # ## The fix: two lines, and the shape of the block
 #
-# Swap the roles of the lanes, so that a warp's lanes are 32 neighbouring *columns*. Compare with the kernel above: the lines of
-# `row` and `col` change, and the block has 1024 x 1 threads instead of 32 x 32.
+# Swap rows and columns where a lane computes its element. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row.
+# Compare with the kernel above: the lines of `row` and `col` change, and the block has 1024 x 1 threads instead of 32 x 32.
 
 # %%
 lessons.code("matmul", "coalesced")

@@ -430,9 +430,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A tile solves this problem. The threads can load a tile in one order and use it in another order. Let the lanes
-# load **along the columns** of `b`, which are contiguous. Then the lanes read the tile across its columns, from
-# shared memory. This is corner turning. Textbooks say that every order is fast in shared memory.
+# A tile solves this problem. The threads can load a tile in one order and use it in another order. When they load,
+# the lanes of a warp read neighbouring elements of **one column** of `b`; a column is contiguous. When they use the
+# tile in shared memory, each lane reads an element of **another column**. This is corner turning. Textbooks say that
+# every order is fast in shared memory. Is that true?
 
 # %%
 lessons.code("matmul", "corner_turned")

@@ -32,7 +32,8 @@ class Times(Mapping[str, Timing]):
     ----------
     operation : str
     n : int
-        Rows and columns of the float32 matrices, or elements.
+        The size: the matrices have n x n elements of float32. If a kernel of a lesson takes
+        vectors, they have n elements.
     recorded, here : mapping of str to Timing
         Times by variant, in the order of the call. `recorded` comes from the file; `here`
         was measured on the GPU of this machine.
@@ -147,7 +148,8 @@ def times(
     variants : iterable of str or (str, dict)
         A variant's name, or a name with options: ``("tiled", {"tile": 16})``.
     n : int
-        Rows and columns of the float32 matrices, or elements.
+        The size: the matrices have n x n elements of float32. If a kernel of a lesson takes
+        vectors, they have n elements.
     against : str, optional
         The label of the variant that the others are compared with; the first by default.
 
