@@ -167,7 +167,8 @@ void add_sim(py::module_ m) {
                 analysis::Request r;
                 r.launch = geometry(grid, block, shared_bytes, instruction_limit);
                 r.launch.cooperative = cooperative;
-                sim::OutsideReads reads{.forbidden = [](uint64_t) { return false; }};
+                sim::OutsideReads reads;
+                reads.forbidden = [](uint64_t) { return false; };
                 if (outside_reads) r.launch.outside_reads = &reads;
                 r.launch.workers = workers;
                 r.launch.blocks = std::move(blocks);

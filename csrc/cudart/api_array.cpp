@@ -14,8 +14,8 @@ namespace {
 Array array_handle(uint64_t address) { return reinterpret_cast<Array>(address); }
 
 // A copy of rows, one of whose ends the caller replaces by an array.
-CopyWork rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-              size_t height, CopyKind kind, const char* function) {
+CopyWork array_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                    size_t height, CopyKind kind, const char* function) {
     CopyWork c = copy_of(to, from, width, kind, function);
     c.height = height, c.to_pitch = to_pitch, c.from_pitch = from_pitch;
     return c;
@@ -25,7 +25,7 @@ CopyWork to_array(Array array, size_t x, size_t y, const void* from, size_t pitc
                   size_t height, CopyKind kind, const char* function) {
     const ArrayInfo& info = array_of(array, function);
     require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
-    CopyWork c = rows(nullptr, 0, from, pitch, width, height, kind, function);
+    CopyWork c = array_rows(nullptr, 0, from, pitch, width, height, kind, function);
     copy_to(c, {&info, x, y});
     return c;
 }
@@ -34,7 +34,7 @@ CopyWork from_array(void* to, size_t pitch, Array array, size_t x, size_t y, siz
                     size_t height, CopyKind kind, const char* function) {
     const ArrayInfo& info = array_of(array, function);
     require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
-    CopyWork c = rows(to, pitch, nullptr, 0, width, height, kind, function);
+    CopyWork c = array_rows(to, pitch, nullptr, 0, width, height, kind, function);
     copy_from(c, {&info, x, y});
     return c;
 }
@@ -42,7 +42,7 @@ CopyWork from_array(void* to, size_t pitch, Array array, size_t x, size_t y, siz
 CopyWork between_arrays(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
                         size_t from_y, size_t width, size_t height, CopyKind kind,
                         const char* function) {
-    CopyWork c = rows(nullptr, 0, nullptr, 0, width, height, kind, function);
+    CopyWork c = array_rows(nullptr, 0, nullptr, 0, width, height, kind, function);
     copy_to(c, {&array_of(to, function), to_x, to_y});
     copy_from(c, {&array_of(from, function), from_x, from_y});
     return c;

@@ -10,12 +10,12 @@ namespace {
 
 constexpr int most_dynamic_shared = 8, carveout = 9;
 
-struct Needs {
+struct Resources {
     const sim::Program& program;
     uint32_t registers;
 };
 
-Needs needs_of(Function& f) {
+Resources resources_of(Function& f) {
     const bool check = runtime().settings.check;
     const auto purpose = check ? analysis::Purpose::check : analysis::Purpose::run;
     const auto& known = f.module->known.registers;
@@ -24,7 +24,7 @@ Needs needs_of(Function& f) {
 }
 
 uint32_t blocks_of(Function& f, int threads, size_t dynamic) {
-    const Needs needs = needs_of(f);
+    const Resources needs = resources_of(f);
     const Runtime& rt = runtime();
     require(threads > 0, cudaErrorInvalidValue);
     if (threads > 1024) return 0;
@@ -39,7 +39,7 @@ CUDART(cudaFuncGetAttributes)(FunctionAttributes* a, const void* host) {
     return call("cudaFuncGetAttributes", Waits::no, [&] {
         require(a, cudaErrorInvalidValue);
         Function& f = runtime().modules.function(host);
-        const Needs needs = needs_of(f);
+        const Resources needs = resources_of(f);
         *a = {};
         a->sharedSizeBytes = needs.program.shared_bytes;
         a->localSizeBytes = needs.program.local_bytes;
@@ -58,7 +58,7 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
         Function& f = runtime().modules.function(host);
         if (attribute == most_dynamic_shared) {
             const uint32_t most = runtime().gpu.max_block_shared_bytes();
-            require(value >= 0 && needs_of(f).program.shared_bytes + uint32_t(value) <= most,
+            require(value >= 0 && resources_of(f).program.shared_bytes + uint32_t(value) <= most,
                     cudaErrorInvalidValue);
             f.most_dynamic_shared = uint32_t(value);
         } else if (attribute == carveout) {

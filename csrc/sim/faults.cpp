@@ -293,6 +293,14 @@ void throw_misuse(const Warp& w, const Op& op, int lane, std::string_view why,
     throw LaunchError(text + "\n  " + where(*w.block->program, op) + "\n  " + thread_name(w, lane));
 }
 
+void throw_misaligned_box(const Warp& w, const Op& op, int lane, int64_t first, int64_t bytes) {
+    throw_misuse(w, op, lane,
+                 "a box must begin at a multiple of 16 bytes in a row of the array; its first "
+                 "coordinate is " +
+                     std::to_string(first) + ", and an element has " + std::to_string(bytes) +
+                     " bytes (a GPU stops with an illegal instruction)");
+}
+
 void throw_part_of_warp(const Warp& w, const Op& op) {
     const std::string why = "an instruction on matrices needs all 32 threads of a warp; here " +
                             lane_list(w.mask) +

@@ -112,6 +112,9 @@ struct FaultText {
 // in the text stands for the next number.
 [[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, std::string_view why,
                                std::initializer_list<uint64_t> numbers = {});
+// A row of a tensor copy begins at coordinate `first`, and its elements have this many bytes.
+[[noreturn]] void throw_misaligned_box(const Warp& warp, const Op& op, int lane, int64_t first,
+                                       int64_t bytes);
 
 // Throws the error for an instruction on matrices that only a part of a warp executes.
 [[noreturn]] void throw_part_of_warp(const Warp& warp, const Op& op);

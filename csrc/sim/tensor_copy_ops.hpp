@@ -59,12 +59,7 @@ inline void for_each_row(Warp& w, const Op& op, const TensorCopy& copy, const Te
     int64_t at[most_dimensions];
     for (uint32_t d = 0; d < map.rank; ++d) at[d] = w.lanes<const int32_t>(copy.coordinate[d])[i];
     const int64_t item = bytes_of(map.element), extent = int64_t(map.extent[0]);
-    if (at[0] * item % int64_t{bulk_unit} != 0)
-        throw_misuse(w, op, i,
-                     "a box must begin at a multiple of 16 bytes in a row of the array; its first "
-                     "coordinate is " +
-                         std::to_string(at[0]) + ", and an element has " + std::to_string(item) +
-                         " bytes (a GPU stops with an illegal instruction)");
+    if (at[0] * item % int64_t{bulk_unit} != 0) throw_misaligned_box(w, op, i, at[0], item);
     const int64_t first = std::clamp<int64_t>(-at[0], 0, map.box[0]);
     const int64_t last = std::clamp<int64_t>(extent - at[0], first, map.box[0]);
     for (uint64_t row = 0, rows = map.rows(); row < rows; ++row) {
