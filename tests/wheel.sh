@@ -4,8 +4,8 @@
 #
 #   tests/wheel.sh [PYTHON [WHEEL]]
 #
-# PYTHON is a path; the default is python3. WHEEL is what `pip wheel` made, for a release with
-# COALESCE_ISAS=all; without it, one is built. The repaired wheel is left in dist. The environment finds no compiler: its PATH is
+# PYTHON is a path; the default is python3. WHEEL is what `pip wheel` made with COALESCE_ISAS=all; without
+# it, one is built. The repaired wheel is left in dist. The environment finds no compiler: its PATH is
 # an empty folder. Each instruction set of this machine runs the smoke test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
