@@ -57,8 +57,8 @@ enum class Hook : uint16_t {
     landed = 1 << 7,
     // void fence(const Warp&, const Op&): a fence of memory is executed.
     fence = 1 << 8,
-    // void synchronized(const Warp&, const Op&): the lanes of warp.mask have reconverged and
-    // execute a shfl, vote, match or bar.warp.sync.
+    // void synchronized(const Warp&, const Op&): the lanes of warp.mask have reconverged. They are
+    // about to execute a shfl, vote, match or bar.warp.sync.
     synchronized = 1 << 9,
     // void arrive(const Warp&, const Op&, uint32_t barrier): the running path reaches a barrier of
     // the block, or arrives at the barrier of the cluster (cluster_barrier). warp.hpp numbers them.

@@ -421,8 +421,9 @@ class Worker {
         const bool together = gather(w, op, at);
         if (splits_groups(op) && w.current.mask != before) diverged(w, op);
         if (!together) return;
-        op.run(w, op);
+        // The instruction may overwrite its own mask: mask = __ballot_sync(mask, ...).
         if constexpr (hears(Hook::synchronized)) observer_.synchronized(w, op);
+        op.run(w, op);
         release(w);
         go_to(w, at + 1);
     }

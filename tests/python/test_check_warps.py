@@ -158,6 +158,18 @@ def test_a_mask_without_the_calling_lane():
     assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
 
 
+def test_the_result_of_a_vote_may_replace_its_mask():
+    source = """extern "C" __global__ void k(int *x) {
+        unsigned mask = ~0u;
+        asm volatile("{ .reg .pred p; setp.eq.s32 p, %1, 0; vote.sync.ballot.b32 %0, p, %0; }"
+                     : "+r"(mask) : "r"(x[threadIdx.x]));
+        x[threadIdx.x] = mask;
+    }"""
+    x = ones(32)
+    assert not check(source, 1, 32, x)
+    assert not x.any()
+
+
 def test_a_shuffle_from_an_inactive_lane():
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x, v = x[i];
