@@ -100,7 +100,7 @@ Three programs of Rodinia have mistakes. kmeans names a variable by a string in
 `cudaMemcpyToSymbol`. CUDA 5 removed this: the call returns an error, which the program ignores, and
 all points get into the first cluster. srad_v2 reads outside its array. In
 myocyte, two blocks write the same three values without an order, so the results depend on which
-block is last. In the reference this is the second block. `coalesce run --check` reports the
+block is last. In the reference this is the second block. The option `--check` reports the
 mistakes of srad_v2 and myocyte."""
 
 

@@ -69,7 +69,7 @@ def compile_whole(
         )
         raise CompileError(
             f"{name} has no kernel; a kernel is a function declared __global__."
-            + missing * bool(code.missing)
+            + (missing if code.missing else f"\n{first}")
         ) from first
     if first is not None and (code.text == source or not code.kernels):
         raise first
