@@ -9,6 +9,7 @@ tests/data/tensor_maps_<gpu>.npz. `wgmma_cases.py` and `tensor_map_cases.py` hav
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,24 +42,49 @@ def encoded(case: tensor_map_cases.Copy, array: Any) -> bytes:
     return ctypes.string_at(at, 128)
 
 
+def _outcome(task: tuple[str, int]) -> Any:
+    """Return what a case computed on the GPU, or the message of its error."""
+    module, number = task
+    cases = {"tensor_maps": tensor_map_cases, "wgmma": wgmma_cases}[module]
+    case = list(cases.cases())[number]
+    more = (encoded,) if module == "tensor_maps" else ()
+    try:
+        return cases.run(case, number, "cuda", *more)
+    except (coalesce.CoalesceError, RuntimeError, ValueError) as error:
+        return str(error)
+
+
+def _outcomes(tasks: list[tuple[str, int]]) -> list[Any]:
+    """Run cases in several processes; those that failed once more, each in its own process.
+
+    A case that traps spoils the GPU for the rest of its process.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(8) as pool:
+        found = pool.map(_outcome, tasks, chunksize=4)
+    failed = [i for i, outcome in enumerate(found) if isinstance(outcome, str)]
+    with spawn.Pool(4, maxtasksperchild=1) as pool:
+        again = pool.map(_outcome, [tasks[i] for i in failed], chunksize=1)
+    for i, outcome in zip(failed, again, strict=True):
+        found[i] = outcome
+    return found
+
+
 def main() -> None:
     """Run every case on the GPU and write the results."""
     if not (status := coalesce.gpu_status()):
         sys.exit(f"no GPU: {status}")
     name = next(d.description for d in coalesce.devices() if d.kind == "cuda")
-    suffix = name.lower().replace("nvidia ", "").replace(" ", "_")
-    found = {
-        copy.name: tensor_map_cases.run(copy, seed, "cuda", encoded)
-        for seed, copy in enumerate(tensor_map_cases.cases())
-    }
-    np.savez_compressed(DATA / f"tensor_maps_{suffix}.npz", **found)
-    print(f"{len(found)} copies", flush=True)
-    found = {
-        case.name: wgmma_cases.run(case, seed, "cuda")
-        for seed, case in enumerate(wgmma_cases.cases())
-    }
-    np.savez_compressed(DATA / f"wgmma_{suffix}.npz", **found)
-    print(f"{len(found)} products", flush=True)
+    suffix = name.lower().replace("nvidia ", "").split()[0]
+    for module, cases in (("tensor_maps", tensor_map_cases), ("wgmma", wgmma_cases)):
+        names = [case.name for case in cases.cases()]
+        found = dict(zip(names, _outcomes([(module, i) for i in range(len(names))]), strict=True))
+        for case, outcome in found.items():
+            if isinstance(outcome, str):
+                print(f"{module}: {case}: {outcome}", flush=True)
+        right = {case: o for case, o in found.items() if not isinstance(o, str)}
+        np.savez_compressed(DATA / f"{module}_{suffix}.npz", **right)
+        print(f"{len(right)} of {len(found)} cases of {module}", flush=True)
 
 
 if __name__ == "__main__":
