@@ -6,7 +6,7 @@ all variants in turn, then in the opposite order, so that all of them see the sa
 the median of the rounds. L2 holds what the variant's own last run left there. Every result is
 checked against float64 before it is timed. cuBLAS computes without TF32.
 
-    python benchmarks/ladder.py [--rounds 9] [--out docs/measured/ladder.json]
+    python benchmarks/ladder.py [--rounds 9] [--out docs/measured/ladder.json] [--commit NAME]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from commit import commit
 from gpu import Gpu, median_and_spread, state
 from products import ROUNDING, Product
 
@@ -54,6 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--commit", default=commit(), help="what is measured (default: Git's HEAD)")
     options = parser.parse_args()
     gpu = Gpu()
     shapes = [_shape(gpu, shape, options.rounds) for shape in SHAPES]
@@ -64,6 +66,7 @@ def main() -> None:
     ]
     found = {
         "command": "python benchmarks/ladder.py",
+        "commit": options.commit,
         "date": datetime.date.today().isoformat(),
         "gpu": state(),
         "nvrtc": "{}.{}".format(*nvrtc.nvrtc().version),

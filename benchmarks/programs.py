@@ -35,6 +35,7 @@ from pathlib import Path
 
 import rodinia
 import samples
+from commit import commit
 
 GROUPS = ("0_Introduction", "2_Concepts_and_Techniques", "3_CUDA_Features", "6_Performance")
 _WRONG = re.compile(
@@ -257,11 +258,6 @@ def run(case: Case, seconds: float) -> dict[str, object]:
         return {"outcome": "verified" if compared else "ran", "why": text, **found}
 
 
-def _commit() -> str:
-    words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in ("samples", "rodinia", "rodinia-data", "hecbench"):
@@ -297,7 +293,7 @@ def main() -> None:
             ):
                 continue
             result = run(case, options.seconds)
-            result["commit"] = _commit()
+            result["commit"] = commit()
             for root in filter(None, (options.samples, options.rodinia, options.hecbench)):
                 result["why"] = str(result["why"]).replace(f"{root.resolve()}/", "")
             if "arguments" in result:

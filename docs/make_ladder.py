@@ -1,4 +1,6 @@
-"""Write docs/ladder.md from docs/measured/ladder.json, which benchmarks/ladder.py writes.
+"""Write docs/ladder.md from docs/measured/ladder.json and ladder_h100.json.
+
+`benchmarks/ladder.py` writes both, one on an H200 and one on an H100.
 
 python docs/make_ladder.py [--check]
 """
@@ -14,23 +16,18 @@ import coalesce
 
 DOCS = Path(__file__).parent
 SOURCE, TARGET = DOCS / "measured" / "ladder.json", DOCS / "ladder.md"
+OTHER = DOCS / "measured" / "ladder_h100.json"
 LADDER = (4096, 4096, 4096)
 
 
-def text(found: dict[str, Any]) -> str:
-    """Return the page."""
-    gpu = found["gpu"]
-    major, minor = found["cublas"] // 10000, found["cublas"] // 100 % 100
-    where = (
-        f"{gpu['name']}, driver {gpu['driver_version']}, NVRTC {found['nvrtc']}, "
-        f"cuBLAS {major}.{minor}, {found['date']}: `{found['command']}`."
-    )
+def text(found: dict[str, Any], other: dict[str, Any]) -> str:
+    """Return the page. `other` has the measurements on another GPU."""
     lines = [
         "# The ladder, measured",
         "",
         _INTRODUCTION,
         "",
-        where,
+        _where(found),
         "",
         _METHOD,
         "",
@@ -58,6 +55,38 @@ def text(found: dict[str, Any]) -> str:
         "",
         "## The fastest rung of each shape",
         "",
+        *_shapes(found),
+        "",
+        _TENSOR_CORES,
+        "",
+        *_tensor_cores(found["tensor_cores"]),
+        "",
+        _OTHER,
+        "",
+        _where(other),
+        "",
+        *_shapes(other),
+        "",
+        *_tensor_cores(other["tensor_cores"]),
+        "",
+        _LIMITS,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _where(found: dict[str, Any]) -> str:
+    """Return the GPU, the versions and the command of a measurement."""
+    gpu = found["gpu"]
+    major, minor = found["cublas"] // 10000, found["cublas"] // 100 % 100
+    return (
+        f"{gpu['name']}, driver {gpu['driver_version']}, NVRTC {found['nvrtc']}, "
+        f"cuBLAS {major}.{minor}, {found['date']}, commit {found['commit']}: `{found['command']}`."
+    )
+
+
+def _shapes(found: dict[str, Any]) -> list[str]:
+    """Return a table of the fastest variant of each shape and cuBLAS."""
+    lines = [
         "| M x N x K | rung | TFLOP/s | cuBLAS | ratio | SM clock, power after |",
         "|---|---|---|---|---|---|",
     ]
@@ -71,8 +100,7 @@ def text(found: dict[str, Any]) -> str:
             f"{rungs['cublas']['ms'] / rungs[best]['ms']:.3f} | "
             f"{after['clocks.sm']}, {after['power.draw']} |"
         )
-    lines += ["", _TENSOR_CORES, "", *_tensor_cores(found["tensor_cores"]), "", _LIMITS]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _tensor_cores(entries: list[dict[str, Any]]) -> list[str]:
@@ -140,6 +168,12 @@ divided by the norm of the exact rows.
 Compare only the columns of one line, which were measured in turn. These kernels reach the power
 limit of the GPU. The GPU then lowers its clock, so figures also depend on its temperature."""
 
+_OTHER = """\
+## The same on an H100
+
+An H100 has the same chip, but slower memory. The shapes and parameters of the kernels were chosen
+on the H200. So this table shows what was fitted to that GPU."""
+
 _LIMITS = """\
 ## What limits the fastest kernels
 
@@ -202,7 +236,7 @@ the limit. A version with 16 warps and smaller tiles was slower, because it read
 
 def main() -> int:
     """Write the page. With --check, only report whether the page is up to date."""
-    page = text(json.loads(SOURCE.read_text(encoding="utf-8")))
+    page = text(*(json.loads(path.read_text(encoding="utf-8")) for path in (SOURCE, OTHER)))
     if "--check" in sys.argv[1:]:
         return int(TARGET.read_text(encoding="utf-8") != page)
     TARGET.write_text(page, encoding="utf-8")

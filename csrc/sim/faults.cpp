@@ -301,6 +301,15 @@ void throw_misaligned_box(const Warp& w, const Op& op, int lane, int64_t first, 
                      " bytes (a GPU stops with an illegal instruction)");
 }
 
+void throw_negative_store(const Warp& w, const Op& op, int lane, uint32_t dimension,
+                          int32_t coordinate) {
+    throw_misuse(w, op, lane,
+                 "a box that is copied to global memory cannot begin before the array; its "
+                 "coordinate in dimension " +
+                     std::to_string(dimension) + " is " + std::to_string(coordinate) +
+                     " (an H100 stops with an illegal instruction)");
+}
+
 void throw_part_of_warp(const Warp& w, const Op& op) {
     const std::string why = "an instruction on matrices needs all 32 threads of a warp; here " +
                             lane_list(w.mask) +

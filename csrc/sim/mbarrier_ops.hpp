@@ -97,7 +97,7 @@ void land(Block& block, const BulkCopy& copy) {
     if (copy.source)
         std::memcpy(to, copy.source, copy.bytes);
     else
-        land_box(block, copy.box, copy.destination);
+        land_box(block, copy.box);
     std::byte* const host = block.shared + copy.barrier;
     Mbarrier barrier = read_mbarrier(issuer, op, int(copy.lane), host);
     must_be(issuer, op, int(copy.lane), barrier.expect_bytes(-int64_t{copy.bytes}));

@@ -115,6 +115,8 @@ struct FaultText {
 // A row of a tensor copy begins at coordinate `first`, and its elements have this many bytes.
 [[noreturn]] void throw_misaligned_box(const Warp& warp, const Op& op, int lane, int64_t first,
                                        int64_t bytes);
+[[noreturn]] void throw_negative_store(const Warp& warp, const Op& op, int lane, uint32_t dimension,
+                                       int32_t coordinate);
 
 // Throws the error for an instruction on matrices that only a part of a warp executes.
 [[noreturn]] void throw_part_of_warp(const Warp& warp, const Op& op);

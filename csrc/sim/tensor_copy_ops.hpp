@@ -47,7 +47,6 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
     if (map->rank != rank)
         throw_misuse(w, op, i, "the tensor map has # dimensions; the instruction names #",
                      {map->rank, rank});
-    if (const std::string why = not_simulated(*map); !why.empty()) throw_misuse(w, op, i, why);
     return *map;
 }
 
@@ -100,32 +99,29 @@ inline uint64_t shared_place(Warp& w, Locator at, int32_t offset, bool narrow, i
 // if a fault was announced.
 template <Watch watch>
 inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const TensorMap& map, int i,
-                     Access global_access, TensorBox& box, uint64_t& shared) {
+                     Access global_access, TensorBox& box) {
     const auto refuse = [&](Access access, ptx::Space space, Fault why, uint64_t address) {
         w.address[i] = address;
         fault<watch>(w, op, access, space, why, 1u << i);
         return false;
     };
-    shared = shared_place(w, copy.shared, copy.shared_offset, copy.narrow_shared, i);
+    const uint64_t shared = shared_place(w, copy.shared, copy.shared_offset, copy.narrow_shared, i);
     if (shared % box_alignment != 0)
         throw_misuse(
             w, op, i,
             "a box must lie at a multiple of 128 bytes in shared memory; it lies at byte #",
             {shared});
     box.row_bytes = map.row_bytes();
+    box.row_pitch = map.row_pitch();
     box.swizzle = map.swizzle;
     box.element = map.element;
     box.nan = map.nan;
-    const uint64_t bytes = map.rows() * box.row_bytes;
-    // A swizzle permutes parts within lines of 128 bytes, so the box may touch whole lines.
-    const uint64_t touched =
-        map.swizzle == Swizzle::none
-            ? bytes
-            : (bytes + span_of(map.swizzle) - 1) / span_of(map.swizzle) * span_of(map.swizzle);
     const bool stores = global_access == Access::store;
-    if (!holds(w.block->shared_bytes, shared, touched))
+    if (!holds(w.block->shared_bytes, shared, map.rows() * box.row_pitch))
         return refuse(stores ? Access::load : Access::store, ptx::Space::shared, Fault::outside,
                       std::max<uint64_t>(shared, w.block->shared_bytes));
+    box.start = uint32_t(shared);
+    box.reserved = w.block->program->reserved_shared;
     bool found = true;
     uint16_t hint = w.block->hints[op.pc];
     for_each_row(w, op, copy, map, i, [&](uint64_t address, uint32_t skipped, uint32_t row_bytes) {
@@ -160,15 +156,27 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
     return found;
 }
 
+// Announces the parts of a box in shared memory to checkers.
+template <Watch watch>
+inline void announce_box(Warp& w, const Op& op, Access access, int lane, const TensorBox& box) {
+    if constexpr (watch == Watch::faults)
+        as_lane(w, lane, [&] {
+            for (size_t row = 0; row < box.rows.size(); ++row)
+                for (uint32_t part = 0; part < box.row_bytes; part += bulk_unit)
+                    announce_lane<watch>(w, op, ptx::Space::shared, access, lane,
+                                         box.place_of(row, part), bulk_unit);
+        });
+}
+
 // Copies the box for one block. `to` is the issuing block, or another block of its cluster
 // (multicast).
 template <Watch watch>
-inline void start_box(Warp& w, const Op& op, int i, uint64_t shared, uint32_t bytes,
-                      uint32_t barrier, const TensorBox& box) {
+inline void start_box(Warp& w, const Op& op, int i, uint32_t bytes, uint32_t barrier,
+                      const TensorBox& box) {
     if (!check_mbarrier_of_copy<watch>(w, op, i, barrier)) return;
-    announce_bulk<watch>(w, op, ptx::Space::shared, Access::async_copy, i, shared, bytes);
-    w.block->bulk_copies.push_back({op.pc, w.index, uint32_t(i), bytes, barrier, uint32_t(shared),
-                                    nullptr, keep_box(*w.block, box)});
+    announce_box<watch>(w, op, Access::async_copy, i, box);
+    w.block->bulk_copies.push_back(
+        {op.pc, w.index, uint32_t(i), bytes, barrier, box.start, nullptr, keep_box(*w.block, box)});
 }
 
 template <Watch watch>
@@ -177,13 +185,12 @@ void box_to_shared(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {
         const TensorMap map = tensor_map_of(w, op, i, copy.rank);
         TensorBox box;
-        uint64_t shared = 0;
-        if (!find_box<watch>(w, op, copy, map, i, Access::async_copy, box, shared)) return;
+        if (!find_box<watch>(w, op, copy, map, i, Access::async_copy, box)) return;
         const uint32_t barrier =
             uint32_t(shared_place(w, copy.barrier, copy.barrier_offset, copy.narrow_barrier, i));
         const uint32_t bytes = uint32_t(map.rows()) * box.row_bytes;
         if (copy.blocks == no_operand) {
-            start_box<watch>(w, op, i, shared, bytes, barrier, box);
+            start_box<watch>(w, op, i, bytes, barrier, box);
             return;
         }
         // Each selected block of the cluster gets the box. It goes to the block's own warp with
@@ -194,7 +201,7 @@ void box_to_shared(Warp& w, const Op& op) {
         for (uint32_t rank = 0; rank < 16; ++rank) {
             if (!(ranks >> rank & 1)) continue;
             Block& to = block_of_rank(w, op, i, rank);
-            start_box<watch>(to.warps[w.index], op, i, shared, bytes, barrier, box);
+            start_box<watch>(to.warps[w.index], op, i, bytes, barrier, box);
         }
     });
 }
@@ -205,17 +212,16 @@ void box_to_global(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {
         const TensorMap map = tensor_map_of(w, op, i, copy.rank);
         TensorBox box;
-        uint64_t shared = 0;
-        if (!find_box<watch>(w, op, copy, map, i, Access::store, box, shared)) return;
-        announce_bulk<watch>(w, op, ptx::Space::shared, Access::load, i, shared,
-                             uint32_t(box.rows.size()) * box.row_bytes);
-        const uint32_t reserved = w.block->program->reserved_shared;
-        uint32_t at = uint32_t(shared);
+        for (uint32_t d = 0; d < map.rank; ++d)
+            if (const int32_t at = w.lanes<const int32_t>(copy.coordinate[d])[i]; at < 0)
+                throw_negative_store(w, op, i, d, at);
+        if (!find_box<watch>(w, op, copy, map, i, Access::store, box)) return;
+        announce_box<watch>(w, op, Access::load, i, box);
         std::vector<std::byte> row(box.row_bytes);
-        for (const TensorBox::Row& r : box.rows) {
-            for (uint32_t part = 0; part < box.row_bytes; part += 16, at += 16)
-                std::memcpy(row.data() + part,
-                            w.block->shared + swizzled(at + reserved, box.swizzle) - reserved, 16);
+        for (size_t n = 0; n < box.rows.size(); ++n) {
+            const TensorBox::Row& r = box.rows[n];
+            for (uint32_t part = 0; part < box.row_bytes; part += 16)
+                std::memcpy(row.data() + part, w.block->shared + box.place_of(n, part), 16);
             if (r.bytes > 0)
                 std::memcpy(const_cast<std::byte*>(r.source), row.data() + r.skipped, r.bytes);
         }

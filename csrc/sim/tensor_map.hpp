@@ -78,13 +78,16 @@ struct TensorMap {
         return dimension == 0 ? box[0] : (box[dimension] + step[dimension] - 1) / step[dimension];
     }
     [[nodiscard]] uint32_t row_bytes() const { return box[0] * bytes_of(element); }
+    // Returns the distance between rows in shared memory. With a swizzle, each row has a unit of
+    // its own, even if the row is shorter (recorded on an H100).
+    [[nodiscard]] uint32_t row_pitch() const {
+        return swizzle == Swizzle::none ? row_bytes() : span_of(swizzle);
+    }
     [[nodiscard]] uint64_t rows() const;
 };
 
 // Returns an error message of one sentence if the map is not valid, or an empty string.
 [[nodiscard]] std::string problem(const TensorMap& map);
-// Returns the property of a valid map that the simulator does not support, or an empty string.
-[[nodiscard]] std::string not_simulated(const TensorMap& map);
 
 using TensorMapBytes = std::array<std::byte, tensor_map_bytes>;
 [[nodiscard]] TensorMapBytes encode(const TensorMap& map);
@@ -115,20 +118,27 @@ struct TensorBox {
         uint32_t skipped = 0, bytes = 0;
     };
     std::vector<Row> rows;
-    uint32_t row_bytes = 0;
+    uint32_t row_bytes = 0, row_pitch = 0;
     Swizzle swizzle = Swizzle::none;
     MapElement element = MapElement::f32;
     bool nan = false;
+    uint32_t start = 0;  // the address of the box in the block's shared memory
+    // Shared addresses, which the swizzle depends on, include this number of bytes before `start`.
+    uint32_t reserved = 0;
+
+    // Returns the place in the block's shared memory of a part of 16 bytes of a row.
+    [[nodiscard]] uint32_t place_of(size_t row, uint32_t part) const {
+        const uint32_t at = start + reserved + uint32_t(row) * row_pitch + part;
+        return swizzled(at, swizzle) - reserved;
+    }
 };
 
 // Stores a box in Block::boxes until its copy is performed. Returns its number.
 [[nodiscard]] uint32_t keep_box(Block& block, const TensorBox& box);
-// Writes this box to the block's shared memory, `at` bytes after its start, and removes it from
-// Block::boxes.
-void land_box(Block& block, uint32_t number, uint32_t at);
+// Writes this box to the block's shared memory, and removes it from Block::boxes.
+void land_box(Block& block, uint32_t number);
 
-// Writes a box to a block's shared memory, `at` bytes after its start. Shared addresses include
-// `reserved` bytes before the start.
-void put_box(const TensorBox& box, std::byte* shared, uint32_t at, uint32_t reserved);
+// Writes a box to a block's shared memory.
+void put_box(const TensorBox& box, std::byte* shared);
 
 }  // namespace coalesce::sim

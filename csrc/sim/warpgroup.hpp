@@ -72,7 +72,13 @@ struct SharedMatrix {
     static uint32_t field(uint64_t bits, int from) {
         return uint32_t(bits >> from & 0x3fff) * part_bytes;
     }
-    [[nodiscard]] uint32_t at(uint32_t offset) const { return swizzled(start + offset, swizzle); }
+    // The permutation repeats every 1024 bytes. Usually a matrix begins where it repeats. If not,
+    // the base offset says how many units of 128 bytes after that the matrix begins (recorded on an
+    // H100 by tests/record_hopper.py).
+    [[nodiscard]] uint32_t at(uint32_t offset) const {
+        const uint32_t address = start + offset, since = address - base * 128;
+        return address ^ since ^ swizzled(since, swizzle);
+    }
 };
 
 }  // namespace coalesce::sim

@@ -148,12 +148,7 @@ inline SharedMatrix shared_matrix(Warp& w, const Op& op, Locator at) {
         if (bits[lane] != bits[0])
             throw_misuse(w, op, lane, "the threads of a warp name different matrix descriptors");
     }
-    const SharedMatrix matrix(bits[0]);
-    if (matrix.base != 0)
-        throw_misuse(w, op, 0,
-                     "matrix descriptors with a base offset are not simulated; let the matrix "
-                     "begin where the swizzle repeats (128-byte swizzle: at a multiple of 1024)");
-    return matrix;
+    return SharedMatrix(bits[0]);
 }
 
 template <Watch watch>
