@@ -192,6 +192,21 @@ _HOST_STANDARD = {
         "clocale",
         "errno.h",
         "cerrno",
+        "any",
+        "initializer_list",
+        "new",
+        "ratio",
+        "typeindex",
+        "ctype.h",
+        "cctype",
+        "inttypes.h",
+        "cinttypes",
+        "stdbool.h",
+        "cstdbool",
+        "wchar.h",
+        "io.h",
+        "direct.h",
+        "process.h",
         "fcntl.h",
         "getopt.h",
         "libgen.h",
@@ -201,6 +216,9 @@ _HOST_STANDARD = {
     *("unistd.h", "windows.h", "dirent.h", "conio.h", "cstdarg", "stdarg.h"),
 }
 
+# Types of PyTorch that kernels use. PyTorch's own headers declare code for the host.
+_TORCH = Path(__file__).with_name("torch_types.h").read_text(encoding="utf-8")
+_OF_TORCH = re.compile(r"(?:torch|ATen|c10)/")
 _HIP = Path(__file__).with_name("hip_runtime.h").read_text(encoding="utf-8")
 
 # The parts of CUB for blocks and warps. CUB as a whole does not compile here, because it also has
@@ -269,7 +287,7 @@ _HOST_LIBRARIES = re.compile(
     r"cublas|cusparse|cusolver|cufft|cudnn|curand\.h|nvml\.h|nccl|npp\w*\.h|nvtx|nvToolsExt|nvrtc"
     r"|nvjpeg|cuda_profiler_api|cuda_gl_interop|cuda_egl|cudaProfiler|exception\.h|sys/|GL/|EGL/"
     r"|helper_(?:cuda|functions|timer|string|image|gl|multiprocess|cusolver|cuda_drvapi)\.h"
-    r"|boost/|opencv|Eigen/|mpi\.h|omp\.h|torch/|ATen/"
+    r"|boost/|opencv|Eigen/|mpi\.h|omp\.h|torch/|ATen/|c10/|pybind11/|cudaEGL|cudaGL|cudaVDPAU"
     r"|thrust/(?!complex|pair|tuple|functional|swap|optional)"
 )
 
@@ -284,21 +302,35 @@ def folders_of(options: Sequence[str]) -> list[Path]:
     return [Path(match[1]) for option in options if (match := INCLUDE_OPTION.match(option))]
 
 
-def replaced(source: str, given: Mapping[str, str], options: Sequence[str]) -> list[str]:
-    """Return the headers of NVIDIA's samples that were not found and have a replacement here."""
+def replaced(
+    source: str, given: Mapping[str, str], options: Sequence[str]
+) -> dict[str, tuple[str, str]]:
+    """Return the included headers that a text of coalesce replaces: what is said, and the text.
+
+    The headers were not found, or most of them is for the host.
+    """
     names = INCLUDE.findall("\n".join([source, *given.values()]))
-    return [
-        name
+    return {
+        name: replacement
         for name in dict.fromkeys(name for _, name in names)
-        if has_replacement(name)
+        if (replacement := _replacement(name))
         and name not in given
-        and not any((folder / name).is_file() for folder in folders_of(options))
-    ]
+        and (is_for_host(name) or not any((f / name).is_file() for f in folders_of(options)))
+    }
 
 
 def has_replacement(header: str) -> bool:
-    """Whether `vector_operators` can take the place of a header that is not found."""
-    return header.rpartition("/")[2] in vector_operators.HEADERS
+    """Whether a text of coalesce can take the place of a header that is not found."""
+    return _replacement(header) is not None
+
+
+def _replacement(header: str) -> tuple[str, str] | None:
+    if _OF_TORCH.match(header):
+        return "replaced by coalesce's own types of PyTorch", _TORCH
+    if header.rpartition("/")[2] in vector_operators.HEADERS:
+        said = "not found; replaced by coalesce's own operators on vectors"
+        return said, vector_operators.TEXT
+    return None
 
 
 def texts_for(source: str, given: Mapping[str, str], options: Sequence[str] = ()) -> dict[str, str]:
@@ -309,7 +341,7 @@ def texts_for(source: str, given: Mapping[str, str], options: Sequence[str] = ()
     """
     mentioned = "\n".join([source, *given.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}
-    texts |= dict.fromkeys(replaced(source, given, options), vector_operators.TEXT)
+    texts |= {name: text for name, (_, text) in replaced(source, given, options).items()}
     if standard_library.USES.search(mentioned):
         texts[PRELUDE_NAME] += standard_library.TEXT
         for header in standard_library.COSTLY:

@@ -147,6 +147,23 @@ def plain_name(entry: str) -> str:
     return "::".join(part for part in parts if not part.startswith(("_GLOBAL__N", "_INTERNAL_")))
 
 
+def _instantiation(source: str, name: str = r"\w+") -> str:
+    """Return an example of an instantiation of a kernel template: ``scale<float, 16>``."""
+    found = re.search(
+        rf"\btemplate\s*<([^;{{}}()]*)>\s*(?:static\s+|inline\s+)*__global__[^;{{}}]*?\b({name})\s*\(",
+        re.sub(r"\b__launch_bounds__\s*\([^()]*\)", "", source),
+    )
+    if found is None:
+        return f"{name if name.isidentifier() else 'kernel'}<float>"
+    values = []
+    for parameter in found[1].split(","):
+        kind = parameter.replace("const ", " ").split()
+        if "=" in parameter or not kind:
+            break  # this and the following parameters have defaults
+        values.append({"typename": "float", "class": "float", "bool": "true"}.get(kind[0], "16"))
+    return f"{found[2]}<{', '.join(values)}>"
+
+
 def find_entry(
     entries: Sequence[str],
     wanted: str | None,
@@ -177,11 +194,11 @@ def find_entry(
         raise ValueError(
             f"the kernels of the source are templates ({', '.join(templates)}), and no launch in "
             "the source gives their template arguments. Choose them, for example with "
-            f'entry="{templates[0]}<float>"'
+            f'entry="{_instantiation(source, templates[0])}"'
         )
     if not entries:
         hint = (
-            'name an instantiation of the template, such as entry="kernel<float>"'
+            f'name an instantiation of the template, such as entry="{_instantiation(source)}"'
             if "template" in source and "__global__" in source
             else "a kernel is a function declared __global__"
         )
@@ -199,7 +216,7 @@ def find_entry(
     if re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(wanted)}\s*\(", source):
         raise ValueError(
             f"kernel {wanted!r} is a template; name an instantiation, such as "
-            f'entry="{wanted}<float>"'
+            f'entry="{_instantiation(source, wanted)}"'
         )
     raise ValueError(
         f"entry: the source has no kernel {wanted!r}; there {'is' if len(entries) == 1 else 'are'} "

@@ -193,8 +193,8 @@ class BaseKernel:
         given = module.headers if code is None else {**module.headers, **code.headers}
         options = module.options if code is None else ()
         replaced = tuple(
-            f"#include {name} (not found; replaced by coalesce's own operators on vectors)"
-            for name in headers.replaced(source, given, options)
+            f"#include {name} ({what})"
+            for name, (what, _) in headers.replaced(source, given, options).items()
         )
         return replaced + (() if code is None else code.left_out)
 

@@ -15,7 +15,7 @@ from coalesce.launch.module import Module
 
 MOST_SOURCE_BYTES = 32 << 20  # five times the size of CUDA's largest headers together
 
-_FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|ptx|txt|cubin|fatbin)\s*")
+_FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|hip|cpp|cc|cxx|c|h|hpp|ptx|txt|cubin|fatbin)\s*")
 
 
 def _plain(name: str) -> str:
