@@ -36,9 +36,9 @@ namespace coalesce::analysis {
 struct CacheResult {
     model::CacheCounts counts;
     std::vector<Misses> misses;  // misses in the replayed blocks, by instruction
-    // Numbers of operations per warp in the replayed blocks. `operations` is the average over all
-    // warps. For `most_in_block`, each block counts with its slowest warp, and the average is over
-    // the blocks. `most` is the number of the slowest warp of all blocks.
+    // How many operations a warp of the replayed blocks executes. `operations` is the average over
+    // all warps. `most` is the largest number. `most_in_block` takes the largest number of each
+    // block, and is the average of these over the blocks.
     double operations = 0, most_in_block = 0, most = 0;
     double atomics = 0;  // cycles that L2 needs for atomics
 

@@ -156,8 +156,8 @@ class L1Replay {
     model::AtomicUnits& atomics_;
     const uint64_t block_, first_slot_;
     const bool has_barriers_;
-    // The cache is so large compared with a request that the lines of one request cannot evict each
-    // other.
+    // True if the cache is so large that one line of a request cannot evict another line of the
+    // same request.
     const bool keeps_a_request_;
     model::Filtered result_;
 

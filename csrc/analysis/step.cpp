@@ -193,8 +193,8 @@ struct Stepper::Impl {
     sim::Block& block() { return worker->block; }
     Warp& warp(uint32_t n) { return block().warps.at(n); }
 
-    // Returns whether the warp has a path to run. If it has one, this path becomes the running
-    // path.
+    // Returns whether some lanes of the warp can execute an instruction. If so, they become the
+    // running path of the warp.
     bool ready(uint32_t n) {
         Warp& w = warp(n);
         return w.running || sim::next_path(w);
@@ -330,8 +330,8 @@ struct Stepper::Impl {
         if (w.done()) {
             p.state = Position::State::ended;
         } else if (ready(n)) {
-            // A point of reconvergence is not an instruction, so it is skipped. The instruction
-            // after it is shown.
+            // The next operation may be a point of reconvergence, which is no instruction of the
+            // PTX. Show the instruction after it.
             sim::Path path = w.current;
             while (program.ops[path.pc].control == sim::Control::join &&
                    path.pc + 1 < program.ops.size())

@@ -105,8 +105,8 @@ CUDART(cudaLaunchKernelExC)(const LaunchConfig* c, const void* f, void** args) {
 }
 
 CUDART(__cudaGetKernel)(const void** kernel, const void* host) {
-    // The handle is the address of the host function, because a module is not read before its first
-    // use.
+    // A module is read only at its first use, so there may be no object for the kernel yet.
+    // Therefore the handle of a kernel is the address of its host function.
     *kernel = host;
     return cudaSuccess;
 }

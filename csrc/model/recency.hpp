@@ -13,8 +13,8 @@ namespace coalesce::model {
 // number of the line.
 using CacheWords = std::vector<uint64_t>;
 
-// Stores the time of the last use of each place. Times can be stored later than they pass. A search
-// compares all lines of a set.
+// Stores the time of the last use of each place. The times need not be stored at once: a caller can
+// store them later. To find a line, all lines of its set are compared.
 class TimesOfUse {
   public:
     TimesOfUse(uint64_t sets, uint32_t ways) : ways_(ways), used_(sets * ways) {}
@@ -69,8 +69,9 @@ class OrderOfUse {
     // Returns the way of the set that holds the line, or the number of ways.
     [[nodiscard]] uint32_t find(const CacheWords& words, uint64_t set, uint64_t number) const {
         for (uint32_t half = 0; half < 2; ++half) {
-            // A byte of a line with the same tag is zero in `others`. `zeros` has the highest bit
-            // of each zero byte, and possibly those of other bytes.
+            // `others` has a byte for each way. The byte is zero if the way's tag is the one that
+            // is looked for. `zeros` has the highest bit of each zero byte set, and perhaps the
+            // highest bits of a few other bytes.
             const uint64_t others = sets_[set].tags[half] ^ tag_of(number) * ones;
             uint64_t zeros = (others - ones) & ~others & ones << 7;
             for (; zeros; zeros &= zeros - 1) {
@@ -111,8 +112,9 @@ class OrderOfUse {
     static constexpr uint64_t ones = 0x0101010101010101;
     struct alignas(32) Set {
         uint64_t tags[2] = {};  // a byte for each way
-        // A digit of four bits for each way. The lowest digit is the way that was used last. Way 0
-        // is the first to be taken.
+        // A list of the 16 ways in 64 bits, four bits for each, from the way that was used last
+        // (lowest bits) to the way that was not used for the longest time. At the start, this is
+        // way 0, so it is filled first.
         uint64_t order = 0x0123456789abcdef;
     };
 

@@ -8,11 +8,11 @@
 // Both were derived from an H200's counters (tests/data/models_h200.json): a merged read is missing
 // in lts__t_sectors_srcunit_tex_op_read, but counted in l1tex__m_xbar2l1tex_read_sectors.
 //
-// - `access/gather` reads sectors at random. The share of merged reads shows how many sectors are
-//   pending in a cluster at once. These are about 1600 at nine sectors per cycle, and 2900 at four
-//   sectors per cycle if DRAM answers most of them. The waiting times are therefore about 200 and
-//   700 cycles. If a unit served two or six multiprocessors, or half a cluster, the waiting times
-//   would contradict the latencies of L2 and DRAM.
+// - `access/gather` reads sectors at random. The share of merged reads shows how many sectors a
+//   cluster waits for at the same time: about 1600 if L2 answers (nine sectors per cycle), and
+//   about 2900 if DRAM answers most requests (four sectors per cycle). The waiting times are
+//   therefore about 200 and 700 cycles. This agrees with the latencies of L2 and DRAM. It would not
+//   agree if only two or six multiprocessors, or half a cluster, shared a unit.
 // - In `matmul/coalesced` and `naive_2d`, only the operand that blocks with neighbouring numbers
 //   share is merged. Therefore the model places neighbouring blocks in one cluster. This is not the
 //   whole rule: in `access/offset` each block shares a sector with the next, but no read is merged.
@@ -85,9 +85,9 @@ class RequestCoalescer {
     static constexpr uint32_t slots = 1 << 14;
     static constexpr uint32_t no_slot = UINT32_MAX;
 
-    // For each sector of a line, the time of its request and whether it comes from DRAM. The model
-    // does not handle requests exactly in the order of time, so the time of a request may be later
-    // than that of a read which follows.
+    // For each sector of a line, the time of its request, and whether DRAM must deliver it. The
+    // model does not handle all requests in the order of their times. So a request that is handled
+    // later may have an earlier time.
     struct Pending {
         uint64_t line = ~uint64_t(0);
         double asked[4] = {never, never, never, never};
@@ -109,8 +109,9 @@ class RequestCoalescer {
         return cluster * slots + uint32_t((line * 0x9e3779b97f4a7c15) >> 50);
     }
 
-    // A slot holds the last line that was requested. Few slots are in use at a time, so these are
-    // in a hash table. Returns the place of the slot, or the free place for it.
+    // Returns the place of a slot in the hash table, or the free place where it can be stored. A
+    // slot holds the last line that was requested there. Only few slots are in use at the same
+    // time, so a small table is enough.
     [[nodiscard]] size_t first_of(uint32_t slot) const {
         return (slot * uint32_t{0x9e3779b1}) >> 7 & (table_.size() - 1);
     }

@@ -51,9 +51,9 @@ class SectoredCacheOf {
           words_(sets_ * ways, empty),
           recency_(sets_, ways) {}
 
-    // Adds sectors to a line and marks the line as most recently used. Returns the previous state
-    // of the line. If another line is evicted, it is passed to `evicted`. The search begins at
-    // `place`. The function updates `place`.
+    // Adds sectors to a line, and marks the line as the most recently used one. Returns the state
+    // of the line before. If another line must be evicted, calls `evicted` with it. `place` says
+    // where to look for the line first; the function sets it to where the line is.
     template <class Evicted>
     Line touch(uint64_t number, uint8_t valid, uint8_t dirty, Evicted&& evicted, Place& place) {
         const uint64_t sectors = uint64_t(dirty) << 4 | valid;
@@ -80,8 +80,8 @@ class SectoredCacheOf {
         return touch(number, valid, dirty, std::forward<Evicted>(evicted), anywhere);
     }
 
-    // Returns whether all sectors that the group's lines had when it was declared complete are
-    // still there.
+    // A group was marked as complete when all its sectors were in the cache. Returns whether all of
+    // them are still there.
     [[nodiscard]] bool is_intact(const Group& g) const { return g.intact == intact_; }
 
     // Looks for `count` lines at the group's places. Consecutive lines are `step` apart. If all are
@@ -116,8 +116,9 @@ class SectoredCacheOf {
         pass_on(g);
         g.intact = 0;
     }
-    // Call this function when all `count` lines of the group have been touched at its places. It
-    // declares the group complete, if since the state `before` no line has lost a sector.
+    // Call this function after all `count` lines of the group have been used at the group's places.
+    // `before` is the state of the cache before that. If no line has lost a sector since then, the
+    // group is marked as complete.
     void close(Group& g, uint32_t count, uint64_t before) {
         g.count = count;
         g.intact = before == intact_ ? before : 0;
