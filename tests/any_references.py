@@ -182,8 +182,8 @@ def reference(
     file, job = folder / "given", folder / "job"
     textures = [(value.array,) if isinstance(value, Texture) else value for value in given]
     file.write_bytes(pickle.dumps(textures))
-    told = (str(library), which, [*extents[0], *extents[1]], shared, variables, str(file))
-    job.write_bytes(pickle.dumps(told))
+    request = (str(library), which, [*extents[0], *extents[1]], shared, variables, str(file))
+    job.write_bytes(pickle.dumps(request))
     worker = [sys.executable, "-c", _WORKER, str(job)]
     try:
         done = subprocess.run(worker, capture_output=True, check=False, timeout=3 * seconds)

@@ -164,7 +164,7 @@ def _missing_function(log: str) -> list[str]:
 
 
 def _removed(log: str) -> list[str]:
-    """Return the replacement for functions that CUDA no longer has."""
+    """If the log names a function that CUDA removed, say which function replaces it."""
     advice = []
     if vote := re.search(
         r'identifier "__(shfl(?:_up|_down|_xor)?|any|all|ballot)" is undefined', log

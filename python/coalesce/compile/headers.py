@@ -18,9 +18,9 @@ PRELUDE_NAME = "coalesce_prelude.h"
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 INCLUDE_OPTION = re.compile(r"(?:-I|--include-path=)(.+)")
 
-# The names that nvcc gives to every kernel. A source may define the same names, so the definitions
-# are guarded. CCCL (NVIDIA's C++ library) defines the limits again. The compiler would warn if its
-# text differed, so the text here is the same.
+# The names that every kernel can use with nvcc. A source may define the same names, so each
+# definition here is inside an #ifndef. CCCL (NVIDIA's C++ library) defines the limits, too. The
+# compiler warns if two definitions of a macro differ, so the definitions here have the same text.
 PRELUDE = """\
 #pragma once
 typedef signed char int8_t;
@@ -293,7 +293,7 @@ _HOST_LIBRARIES = re.compile(
 
 
 def is_for_host(header: str) -> bool:
-    """Whether a header, found or not, is left out of a program."""
+    """Whether kernels cannot use a header, so that its ``#include`` is left out."""
     return _HOST_LIBRARIES.match(header) is not None
 
 
@@ -334,10 +334,10 @@ def _replacement(header: str) -> tuple[str, str] | None:
 
 
 def texts_for(source: str, given: Mapping[str, str], options: Sequence[str] = ()) -> dict[str, str]:
-    """Return the texts that a source's ``#include`` finds, including the prelude.
+    """Return the headers for a source: a text for each name that ``#include`` can find.
 
-    `given` are the user's own headers. Parts of the standard library are added if a text mentions
-    std.
+    They include the prelude and `given`, the user's own headers. If a text uses ``std::``, parts of
+    the C++ standard library are added.
     """
     mentioned = "\n".join([source, *given.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}

@@ -368,7 +368,7 @@ def _identity(program: str) -> list[object]:
 
 
 def section_of(executable: bytes, name: str = _SECTION) -> bytes:
-    """Return a section of an ELF executable: the device code. It is empty if there is none."""
+    """Return a section of an executable: by default its device code. It may be empty."""
     from coalesce.compile import cubin
 
     try:
@@ -432,14 +432,16 @@ def check_executable(path: Path) -> None:
         return
     if found := re.search(rb"libcudart\.so\.(\d+)", content):
         raise ValueError(
-            f"{path} was built with CUDA {found[1].decode()}; programs of CUDA 13 are run. Build "
-            "it with nvcc 13 -cudart shared, or run its source: coalesce run program.cu"
+            f"{path} was built with CUDA {found[1].decode()}; only programs of CUDA 13 can be run. "
+            "Build it with nvcc 13 -cudart shared, or run its source: coalesce run program.cu"
         )
     if _STATIC_RUNTIME in content or section_of(content):
         raise ValueError(
-            f"{path} has CUDA's runtime linked into it, so that it cannot be replaced. Build it "
-            "with nvcc -cudart shared (CMake: set CMAKE_CUDA_RUNTIME_LIBRARY to Shared), or run "
-            "its source: coalesce run program.cu"
+            f"{path} contains CUDA's runtime (it was linked statically), so that coalesce cannot "
+            "replace it. Build the program with nvcc -cudart shared (CMake: set "
+            "CMAKE_CUDA_RUNTIME_LIBRARY to Shared), or run its source: coalesce run program.cu"
         )
     if b"libcuda.so" not in content:
-        raise ValueError(f"{path} uses neither CUDA's runtime nor its driver API")
+        raise ValueError(
+            f"{path} is not a CUDA program: it uses neither CUDA's runtime nor its driver API"
+        )

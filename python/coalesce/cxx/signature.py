@@ -1,9 +1,10 @@
 """The parameters of a kernel: sizes from the PTX, names and C++ types from the source.
 
 PTX has the size of each parameter, but neither its name nor the type that a pointer points to. The
-source has both, but reading it exactly needs a C++ compiler. The small reader in declarations is
-used if its result is certain; otherwise the compiler is asked (compiled_types). If neither gives an
-answer, the parameters are called arg0, arg1, ..., and arrays of every dtype are accepted.
+source has both, but reading it exactly needs a C++ compiler. First, a small reader
+(declarations.py) tries to read it. If its result is not certain, the compiler is asked
+(compiled_types.py). If neither gives an answer, the parameters are called arg0, arg1, ..., and
+arrays of every dtype are accepted.
 """
 
 from __future__ import annotations
@@ -287,7 +288,7 @@ def _merged(
 def _of_numba(
     arguments: Sequence[NumbaArgument], parameters: Sequence[PtxParameter]
 ) -> Iterator[Parameter]:
-    """Return the PTX parameters of Numba's arguments. An array's address has the array's name."""
+    """Return the parameters of a Numba kernel. An array has several; its address gets its name."""
     place = 0
     for i, argument in enumerate(arguments):
         name = f"arg{i}"

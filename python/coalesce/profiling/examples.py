@@ -179,7 +179,7 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
 
 
 def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:
-    """Return the example whose cost is nearest to the mean (the first of several).
+    """Return the example whose cost is nearest to the mean cost of the accesses.
 
     For a wasteful access, only wasteful examples are considered, because they show the cause.
     """
