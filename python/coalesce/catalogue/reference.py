@@ -47,10 +47,7 @@ class Reference:
     terms: int = 0
 
     def error(self, result: Array) -> float:
-        """Return the largest error, divided by `scale`.
-
-        If elements are only moved, it is 0, or infinity if an element differs.
-        """
+        """Return the largest error as a share of `scale`; for moved elements 0 or infinity."""
         if result.shape != self.exact.shape:
             return float("inf")
         if self.scale is None:
@@ -136,5 +133,5 @@ _PATTERNS: dict[str, Callable[[Array, Mapping[str, Any]], Array]] = {
 
 
 def _bits(array: Array) -> Array:
-    """Return the bytes of the elements. Unlike NaNs, their bytes can be compared."""
+    """Return the elements as bytes, so that a NaN equals itself."""
     return np.ascontiguousarray(array).view(np.uint8)

@@ -65,7 +65,7 @@ class Operation:
         device: Any,
         purpose: str,
     ) -> None:
-        """Run the operation with a launcher. `purpose` is a verb for messages: "profile".
+        """Run the operation with a launcher that needs a launch, for example to "profile" it.
 
         Raises
         ------
@@ -76,8 +76,7 @@ class Operation:
         if not run.records:
             shapes = ", ".join(str(np.shape(array)) for array in arrays)
             raise ValueError(
-                f"there is nothing to {purpose}: {self.name} launches no kernel for arrays of "
-                f"shape {shapes}, because an array is empty"
+                f"{self.name} of arrays of shape {shapes} launches no kernel to {purpose}"
             )
 
     @property

@@ -144,9 +144,7 @@ def _explain(options: argparse.Namespace) -> int:
     settings = {"device": options.device, "sample": options.sample}
     if options.what in catalogue.operations() and not Path(options.what).is_file():
         if options.wavefront is not None:
-            raise ValueError(
-                f"--wavefront needs a kernel of a .cu file; {options.what} is an operation"
-            )
+            raise ValueError("--wavefront is for a kernel of a file")
         explained: Any = of_operation(
             options.what,
             options.variants,
@@ -162,10 +160,7 @@ def _explain(options: argparse.Namespace) -> int:
                 f"the operations are {', '.join(catalogue.operations())}"
             )
         if options.grid is None or options.block is None:
-            raise ValueError(
-                f"explain {options.what} needs the launch: add --grid and --block, such as "
-                "--grid 4 --block 256"
-            )
+            raise ValueError(f"explain {options.what} needs --grid and --block")
         entry, words = split_entry(options.entry, options.argument)
         explained = of_file(
             options.what,

@@ -19,10 +19,7 @@ def _function(result: str, name: str, parameters: str, body: str) -> str:
 
 
 def _each(vector: str, n: int, element: str) -> str:
-    """Return C++ code that returns a vector, such as ``return make_float2(a.x + b.x, a.y + b.y);``.
-
-    `element` is the code for one element. In it, ``@`` stands for x, y, z or w: ``a.@ + b.@``.
-    """
+    """Make a vector; `element` says how, with ``@`` for the name of the element."""
     return f"return make_{vector}({', '.join(element.replace('@', f) for f in _FIELDS[:n])});"
 
 

@@ -175,10 +175,7 @@ def _indices(
     x: float,
     y: float,
 ) -> None:
-    """Write the index of the first and last row and column of each part that is shown.
-
-    If only few rows or columns are touched, write their indices, too.
-    """
+    """Number the first and last row and column of each run, and the touched ones if few."""
     touched_rows = {row for row, _ in panel.matrix.written}
     touched_cols = {col for _, col in panel.matrix.written}
     reach = float("-inf")
@@ -244,7 +241,7 @@ def _grid(
 
 
 def _runs(at: dict[Item, float], size: float) -> Iterator[tuple[float, float]]:
-    """Yield where each group of neighbouring rows or columns begins and ends."""
+    """Return begin and end of each stretch of neighbouring rows or columns."""
     stretch: list[float] = []
     for item, place in at.items():
         if isinstance(item, Gap):

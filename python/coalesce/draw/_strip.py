@@ -1,4 +1,4 @@
-"""Draws a strip of memory: the lines that an access touches, with their sectors and used bytes."""
+"""A strip of memory: the lines an access touches, side by side, sectors and used bytes shaded."""
 
 from __future__ import annotations
 
