@@ -88,12 +88,10 @@ std::pair<std::string, uint64_t> object_of(const void* address) {
 }
 
 KernelTotal& Report::kernel(const Function& function) {
-    // A program may load the same code several times, or kernels of one name in different codes.
-    const std::string key = function.module->code.key + " " + function.entry;
-    const auto [known, added] = kernels_.try_emplace(key);
+    const auto [known, added] = kernels_.try_emplace(function.entry);
     KernelTotal& k = known->second;
     if (added) {
-        order_.push_back(key);
+        order_.push_back(function.entry);
         k.entry = function.entry;
         k.name = function.name;
         const ptx::Module& module = function.module->parsed;
