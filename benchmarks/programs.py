@@ -9,6 +9,9 @@ github.com/zjin-lcf/HeCBench. Rodinia's inputs are not in that clone: --rodinia-
 `data` of Rodinia 3.1, such as that of github.com/asubah/rodinia. This repository holds no files of
 theirs. A program that is already in the file is not run again, unless --only names it.
 
+The machine needs what the programs need: Boost's headers (interval), MPI (simpleMPI), OpenMP, and
+cuRAND's headers (nvidia-curand).
+
 A program is verified if it ends with status 0 and its results were compared with a reference.
 Rodinia's are compared here (rodinia.py). The others must compare their results themselves: the
 output or the status shows it.
@@ -24,6 +27,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,15 +103,24 @@ def of_samples(root: Path) -> Iterator[Case]:
             if sources:
                 options = [f"-I{root / 'Common'}", f"-I{folder / 'inc'}", "--extended-lambda"]
                 options += ["-std=c++17"]
-                if "cudaOpenMP" in folder.name:
-                    options += ["-Xcompiler", "-fopenmp"]
-                if "simpleCallback" in folder.name:
-                    options += [f"-I{root / 'Common'}"]
+                options += _of_packages(folder)
                 words, check = LESS.get(folder.name, []), samples.CHECKS.get(folder.name)
                 yield Case(
                     group, folder.name, folder, sources, options, words, check,
                     modules=modules, headers=headers,
                 )  # fmt: skip
+
+
+def _of_packages(folder: Path) -> list[str]:
+    """Return the options for the packages that a sample's build asks for."""
+    build = folder / "CMakeLists.txt"
+    text = build.read_text(errors="replace") if build.is_file() else ""
+    options = ["-Xcompiler", "-fopenmp"] if "find_package(OpenMP" in text else []
+    mpi = shutil.which("mpicxx")
+    if "find_package(MPI" in text and mpi:
+        shown = subprocess.run([mpi, "-show"], capture_output=True, text=True, check=True).stdout
+        options += [word for word in shown.split() if word.startswith(("-I", "-L", "-l"))]
+    return options
 
 
 def _of_build(

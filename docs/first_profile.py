@@ -42,9 +42,9 @@ for sentence in p.verdict:
 #
 # - A **request** is one load or store instruction of one warp (32 threads).
 # - A **sector** is 32 bytes, the smallest unit that the caches transfer. A request transfers every sector that at least one of its lanes touches.
-# - **Ideal** is the cost of the same lanes if their elements were adjacent: 4 sectors for 32 floats.
+# - **Ideal** is what the same request would cost if the elements of its lanes were adjacent: 4 sectors for 32 floats.
 #
-# The requests show how *often* the kernel accesses memory. The sectors per request show how *well* it uses each access.
+# The requests show how *often* the kernel accesses memory. The sectors per request show how much each access costs.
 #
 # These numbers are exact counts. The line *Modelled* below the table has estimates by models of the caches and of time.
 

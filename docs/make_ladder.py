@@ -156,14 +156,15 @@ _TENSOR_CORES = """\
 
 Tensor cores are units that multiply small matrices. Four rungs use them:
 
-- `tf32x3` computes with the accuracy of float32. Its time includes a pass over A, which computes
-  what TF32 cuts off from each element.
+- `tf32x3` computes with the accuracy of float32. It needs the rest of each element of A that TF32
+  cuts off. The time includes the kernel that computes these rests.
 - `tf32` rounds its operands to TF32, and `bf16` rounds them to bfloat16. The result of `bf16` is in
   float32. Therefore cuBLAS was timed twice, with results in float32 and in bfloat16.
 - `dmma` is for float64.
 
-cuBLAS computes with the precision in its column. The *error* is the norm of the error of 64 rows,
-divided by the norm of the exact rows.
+cuBLAS computes with the precision that is named in its column. The *error* of a result is computed
+from 64 of its rows: the norm of the difference from the exact rows, divided by the norm of the
+exact rows.
 
 Compare only the columns of one line, which were measured in turn. These kernels reach the power
 limit of the GPU. The GPU then lowers its clock, so figures also depend on its temperature."""
@@ -187,8 +188,9 @@ cycle (`python benchmarks/cost_model.py tensor_map`). The copies take no additio
 they run during the multiplications. At 2048 two other costs matter more: the packing of A, and the
 last tiles, which do not occupy the whole GPU.
 
-**Tried.** Twelve other orders of the loads and multiply-adds were timed. (They are not in the
-repository.) Some have fewer bank conflicts in the model, but none was faster.
+**Tried.** Twelve kernels with another order of the loads and multiply-adds were timed. (They are
+not in the repository.) According to the model, some of them have fewer bank conflicts, but none was
+faster.
 
 **Next.** One warpgroup (four warps) only copies, and some of its warps are idle. They could pack A
 while the other warpgroups multiply.
@@ -199,9 +201,9 @@ while the other warpgroups multiply.
 at a time. At 256, a block has so few stages that it mostly waits for the first. (A stage is one
 part of K, whose tiles are copied together.)
 
-**Tried.** In an earlier version, every warp started all copies of a stage at once. Loads from
-shared memory waited for these copies, and the product of 1024 took 17 % longer. Now each step of k
-starts only a few copies.
+**Tried.** In an earlier version, every warp started all copies of a stage at once. Then loads from
+shared memory had to wait for these copies, and the product of 1024 took 17 % longer. Now the copies
+are spread over the loop: for each value of k, a warp starts only a few.
 
 **Next.** Tensor maps could copy whole tiles of A. The copying warps could then transpose the tiles
 in shared memory.

@@ -44,7 +44,7 @@ the start of each warp by a random number of requests, at most 64.
 L1 and shared memory are two parts of the same memory. What shared memory does not use is L1. If
 several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each block.
 
-A store goes to L2. It also takes a line in L1, but L1 does not keep its data.
+A store writes to L2. It also takes the place of a line in L1, but L1 does not keep the stored data.
 
 ## The models of L2 and DRAM
 
@@ -61,8 +61,9 @@ random walk). The size of these changes was fitted to the tiled matrix products.
 A multiprocessor may read a sector while a neighbour still waits for the same sector. The two reads
 are then merged into one. Neighbours are the 16 or so multiprocessors of one GPU processing cluster
 (GPC). Nsight Compute calls the unit that merges reads L2 Request Coalescer (LRC). In the model, a
-read waits 200 cycles if L2 has the sector, and 600 cycles if only DRAM has it. Both figures were
-fitted to `gather`, whose reads coincide only by chance.
+read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM has it. Both
+figures were fitted to the variant `gather`. Its multiprocessors read the same sector at the same
+time only by chance.
 
 **Partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer partition.
 This partition keeps copies of data from the other one. If all multiprocessors read the same data,
@@ -100,8 +101,8 @@ four lines of the cache. The four lines must be in four different sets (parts of
 set of a line depends on its address. The rule was found from the counters of single loads, and
 gives exactly these counters (`tests/data/tag_sets_h200.json`).
 
-**Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps
-one of them busy for a number of cycles, which a counter of an H200 gave
+**Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
+of them busy for a certain number of cycles. These numbers were recorded with a counter of an H200
 (`tests/data/mma_counters_h200.json`). No measured time tests this part of the model yet. The model
 uses the clock of the table below, but a GPU that multiplies for long lowers its clock.
 
@@ -116,9 +117,10 @@ each request to the same sector, and 1.7 ns if the request adds floats
   once. These blocks represent the others.
 - A profile with `sample=` or `executor=` models neither caches nor time.
 - No time is modelled for kernels with bulk copies (`cp.async.bulk`, tensor maps) or with products
-  of warpgroups (`wgmma`), because their cost is not known. The same holds for products of matrices
-  in a kernel that is counted on its PTX. Tables then show "-" instead of a time. `Timing.no_time`
-  and `Profile.not_modelled` give the reason, and `Timing.kernel_ms` is NaN.
+  of warpgroups (`wgmma`), because their cost is not known. Kernels whose PTX is counted instead of
+  their machine code have no modelled time if they use tensor cores. Tables then show "-" instead of
+  a time. `Timing.no_time` and `Profile.not_modelled` give the reason, and `Timing.kernel_ms` is
+  NaN.
 
 ## The GPUs
 
@@ -149,20 +151,22 @@ Two kinds of columns need an explanation:
 
 These errors are known:
 
-- **Wrong order:** `coalesced` and `naive_2d` at 512, `untiled` and `coalesced` at 4096. The first
-  of each pair is slower on the GPU by more than 10 %. The model says that it is faster. The reason
-  is not known.
-- **Too many merged reads:** `offset`. Two blocks have only one sector in common, at their border.
-  The model merges many of these reads, the GPU none. In the model, successive blocks run on
-  neighbouring multiprocessors. It is not known which multiprocessors share reads on the GPU.
+- **Wrong order:** two pairs of variants, `coalesced` and `naive_2d` at 512, and `untiled` and
+  `coalesced` at 4096. On the GPU, the first of each pair is slower than the second by more than 10
+  %. The model says that the first is faster. The reason is not known.
+- **Too many merged reads:** `offset`. Two successive blocks read only one common sector, at the
+  border between them. The model merges the reads of many such sectors, and the GPU merges none. In
+  the model, successive blocks run on multiprocessors that can share reads. It is not known which
+  multiprocessors of the GPU can.
 - **Too many merged reads:** `naive_2d`, `untiled`. In a long kernel, warps without barriers
   between them move further apart. In the model their distance is always the same.
-- **Too many L1 hits:** `naive_read`. Some stores go to a line to which other warps stored before.
-  The GPU counts fewer of these stores as hits than the model does.
-- **Stores to parts of a sector.** L1 merges some of these stores of a warp. The rule is not known;
-  the model merges 70 %.
-- **Products of 4096.** The blocks of some kernels stay together on the GPU, and so share what they
-  read. The blocks of other kernels do not. In the model, no blocks stay together.
+- **Too many L1 hits:** `naive_read`. Its warps store to lines to which other warps have stored
+  before. The GPU counts fewer of these stores as hits than the model.
+- **Stores to parts of a sector.** If a warp stores to several parts of a sector, one after the
+  other, L1 merges some of these stores into one. The rule is not known; the model merges 70 %.
+- **Products of 4096.** In some kernels, the blocks advance at the same speed on the GPU. Then one
+  block finds in L2 what another has just read. In other kernels, the blocks drift apart. In the
+  model, they always drift apart.
 - **Too fast:** `gather` from more data than L2 holds. DRAM is slower for random reads than the
   model.
 

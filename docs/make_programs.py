@@ -88,20 +88,23 @@ The tables have these outcomes:
 - *time limit reached*: the program ran longer than its limit. This does not mean that it hangs.
   Other work ran on the machine at the same time.
 
-Most of NVIDIA's samples compare their results themselves; the script compares what some others
-print with NumPy (`benchmarks/samples.py`). Most of Rodinia's programs do not. The script
-compares their results with those of Rodinia's OpenMP program for the same input, or with a
-reference in NumPy (`benchmarks/rodinia.py`). The table says which, and how far the numbers differ.
-The inputs are Rodinia's. For three programs, the script makes small inputs: b+tree, cfd and
-hybridsort. Three programs of Rodinia are not in the list: heartwall and leukocyte, which need
-videos, and mummergpu.
+Most of NVIDIA's samples check their results themselves. For some other samples, the script compares
+the printed results with NumPy (`benchmarks/samples.py`). Most of Rodinia's programs do not check
+their results. The script compares them with the results of Rodinia's OpenMP program for the same
+input, or with a reference in NumPy (`benchmarks/rodinia.py`). The table names the reference, and
+says how far the numbers differ. The inputs are Rodinia's. For three programs, the script makes
+small inputs: b+tree, cfd and hybridsort. Three programs of Rodinia are not in the list: heartwall
+and leukocyte, which need videos, and mummergpu.
 
-Three programs of Rodinia have mistakes. kmeans names a variable by a string in
-`cudaMemcpyToSymbol`. CUDA 5 removed this: the call returns an error, which the program ignores, and
-all points get into the first cluster. srad_v2 reads outside its array. In
-myocyte, two blocks write the same three values without an order, so the results depend on which
-block is last. In the reference this is the second block. The option `--check` reports the
-mistakes of srad_v2 and myocyte."""
+Three programs of Rodinia have mistakes:
+
+- kmeans passes the name of a variable as a string to `cudaMemcpyToSymbol`. Since CUDA 5, this call
+  returns an error. The program ignores the error, and puts all points into the first cluster.
+- srad_v2 reads outside its array.
+- In myocyte, two blocks write three values to the same addresses, in any order. So the results
+  depend on which block writes last. In the reference, the second block writes last.
+
+The option `--check` reports the mistakes of srad_v2 and myocyte."""
 
 
 def main() -> None:

@@ -110,9 +110,15 @@ lessons.predict(
 # %% [markdown]
 # ## Ask the machine
 #
-# Check the formula by an experiment. This kernel does not compute the warp of a thread. It asks the hardware, with
-# two instructions. `%laneid` is the lane. `__shfl_sync(..., t, 0)` returns the value that `t` has in lane 0 of the
-# **same warp**. Threads that receive the same value share a warp. The thread with this number is the *leader* of the warp.
+# Check the formula by an experiment. The kernel below does not compute which warp a thread is in. It asks the hardware, in two
+# steps:
+#
+# - The thread's lane. The hardware keeps it in a special register, `%laneid`. C++ has no name for this register, so the kernel
+#   reads it with a line of assembly: `asm(...)` copies `%laneid` to the variable `id`. (Inside `asm`, one `%` is written as
+#   `%%`.)
+# - The thread's warp. Every thread has computed its number `t`. `__shfl_sync(..., t, 0)` gives each thread the `t` of lane 0 of
+#   its **own warp**. So all threads of a warp receive the same number. We call the thread with this number the *leader* of the
+#   warp.
 
 # %%
 source = """
@@ -141,8 +147,8 @@ print("lane is t mod 32:          ", np.array_equal(lane, t % 32))
 draw.thread_block(block)
 
 # %% [markdown]
-# There are three layers of 8 x 4 threads. Each layer has 32 threads, so in this block each layer is a warp. The
-# hardware divides the *line* of threads into warps. The shape of the block does not matter.
+# There are three layers of 8 x 4 threads. The hardware cuts the *line* of threads after every 32 threads. It does not look at
+# rows or layers. Here, a layer has exactly 32 threads, so each layer is a warp.
 #
 # ## Odd shapes
 
@@ -156,10 +162,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# When a warp spans two rows of its block and loads `a[row][col]`, its lanes are in two rows of the matrix. These
-# are usually two separate pieces of memory. The next cell copies 480 x 480 floats, with blocks of several shapes, and
-# counts two things. A **request** is one load (or store) instruction of one warp. A **sector** is a piece of 32 bytes, or 8
-# floats. A GPU moves memory in whole sectors. The matrix has 480 · 480 / 8 = 28,800 of them.
+# Suppose that a warp contains threads of two rows of its block, and that each thread loads `a[row][col]`. Then the warp loads
+# from two rows of the matrix. These are usually two separate pieces of memory. The next cell copies 480 x 480 floats, with blocks
+# of several shapes, and counts two things. A **request** is one load (or store) instruction of one warp. A **sector** is a piece
+# of 32 bytes, or 8 floats. A GPU moves memory in whole sectors. The matrix has 480 · 480 / 8 = 28,800 of them.
 
 # %%
 copy = coalesce.Kernel(
@@ -242,7 +248,7 @@ print(f"counted                       {found:6}")
 # ## What does flattening change?
 #
 # Some tutorials replace a block of 32 x 32 threads by a block of 1024 x 1 threads, and compute `row` and `col` from
-# `threadIdx.x`. They say that this makes the kernel fast. Does it put any thread into another warp?
+# `threadIdx.x`. They say that this makes the kernel fast. Does the new shape put any thread into another warp?
 
 # %%
 flat, square = np.full((2, 1024), -1, np.int32), np.full((2, 1024), -1, np.int32)
@@ -258,17 +264,19 @@ lessons.predict(
 )
 
 # %% [markdown]
-# What matters is *which element each lane then accesses*: neighbouring lanes need neighbouring values of `col`. In either
-# block, `row = t / 32, col = t % 32` gives them neighbouring values, and `row = t % 32, col = t / 32` does not. Lesson 2
-# counts the cost.
+# What matters is *which element each lane accesses*: neighbouring lanes need neighbouring values of `col`. In both blocks, `row =
+# t / 32, col = t % 32` gives neighbouring values to neighbouring lanes. `row = t % 32, col = t / 32` does not. Lesson 2 counts
+# the cost.
 
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
-# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
-# names a call that helps: first a hint, then stronger hints, at last a solution.
+# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
+# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
+# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
+# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
+# that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

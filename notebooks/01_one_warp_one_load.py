@@ -90,8 +90,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A tutorial says: if a lane loads 4 or 8 bytes, the rest of the 32 bytes that are moved is unused. So an element of 32 bytes
-# is ideal. Here is a kernel that loads elements of 32 bytes.
+# A tutorial claims: the GPU moves 32 bytes for each lane, so a lane that loads 4 or 8 bytes wastes the rest. Elements of 32 bytes
+# would then be ideal. Here is a kernel that loads such elements:
 
 # %%
 wide = coalesce.Kernel(
@@ -126,7 +126,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# ## Order, and one lane astray
+# ## Reverse order, and one lane far away
 
 # %% tags=["counts"]
 lessons.predict(
@@ -247,20 +247,20 @@ print("different programs:", len(programs))
 #
 # ## The clock
 #
-# The first panel shows sectors per request, the second one bandwidth. The bandwidth was measured on the GPU of this machine,
-# or recorded on the GPU that the legend names. It counts the bytes that the lanes *ask for*: 4 per lane for the load, and 4 for
-# the store.
+# The upper plot shows the sectors per request. The lower plot shows the bandwidth. The bandwidth was measured on the GPU of this
+# machine, or recorded on another GPU, which the legend then names. It counts the bytes that the lanes *ask for*: 4 per lane for
+# the load, and 4 for the store.
 
 # %%
 data = lessons.sweep("stride", range(1, 33))
 axes = coalesce.plots.sweep(data, theme="transparent")
 
 # %% [markdown]
-# **Why only 2,700 GB/s at stride 1?** By its datasheet, the memory of an H200 delivers 4,800 GB/s. Every byte is used, and yet the
-# memory is not busy all the time. The time model names the limit. The **latency** of the memory is the time from a load to the
-# arrival of its data. Each thread makes one load of 4 bytes and ends. So the GPU does not ask for enough bytes at the same time
-# to keep the memory busy during the latency. If that is right, wider loads must help: they ask for 4 times the bytes with each
-# request.
+# **Why only 2,700 GB/s at stride 1?** By its datasheet, the memory of an H200 delivers 4,800 GB/s. Every byte is used, and yet
+# the memory is not busy all the time. According to our time model, the limit is the **latency** of the memory: the time from a
+# load to the arrival of its data. Each thread makes one load of 4 bytes and ends. So the GPU does not ask for enough bytes at the
+# same time to keep the memory busy during the latency. If that is right, wider loads must help: a load of 16 bytes asks for 4
+# times as many bytes with each request.
 
 # %%
 large = np.zeros(1 << 24, np.float32)
@@ -277,7 +277,8 @@ for width in (4, 16):
 # ## What the memory behind the caches moves
 #
 # From stride 8 to stride 16 the number of sectors stays the same, but the bandwidth falls to half. So far we counted the bytes
-# that the lanes ask for. Now count the bytes that must be moved to deliver them. If the memory moves single sectors, these are:
+# that the lanes ask for. Now count the bytes that the memory must move to deliver them. Suppose first that it moves single
+# sectors:
 
 
 # %%
@@ -295,8 +296,9 @@ if data.gbps is not None:
     moved(32)
 
 # %% [markdown]
-# If the memory moved single sectors, a request would move as many bytes with stride 8 as with stride 16, and both would be equally
-# fast. But stride 16 is half as fast. So the pieces must be larger. The memory delivers at most 4,800 GB/s.
+# If the memory moved single sectors, a request would move as many bytes with stride 8 as with stride 16, and both would be
+# equally fast. But stride 16 is half as fast. So the memory must move larger pieces. For the right size, no stride may need more
+# than the 4,800 GB/s that the memory can deliver.
 
 
 # %%
@@ -325,10 +327,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For each address a DRAM delivers a **burst** of bytes, not one byte. A tutorial reports that the bandwidth falls from 110 to
-# 15 GB/s if accesses are scattered. This is a factor of 7.3. If only 4 of the 32 bytes of each sector are used, the bandwidth
-# falls by a factor of 8, which nearly explains it. The recorded GPU falls by less, because it is already far below its peak at
-# stride 1:
+# For each address a DRAM delivers a **burst** of bytes, not one byte. A tutorial reports that the bandwidth falls from 110 to 15
+# GB/s if accesses are scattered. This is a factor of 7.3. If only 4 of the 32 bytes of each sector are used, the bandwidth falls
+# by a factor of 8, which nearly explains the report. On the GPU of our plot the bandwidth falls by less, because at stride 1 it
+# is already far below its peak:
 
 # %%
 if data.gbps is not None:
@@ -374,10 +376,12 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
-# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
-# names a call that helps: first a hint, then stronger hints, at last a solution.
+# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
+# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
+# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
+# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
+# that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

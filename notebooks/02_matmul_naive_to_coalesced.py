@@ -68,10 +68,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The `if` on `row` and `col` keeps the threads beyond the matrix from doing anything. What happens without the second half of
-# the condition? The next kernel tests the row only. The blocks cover 96 columns, 26 more than the matrix has. So 100 x 26 = 2,600
-# threads write where they should not. `check` finds accesses outside the arrays and **races**. In a race, two threads access the
-# same element, at least one of them writes, and nothing orders the two accesses. Blocks run in any order.
+# The `if` on `row` and `col` makes the threads beyond the matrix do nothing. What happens if the kernel tests only the row? The
+# next kernel does so. The blocks cover 96 columns, 26 more than the matrix has. So 100 x 26 = 2,600 threads write where they
+# should not. `check` finds accesses outside the arrays and **races**. In a race, two threads access the same element, at least
+# one of them writes, and nothing orders the two accesses. Blocks run in any order.
 
 # %%
 no_column_test = coalesce.Kernel(
@@ -156,7 +156,7 @@ p_naive
 # %% [markdown]
 # ## The fix: two lines, and the shape of the block
 #
-# Swap rows and columns where a lane computes its element. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row.
+# Swap `row` and `col` in the two lines that compute them. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row.
 # Compare with the kernel above: the lines of `row` and `col` change, and the block has 1024 x 1 threads instead of 32 x 32.
 
 # %%
@@ -198,13 +198,14 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # ## Why 12.6 times, if the sectors fall 6.6 times?
 #
-# The reason is not the memory's traffic. Caches and times are modelled here, and the time model says which resource is the limit. Take
-# matrices of 512 x 512, large enough to fill the GPU.
+# More traffic to the memory is not the reason, as the next cells show. They profile matrices of 512 x 512, which are large enough
+# to fill the GPU. The counts are exact. The caches and the time are modelled: the time model estimates how long each resource is
+# busy.
 #
-# A request passes several resources. The **load-store unit** of a multiprocessor accepts one request at a time. Then the **data
-# stage** of L1 serves the request, one line (128 bytes) per pass. What L1 does not have comes from L2, and what L2 does not have
-# comes from DRAM. The multipliers compute at the same time. The slowest of these decides the time of the kernel: it is the
-# **bound**.
+# A request passes through several resources. The **load-store unit** of a multiprocessor accepts one request at a time. Then the
+# **data stage** of L1 serves the request, one line (128 bytes) per pass. Data that is not in L1 comes from L2. Data that is not
+# in L2 comes from DRAM. The multipliers compute at the same time. The resource that needs the most time decides how long the
+# kernel takes: it is the **bound**.
 
 
 # %%
@@ -289,8 +290,8 @@ for name, p in big.items():
     )
 
 # %% [markdown]
-# Neither kernel waits for the memory, because the caches hold nearly all that is asked for. But `naive` waits for L1 itself: L1
-# looks up 33 lines per iteration for `naive`, and 2 for `coalesced`.
+# Neither kernel waits for the memory, because the caches hold nearly all data that the loads ask for. But `naive` waits for L1
+# itself: L1 looks up 33 lines per iteration for `naive`, and 2 for `coalesced`.
 #
 # ## The trap
 #
@@ -359,14 +360,18 @@ for name, p in big.items():
         print(f"{name:10} {metric:72} {m[metric]:6.4g}")
 
 # %% [markdown]
-# **Bytes used, two definitions.** Nsight Compute divides the distinct bytes that the lanes ask for by the bytes of the
-# sectors. A broadcast then uses 4 bytes of 32, so `coalesced` has 82.5 %, though its loads could not be cheaper. Our reports
-# divide the sectors that are *needed* by the sectors that were *touched*. A broadcast needs one and touches one: 100 %. For
-# `naive`, 2.5 of 16.5 sectors per request are needed: 15 %. By Nsight Compute's definition, `naive` uses 12.5 %, as above.
+# **Bytes used, two definitions.** Nsight Compute divides the distinct bytes that the lanes ask for by the bytes of the sectors.
+# `coalesced` has two loads: a broadcast (4 bytes of 1 sector), and 32 neighbouring floats (128 bytes of 4 sectors). Together,
+# these are 132 of 160 bytes: 82.5 %, although no load could be cheaper. In `naive`, one load uses 4 bytes of each of its 32
+# sectors, and the other is a broadcast. These are 132 of 1,056 bytes: 12.5 %.
+#
+# Our reports divide the sectors that are *needed* by the sectors that were *touched*. A broadcast needs one sector and touches
+# one: 100 %. The two loads of `naive` need 4 and 1 sectors, and touch 32 and 1. These are 5 of 33 sectors, or 2.5 of 16.5 per
+# request: 15 %.
 #
 # ## alpha and beta
 #
-# Whether `c` is read at all depends on `beta`. BLAS defines that `c` is not read if `beta == 0`.
+# `beta` decides whether the kernel reads `c`. BLAS defines that `c` is not read if `beta == 0`.
 
 # %%
 c = rng.random((N, N), dtype=np.float32)
@@ -390,10 +395,12 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
-# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
-# names a call that helps: first a hint, then stronger hints, at last a solution.
+# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
+# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
+# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
+# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
+# that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce
@@ -460,7 +467,8 @@ print(lessons.exercise("gram").check(gram))
 # - Ask of each load: in this iteration, where are lane 0, lane 1, lane 2?
 # - If all lanes read one element, it is a broadcast: 1 sector. If the lanes are side by side, the load is
 #   contiguous: 4 sectors. If they are a row apart: 32 sectors.
-# - Caches can relieve the memory, and L1 can still limit the kernel. Ask which resource is the limit.
+# - If L1 holds nearly all data, the memory has little to do. But then L1 itself can be the limit. Ask which resource is the
+#   limit.
 # - If `/` and `%` are exchanged, the result is still right, but the kernel is slow. Count the sectors.
 
 # %%

@@ -34,7 +34,7 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## An example small enough to draw
 #
-# Each multiprocessor has some shared memory, beside L1 and as fast. An array that is declared with `__shared__` in a kernel is in
+# Each multiprocessor has some shared memory. It is as fast as L1. An array that is declared with `__shared__` in a kernel is in
 # shared memory. Each block has its own copy, and all threads of the block can read and write it.
 #
 # Take matrices of 8 x 8 and tiles of 4 x 4. Block (0, 0) computes the upper left tile of the result. It needs 4 rows of `a` and 4
@@ -221,18 +221,20 @@ lessons.predict(
 )
 
 # %% [markdown]
-# **Arithmetic intensity**, and why it is not the answer here. A block uses a pair of tiles for 2 T³ operations (multiplications
-# and additions), and loads 2 T² floats for them. So its arithmetic intensity is 2 T³ flop / (2 T² · 4 bytes) = T / 4 flop per byte.
+# **Arithmetic intensity** is the number of operations per loaded byte. It does not explain the time here. With a tile of `a` and
+# a tile of `b`, a block makes T · T · T multiplications and as many additions: 2 T³ operations. The two tiles have 2 T² floats of
+# 4 bytes. So the arithmetic intensity is 2 T³ / (2 T² · 4 bytes) = T / 4 operations per byte.
 #
-# By its datasheet, an H200 computes 66.9 TFLOP/s and moves 4.8 TB/s. This is 14 flop per byte. A tile of 32 has 8 flop per byte, so the
-# memory seems to be the limit. But the cell above shows that the tiled kernel needs far less bandwidth than the memory has. The
-# limit is inside the multiprocessor: for every multiplication a warp loads from *shared* memory, and the load-store unit takes one
-# request at a time. To load less, each thread must compute several elements and keep its operands in registers. Lesson 7 does this.
+# According to its datasheet, an H200 computes 66.9 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. This is 14 operations
+# per byte. With a tile of 32, the kernel makes only 8 operations per byte, so the memory seems to be the limit. But the cell
+# above shows that the tiled kernel needs far less bandwidth than the memory has. The limit is inside the multiprocessor: for
+# every multiplication a warp loads from *shared* memory, and the load-store unit takes one request at a time. To load less, each
+# thread must compute several elements and keep its operands in registers. Lesson 7 does this.
 #
 # ## What repeats between blocks
 #
-# A tutorial notes: "blocks with the same `bx` and different `by` still load the same tile of M" (`a` here). A trace has the addresses of every load, so
-# we can ask.
+# A tutorial notes: "blocks with the same `bx` and different `by` still load the same tile of M" (`a` here). Is that true?
+# `coalesce.trace` records the addresses of every load. From them, the next cell computes which blocks load the first element.
 
 # %%
 blocks = {
@@ -285,9 +287,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Shared memory cannot help here: it belongs to one block. The **L2 cache** can, as all blocks share it. The first of the four
-# blocks brings the sector from memory; the others find it in L2, if they come soon enough. The loads are
-# counted; what the caches do is modelled.
+# Shared memory cannot help here, because it belongs to one block. The **L2 cache** can help, because all blocks share it. The
+# first of the four blocks brings the sector from memory to L2. The other three find it in L2, if they load it soon enough. The
+# next cell counts the loads, and models the caches.
 
 
 # %%
@@ -318,9 +320,10 @@ lessons.predict(
 # %% [markdown]
 # ## Exercise: 69 GB
 #
-# A tutorial sets this exercise for N = 2048. Each of the N x N threads reads 2 N floats, 69 GB in all. A memory of 900 GB/s needs 77 ms for them, and
-# the kernel took 150 ms. So, the tutorial says, the kernel reaches 51 % of the memory's bandwidth. The kernel has no tiles. It stores the transpose of
-# `b`, so that each thread walks along a row, and the tutorial believes that it is therefore coalesced. It is our variant `transposed_b`:
+# A tutorial sets this exercise for N = 2048. Each of the N x N threads reads 2 N floats, 69 GB in all. A memory of 900 GB/s needs
+# 77 ms for them, and the kernel took 150 ms. So, the tutorial says, the kernel reaches 51 % of the memory's bandwidth. The
+# tutorial's kernel has no tiles. It stores the transpose of `b`, so that each thread walks along a row, and the tutorial believes
+# that it is therefore coalesced. It is our variant `transposed_b`:
 
 # %%
 lessons.code("matmul", "transposed_b", since="naive_2d")
@@ -471,17 +474,20 @@ lessons.predict(
 )
 
 # %% [markdown]
-# (The report calls it an 8-way conflict, not 32-way. The assembler merges four iterations of the loop: each lane loads four
-# neighbouring words at once, 16 bytes. A warp then wants 128 words, which take 4 wavefronts at best. The load takes 32, 8 times as many. There are a
-# quarter as many loads, so the waste is the same.)
+# (Our profile of `corner_turned` calls it an 8-way conflict, not a 32-way conflict. The reason: the assembler merges four
+# iterations of the loop, so that each lane loads four neighbouring words (16 bytes) at once. A warp then wants 128 words. These
+# take 4 wavefronts at best. The load takes 32 wavefronts, 8 times as many. But the kernel has only a quarter as many loads, so
+# the waste is the same.)
 
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
-# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
-# names a call that helps: first a hint, then stronger hints, at last a solution.
+# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
+# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
+# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
+# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
+# that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

@@ -87,9 +87,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# In requests and sectors the two kernels are mirror images. One uses an eighth of the bytes of the sectors that it reads, the
-# other an eighth of the bytes of the sectors that it writes. Are they equally fast? They differ in what happens behind L1 to
-# the other seven eighths.
+# The two kernels have the same counts, but with loads and stores exchanged. One uses an eighth of the bytes of the sectors that
+# it reads, the other an eighth of the bytes of the sectors that it writes. Are they equally fast? They differ in what happens to
+# the other seven eighths of these sectors behind L1.
 
 # %%
 large = rng.random((1024, 1024), dtype=np.float32)
@@ -144,8 +144,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# There are two remedies. **Padding**: rows of 33 words. **Swizzling**: keep element (r, c) at column `c ^ r`. The kernel with
-# padding differs from `tiled` in one number. This is the kernel that swizzles:
+# There are two remedies. With **padding**, a row of the tile has 33 words. With **swizzling**, element (r, c) of the tile is
+# stored in column `c ^ r` (exclusive or). The kernel with padding differs from `tiled` only in one number, the length of a row.
+# This is the kernel with swizzling:
 
 # %%
 lessons.code("transpose", "swizzled")
@@ -184,13 +185,12 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The swizzled tile needs no extra words, and its rows stay aligned for loads of 16 bytes. With an odd row length
-# they would not.
+# The swizzled tile needs no extra words. Its rows begin at multiples of 16 bytes, so loads of 16 bytes are possible. Rows of 33
+# words do not begin at such multiples.
 #
 # ## How near to a copy?
 #
-# Compare bytes per second. The bytes are those that must be moved at least: each element is read once and
-# written once.
+# Compare bytes per second. Count only the bytes that every transposition must move: each element is read once and written once.
 
 # %%
 measured = lessons.times("transpose", list(names), n=16384)
@@ -232,8 +232,9 @@ lessons.predict(
 # %% [markdown]
 # ## Transposing B first
 #
-# Lesson 2 found that lanes must step along a row. One tutorial concludes that `b` should be transposed before the product, so that each thread walks along
-# its row. It promises 3 to 4 times the speed.
+# In lesson 2, loads were fast if neighbouring lanes read neighbouring elements of a row. One tutorial concludes that `b` should
+# be transposed before the product, so that each *thread* walks along a row of the transposed matrix. The tutorial promises 3 to 4
+# times the speed.
 
 # %%
 b = rng.random((128, 128), dtype=np.float32)
@@ -268,10 +269,12 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
-# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
-# names a call that helps: first a hint, then stronger hints, at last a solution.
+# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
+# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
+# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
+# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
+# that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

@@ -9,9 +9,9 @@
 # %% [markdown]
 # # 5. Row sums and column sums
 #
-# **The question.** Row sums and column sums of one matrix need the same data and as many additions. With one thread for
-# each sum, one of the two kernels needs eight times the sectors of the other. How do we repair it, and why do the times
-# disagree with the counts?
+# **The question.** Row sums and column sums of one matrix need the same data and as many additions. With one thread for each sum,
+# one of the two kernels touches eight times as many sectors as the other. How do we repair the slow one? And why do the measured
+# times not differ by a factor of eight?
 #
 # **Time:** 60 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb) for the banks. No GPU. Terms: [glossary](glossary.md).
 
@@ -78,8 +78,8 @@ lessons.predict(
 # %% [markdown]
 # ## Rows without the stride
 #
-# To sum a row with contiguous loads, let neighbouring lanes take neighbouring elements of **one** row: a block, or a
-# warp, for each row. Then every thread holds a part of the sum, and the parts must be added.
+# To make the loads contiguous, give **one** row to a whole block, or to a whole warp. Then neighbouring lanes load neighbouring
+# elements of the row. Each thread adds up a part of the row, and at the end these parts must be added.
 
 # %%
 lessons.code("row_sums", "block_per_row")
@@ -140,9 +140,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The last five steps happen inside one warp, which needs no memory for them. With a **shuffle**, a lane reads a register of
-# another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of the lane `s` places further on. `warp_per_row` adds up the parts
-# with shuffles alone. For the columns, `column_tiles` lets 32 warps share 32 columns, and adds up their parts at the end:
+# In the last five steps of the tree, only the threads of one warp add. Inside a warp, threads can exchange values without memory.
+# With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of the lane `s`
+# places further on. `warp_per_row` adds up the parts with shuffles alone. For the columns, `column_tiles` lets 32 warps share 32
+# columns, and adds up their parts at the end:
 
 # %%
 lessons.code("row_sums", "warp_per_row")
@@ -177,7 +178,7 @@ lessons.predict(
 # %% [markdown]
 # ## Why the clock disagrees, twice
 #
-# `thread_per_column` touches an eighth of the sectors of `thread_per_row`.
+# `thread_per_column` touches an eighth of the sectors of `thread_per_row`. So one might expect it to be eight times as fast.
 
 # %%
 rows = lessons.times("row_sums", ["thread_per_row", "block_per_row", "warp_per_row"])
@@ -211,8 +212,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The second disagreement: `column_tiles` and `thread_per_column` both take 4 sectors per request, but `column_tiles` is 6 times as fast.
-# Look at the number of warps. An H200 has 132 multiprocessors with room for 64 warps each.
+# The second disagreement: `column_tiles` and `thread_per_column` both take 4 sectors per request, but `column_tiles` is 6 times
+# as fast. The reason is the number of warps. An H200 has 132 multiprocessors with room for 64 warps each.
 
 # %%
 capacity = 132 * 64  # NVIDIA H100/H200 architecture whitepaper
@@ -246,14 +247,14 @@ occupancy()
 
 # %% [markdown]
 # Each warp of `thread_per_column` waits some hundred nanoseconds for its loads, and there are no other warps to run meanwhile.
-# The counters say how well a load is done, not how many loads are in flight at the same time. A larger matrix has more
-# columns, so there are more warps, and the bandwidth of `thread_per_column` grows. Kernels with enough warps reach the
+# The counts say how many sectors a load costs. They do not say how many loads the memory serves at the same time. A larger matrix
+# has more columns, so there are more warps, and the bandwidth of `thread_per_column` grows. Kernels with enough warps reach the
 # bandwidth of the memory. (A measurement repeats the kernel, so matrices smaller than L2 are read from L2.)
 #
 # ## The profiler's table of kernels
 #
-# A system profiler lists kernels by their share of the time, and people conclude from it which *access* is good. Here is that table, made
-# of the times above:
+# A system profiler prints a table of kernels with their share of the total time. Some people conclude from this table which
+# kernel *accesses* memory well. Here is such a table, made of the times above:
 
 # %%
 both = [(f"{t.operation} {name}", t[name].kernel_ms) for t in (rows, columns) for name in t]
@@ -266,8 +267,9 @@ for name, ms in sorted(both, key=lambda row: -row[1]):
 #
 # ## The puzzle of 6.5 and 150 ms
 #
-# A tutorial runs both sums of a matrix of 16384 x 16384 floats on an AMD GPU (MI250X). `row_sums` takes 165 ms, `column_sums` 6.5 ms. Then
-# `row_sums` gets a block per row and coalesced loads, and still takes 150 ms. Its author wonders why. Compute what these times mean:
+# A tutorial runs both sums of a matrix of 16384 x 16384 floats on an AMD GPU (MI250X). `row_sums` takes 165 ms, `column_sums` 6.5
+# ms. Then `row_sums` gets a block per row and coalesced loads, and still takes 150 ms. Its author wonders why. Compute the
+# bandwidth from each time:
 
 # %% tags=["counts"]
 size = 16384**2 * 4
@@ -286,10 +288,11 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 #
 # <details><summary>Our answer</summary>
 #
-# Something outside. 7 GB/s is what a bus from the host delivers; the memory of that GPU gives 1,600 GB/s. On the recorded GPU the two kernels differ
-# by a factor of nine, and even the strided one reaches more than 500 GB/s. In both of the tutorial's programs `row_sums` is launched first, and so touches the
-# data first. If memory is only mapped or moved at the first touch, the first kernel pays for it, whatever it does. We cannot run it here, so this is
-# a guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.
+# Something outside. 7 GB/s is a typical speed of the bus between the host and a GPU; the memory of that GPU gives 1,600 GB/s. On
+# the recorded GPU the two kernels differ by a factor of nine, and even the strided one reaches more than 500 GB/s. In both of the
+# tutorial's programs `row_sums` is launched first, and so touches the data first. Perhaps the data are moved to the GPU only when
+# a kernel first accesses them. Then the first kernel takes this time, whatever it computes. We cannot run it here, so this is a
+# guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.
 #
 # </details>
 #
@@ -338,7 +341,7 @@ lessons.predict(
 # hipDeviceSynchronize();                                // cudaDeviceSynchronize
 # ```
 #
-# The words and one number differ:
+# The terms differ, and so does the number of lanes:
 #
 # | CUDA | HIP on AMD's GPUs |
 # |---|---|
@@ -386,10 +389,12 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
-# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
-# names a call that helps: first a hint, then stronger hints, at last a solution.
+# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
+# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
+# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
+# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
+# that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

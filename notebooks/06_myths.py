@@ -9,8 +9,8 @@
 # %% [markdown]
 # # 6. Myths: twelve claims and their counts
 #
-# **The question.** Everything below was taught somewhere, with confidence. What do the counts say? For each claim: read the kernel, give
-# your verdict, then look at the counts.
+# **The question.** Each of these twelve claims was taught somewhere. Are they right? For each claim: read the
+# kernel, give your verdict, then look at the counts.
 #
 # **Time:** 60 minutes. **You need:** [lessons 1 to 5](01_one_warp_one_load.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -64,7 +64,7 @@ def per_iteration(variant):
 # %% [markdown]
 # ## 1. "Loads of 4 bytes waste bandwidth, since a transaction has at least 32"
 #
-# That is true for a thread alone. But does a thread load alone?
+# That would be true if each thread loaded alone. But does a thread load alone?
 
 # %% tags=["counts"]
 lessons.predict(
@@ -121,8 +121,8 @@ lessons.predict(
 # %% [markdown]
 # ## 4. "Here is the coalesced kernel: flatten the block, divide, take the remainder"
 #
-# Tutorials print it with `/` for the column and `%` for the row, as here. (Here the axes of the grid are exchanged, too. That
-# makes no difference within a warp.)
+# Some tutorials show this kernel with `/` for the column and `%` for the row, like the code below. (The code below also exchanges
+# the axes of the grid. This makes no difference within a warp.)
 
 # %%
 lessons.code("matmul", "coalesced_swapped")
@@ -142,7 +142,8 @@ lessons.predict(
 # %% [markdown]
 # ## 5. "This one cannot coalesce: it is the naive kernel"
 #
-# The tutorial of the previous claim begins with this kernel, as its slow example.
+# The tutorial of claim 4 begins with the kernel below. It calls this kernel slow, and then "improves" it to the kernel of claim
+# 4.
 
 # %%
 lessons.code("matmul", "naive_2d")
@@ -192,7 +193,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The code that the tutorial prints stores the tile **twice**: once transposed and then, some lines of comments later, once more without the transposition.
+# The tutorial's code stores the tile **twice**. First it stores the tile transposed. Some lines of comments later, it stores the
+# same tile again, not transposed.
 
 # %%
 twice = coalesce.Kernel(
@@ -262,7 +264,7 @@ lessons.predict(
 # %% [markdown]
 # ## 8. "Then pad every tile: it costs nothing but a few bytes"
 #
-# The tile of `a` in this product, with rows of 32 or of 33 words.
+# This kernel is a tiled product. With `PAD` = 0, the rows of its tile of `a` have 32 words. With `PAD` = 1, they have 33.
 
 # %%
 text("padding")
@@ -310,7 +312,8 @@ lessons.predict(
 # %% [markdown]
 # ## 10. "Without shared memory each thread simply loads the tiles itself"
 #
-# An "unoptimised" tiled product, for comparison: each thread, in each tile, loads *its* element of `a` and of `b` and multiplies them.
+# A tutorial compares its tiled product with this "unoptimised" one. For each tile, a thread loads *its* element of `a` and *its*
+# element of `b`, and multiplies the two.
 
 # %%
 untiled = coalesce.Kernel(
@@ -344,7 +347,7 @@ lessons.predict(
 # %% [markdown]
 # ## 11. "Slow, so its access must be uncoalesced"
 #
-# Two kernels that double an array. The second takes far longer.
+# Here are two kernels that double each element of an array. The second kernel takes far longer.
 
 # %%
 text("repeats")
@@ -379,7 +382,7 @@ lessons.predict(
 # %% [markdown]
 # ## 12. "Column sums beat row sums, because they coalesce"
 #
-# One thread for each column, or one for each row.
+# One kernel has a thread for each column, the other has a thread for each row.
 
 # %%
 rows = coalesce.profile("row_sums", a, variant="thread_per_row", device="sim")
@@ -414,10 +417,12 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
-# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
-# names a call that helps: first a hint, then stronger hints, at last a solution.
+# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
+# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
+# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
+# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
+# that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce

@@ -85,12 +85,14 @@ lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
 # | load-store unit | take 0.8 requests (fitted: no recorded kernel gets beyond) |
 # | data stage | make 1 pass: a wavefront of shared memory, or lines of a request to L1 |
 #
-# So the **peak** of an H200 is 132 multiprocessors x 4 x 32 multiply-adds x 2 operations x 1.98 GHz. Below, a *multiply-add*
-# is always one instruction of a whole warp, `FFMA`.
+# So each of the 132 multiprocessors of an H200 executes 4 x 32 multiply-adds of threads per cycle. A multiply-add is 2
+# operations, and there are 1.98 billion cycles per second. This is the **peak** of the GPU: 132 x 4 x 32 x 2 x 1.98 GHz = 66.9
+# TFLOP/s. Below, a *multiply-add* always means one instruction of a whole warp, `FFMA`.
 #
-# A kernel also needs other things than multiply-adds. If it makes two passes for each multiply-add, it cannot complete more than half a multiply-add per
-# cycle, an eighth of the peak. This is the **ceiling** that the data stage sets for the kernel. The load-store unit and the schedulers set ceilings, too. All
-# of them follow from counts.
+# A kernel does not only execute multiply-adds: it also needs passes of the data stage. Suppose that it needs two passes for each
+# multiply-add. The data stage makes one pass per cycle, so the kernel completes at most half a multiply-add per cycle. That is an
+# eighth of the peak, which is four per cycle. An eighth of the peak is then the **ceiling** that the data stage sets for this
+# kernel. The load-store unit and the schedulers set ceilings, too. All of them follow from counts.
 
 # %% tags=["hide-input"]
 PEAK = 132 * 4 * 32 * 2 * 1.98 / 1000  # TFLOP/s
@@ -178,8 +180,8 @@ lessons.predict(
 # %% [markdown]
 # ## What the GPU's counters say
 #
-# A kernel cannot pass its ceiling. The GPU's counters say whether it reaches the ceiling. They were recorded for products of 4096, with Nsight Compute
-# (`tests/data/models_h200.json`): how busy the units were, and what a warp was doing on average.
+# No kernel can be faster than its ceiling. Does it reach the ceiling? The GPU's counters say so. They were recorded for products
+# of 4096, with Nsight Compute (`tests/data/models_h200.json`): how busy the units were, and what a warp was doing on average.
 
 # %% tags=["hide-input"]
 recorded = json.loads(Path("../tests/data/models_h200.json").read_text(encoding="utf-8"))
@@ -239,9 +241,10 @@ def on_the_gpu(*rungs):
 on_the_gpu("naive", "coalesced", "tiled")
 
 # %% [markdown]
-# A warp that *can issue* waits only until a scheduler chooses it. *Full queue*: its load or store cannot enter the load-store
-# unit. *Shared memory*, and *L1, L2, DRAM*: it waits for the result of a load. (Branches and short fixed delays are left out.
-# The load-store unit is called busy at 0.8 requests per cycle.)
+# The last columns say what a warp was doing. *Can issue*: its next instruction is ready, and it waits only until a scheduler
+# chooses it. *Full queue*: its load or store must wait, because the queue of the load-store unit is full. *Shared memory*, and
+# *L1, L2, DRAM*: it waits for the result of a load from there. (Branches and short fixed delays are left out. We call the
+# load-store unit busy for 100 % of the time if it takes 0.8 requests per cycle.)
 #
 # - `naive`: the data stage is busy all the time (lesson 2), and the warps wait in its queue.
 # - `coalesced`: the load-store unit is busy for 94 % of the time.
@@ -341,9 +344,9 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 2: 8 x 8 elements
 #
-# `blocktiled_2d`: a register tile of R x C needs R + C words for R x C multiply-adds. With 8 x 8, this is a quarter of a word
-# per multiply-add. A thread now has 64 sums in registers, and a block computes 128 x 128 elements. The picture shows a corner
-# of its tiles.
+# `blocktiled_2d`: for each `k`, a register tile of R x C needs R words of `a` and C words of `b`, and uses them for R x C
+# multiply-adds. With 8 x 8, these are 16 words for 64 multiply-adds: a quarter of a word each. A thread now has 64 sums in
+# registers, and a block computes 128 x 128 elements. The picture shows a corner of its tiles.
 
 
 # %%
@@ -388,8 +391,9 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 3: 16 bytes per load
 #
-# `vectorized`: one load can read 16 bytes per lane. In `blocktiled_2d`, the words of `b` that a thread needs are already adjacent in shared memory, so the compiler merged four loads into
-# one. The words of `a` become adjacent if the tile of `a` is stored transposed, `a_tile[k][row]`. For each `k`, a thread then needs four loads, not ten.
+# `vectorized`: one load can read 16 bytes per lane, if these bytes are adjacent. In `blocktiled_2d`, the words of `b` that a
+# thread needs are already adjacent in shared memory, so the compiler merged four loads into one. The words of `a` are adjacent
+# only if the tile of `a` is stored transposed, `a_tile[k][row]`. For each `k`, a thread then needs four loads, not ten.
 
 # %%
 lessons.code(
@@ -465,15 +469,15 @@ print(f"warptiled is {gain('warptiled', 'vectorized'):.2f} times as fast as vect
 on_the_gpu("vectorized", "warptiled")
 
 # %% [markdown]
-# The kernel gains 6 %, although 4 of 10 wavefronts are gone. The data stage was busy for only 60 % of the time, so fewer
-# wavefronts help little. Where is the rest of the time? A warp waits most for `L1, L2, DRAM`: in each iteration all warps of a
-# block load the next tiles, wait for the values, store them, and wait at a barrier. Meanwhile none of them multiplies.
+# The kernel has 4 of 10 wavefronts fewer, but it is only 6 % faster. The data stage was busy for only 60 % of the time, so it was
+# not the bound. What do the warps wait for? They wait most for `L1, L2, DRAM`: in each iteration all warps of a block load the
+# next tiles, wait for the values, store them, and wait at a barrier. Meanwhile none of them multiplies.
 #
-# ## Rung 5: copies run ahead
+# ## Rung 5: copies that start early
 #
 # `pipelined`: shared memory holds four **stages** of tiles. `cp.async` copies from global to shared memory without waiting and
-# without registers. While one stage is multiplied, three are on their way. In the same way, the words for step `k + 1` are
-# read from shared memory while step `k` is multiplied.
+# without registers. While the block multiplies the tiles of one stage, copies fill the other three. In the same way, a thread
+# reads its words for `k + 1` from shared memory while it multiplies its words for `k`.
 
 # %%
 lessons.code(
@@ -496,12 +500,15 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 6: a copy engine, and nothing but multiply-adds
 #
-# Now the schedulers are busy, and a third of what they issue are not multiply-adds: addresses, tests and copies. `tma` gives the copies to an engine of the
-# GPU, the TMA (compute capability 9.0). One instruction copies 16 KB of `a`. Therefore `a` is packed first, in strips of 128 rows, each transposed. A thread
-# computes 16 x 8 elements: 6 loads of 16 bytes for 128 multiply-adds. A block stays on its multiprocessor until the whole product is done, so it does not pay for starting up again.
+# Now the schedulers are busy. A third of the instructions that they issue are not multiply-adds, but compute addresses, test
+# conditions or copy. `tma` leaves the copying to a separate unit of the GPU, the TMA (tensor memory accelerator, on GPUs of
+# compute capability 9.0). One instruction copies 16 KB of `a`. It can only copy adjacent bytes. Therefore another kernel first
+# *packs* `a`: it stores strips of 128 rows one after the other, each strip transposed. A thread computes 16 x 8 elements: 6 loads
+# of 16 bytes for 128 multiply-adds. A block computes one tile after the other until the whole product is done, so the GPU does
+# not start a new block for each tile.
 #
-# This is the loop over the stages. `full` and `empty` are barriers in shared memory (mbarriers). The engine arrives at `full`
-# when its bytes are in shared memory. The warps arrive at `empty` when they have read the bytes.
+# This is the loop over the stages. `full` and `empty` are barriers in shared memory ([mbarriers](glossary.md#mbarrier)). The TMA
+# arrives at `full` when its bytes are in shared memory. The warps arrive at `empty` when they have read the bytes.
 
 # %%
 lessons.code("matmul", "tma", part=("while (schedule.next(part)) {", "barrier_arrive(empty"))
@@ -518,8 +525,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The simulator executes `tma`, but it does not count bulk copies nor model their time. So we count in the machine code instead. `benchmarks/cost_model.py` reads the instructions of the
-# main loop. It also knows the banks of the register file: a multiply-add that needs two words of one bank takes two cycles.
+# The simulator executes `tma`, but it does not count the copies of the TMA, and it does not model their time. So we count the
+# instructions of the main loop in the machine code (`benchmarks/cost_model.py`). This count includes the banks of the registers:
+# a multiply-add that needs two words of one bank takes two cycles.
 
 # %% tags=["hide-input"]
 sys.path.append("../benchmarks")
@@ -558,20 +566,22 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The ceiling holds for the main loop alone. The rest of the time goes to packing `a` (which is timed, too), to starting
-# copies, and to writing the results. Note what the fastest kernels do *not* have: many warps. With so much work in each warp,
-# the next loads are far enough ahead to hide their latency by themselves.
+# The ceiling holds for the main loop alone. The kernel also needs time to pack `a` (this is part of the measured time), to start
+# copies, and to write the results. Note that the fastest kernels do *not* have many warps. A warp starts its loads long before it
+# needs the values, and has enough other work until they arrive.
 #
 # ## Rung 7: one warpgroup copies, two multiply
 #
-# In `tma` a stage of `b` takes 32 copies, one per row, and the warps that multiply must start them. `tensor_map` describes the matrix to the engine once, and one instruction copies
-# a box of it. A third warpgroup (four warps) does only that:
+# In `tma`, a stage of `b` takes 32 copies, one per row, and the warps that multiply must start them. The next kernel,
+# `tensor_map`, describes the matrix to the TMA once. After that, one instruction copies a box, that is, a rectangular part of the
+# matrix. A block has three warpgroups (four warps each). Two of them multiply, and the third only starts copies:
 
 # %%
 lessons.code("matmul", "tensor_map", part=("if (threadIdx.x >= THREADS) {", "setmaxnreg.inc.sync"))
 
 # %% [markdown]
-# The copying warps give their registers to the others (`setmaxnreg`). The simulator runs this rung, too, but does not count its copies.
+# The warps that start copies need few registers, so they give the rest of their registers to the other warps (`setmaxnreg`). The
+# simulator runs this rung, too, but does not count its copies.
 
 # %%
 print(f"needs {coalesce.variants('matmul')['tensor_map'].needs}")
@@ -580,9 +590,9 @@ print(f"tensor_map is {gain('tensor_map', 'cublas'):.3f} times as fast as cuBLAS
 loops("tma", "tensor_map")
 
 # %% [markdown]
-# The model of the loop puts `tma` and `tensor_map` in the other order: by its register bank conflicts, the loop of
-# `tensor_map` should be slower by 2 %. But the two kernels differ in their copies, which the model does not include. **A model
-# of one part does not predict the whole.**
+# `tensor_map` was measured to be faster than `tma`. The model of the loop says the opposite: the loop of `tensor_map` has more
+# register bank conflicts, so it should be slower by 2 %. But the two kernels also differ in their copies, and the model does not
+# include the copies. **A model of one part does not predict the whole.**
 #
 # ## The ladder
 
@@ -606,19 +616,21 @@ on_the_gpu(*RUNGS)
 counted(*RUNGS)
 
 # %% [markdown]
-# Read the tables from top to bottom. First the data stage and the load-store unit are full. Then nothing is full, and warps wait: for shared memory, then for
-# global memory. At last the schedulers are busy. Then it helps to execute fewer instructions that are not multiply-adds.
+# Read the tables from top to bottom. In the first kernels, the data stage and the load-store unit are busy all the time. In the
+# next kernels, no unit is busy all the time: the warps wait for shared memory, and then for global memory. In the last kernels,
+# the schedulers are busy. Then the kernel must execute fewer instructions that are not multiply-adds.
 #
-# Large tiles move the kernels to the right, away from the ridge. By the roofline of DRAM there is nothing more to gain there. Yet the speed grows 73 times from `naive` to
-# `pipelined`:
+# In the roofline plot below, large tiles move the kernels to the right, away from the ridge. So already the first kernels are not
+# bound by DRAM, and according to this plot larger tiles bring nothing. Yet `pipelined` is 73 times as fast as `naive`:
 
 # %%
 ax = roof(*RUNGS)
 
 # %% [markdown]
-# ## What the time model makes of it
+# ## How good is the time model?
 #
-# The milliseconds of the simulator are modelled. Products of 512 can be simulated and were recorded, so the model can be tested.
+# The simulator does not measure the time of a GPU; it estimates the time with a model. For products of 512 x 512 we have both,
+# the estimate and a time recorded on a GPU. So we can test the model:
 
 # %% tags=["hide-input"]
 at_512 = recorded_at(512)
@@ -656,24 +668,25 @@ lessons.predict(
 
 # %% [markdown]
 # The model puts the kernels in the right order. For register tiles of this size, the modelled times are too short by up to a
-# quarter. The model starts with empty caches, as the recorded runs did, but four of these kernels are faster by 15 to 24 %
-# when they run again. The model does not include what makes the first run slower, such as the fetch of instructions. The
-# reason why the model is too fast for `pipelined`, with warm or cold caches, is not known. So take the microseconds of such
-# kernels as a rough figure, and their counts as exact.
+# quarter. One reason: the recorded runs are first runs, and a first run has costs that the model does not include, such as the
+# fetch of instructions. When four of these kernels run again on the GPU, they are faster by 15 to 24 %. (Empty caches are not the
+# reason, because the model starts with empty caches, too.) For `pipelined`, the modelled time is too short even in later runs,
+# and we do not know why. So take the microseconds of such kernels as a rough figure. Their counts are exact.
 #
 # ## Small products: `split_k` and `best`
 #
-# Large tiles are efficient, but a small product has few of them. `split_k` takes smaller tiles, and divides the steps of `k`
-# of each tile among groups of warps and the two blocks of a *cluster*. The blocks of a cluster can read each other's shared
-# memory. At the end, the groups and the blocks add up their parts. If `k` is long and the result small, as in 64 x 64 x
-# 8192, `split_k` also cuts `k` into slices. Another launch adds up the products of the slices.
+# Large tiles are efficient. But a small product has only few large tiles, so most multiprocessors have no work. `split_k` takes
+# smaller tiles. Several groups of warps share the work on one tile: each group adds up the products for a part of the values of
+# `k`. The groups belong to two blocks, which form a [*cluster*](glossary.md#cluster): they can read each other's shared memory.
+# At the end, the groups add up their sums. If K is large and the result is small, as in 64 x 64 x 8192 (M x N x K), `split_k`
+# also cuts `k` into slices, and each slice has its own blocks. A second kernel adds up the results of the slices.
 
 # %%
 lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
 
 # %% [markdown]
-# `variant="best"` takes the rung that was fastest on the nearest measured shape. So, are we always faster
-# than cuBLAS?
+# `variant="best"` looks up the measured shape that is most similar to yours, and takes the rung that was fastest there. Is it
+# always faster than cuBLAS?
 
 
 # %% tags=["hide-input"]
@@ -706,10 +719,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Our kernels are slower than cuBLAS by 1 % if the result has few columns or rows compared with `k`: 8192 x 512 x 4096 and 1024
-# x 1024 x 16384. `tensor_map` first packs `a`, which takes a time that depends on `M` and `K` alone: it reads and writes `a`
-# once. The fewer columns the result has, the larger is the share of this time. [The ladder, measured](../docs/ladder.md) says
-# what limits the rungs, and what would be tried next.
+# In two shapes (M x N x K), our kernels are slower than cuBLAS by 1 %: 8192 x 512 x 4096 and 1024 x 1024 x 16384. In both, the
+# result has few rows or columns compared with K. `tensor_map` first packs `a`, which takes a time that depends on `M` and `K`
+# alone: it reads and writes `a` once. The fewer columns the result has, the larger is the share of this time. [The ladder,
+# measured](../docs/ladder.md) says what limits the rungs, and what would be tried next.
 #
 # ## Past the float32 pipes: tensor cores
 #
@@ -758,16 +771,16 @@ lessons.predict(
 )
 
 # %% [markdown]
-# `bf16`, `tf32` and `tf32x3` use larger instructions: a `wgmma` of four warps multiplies 64 x 256 x 16 bfloat16 values. The
-# tensor cores read these values from shared memory. (`dmma`, for float64, uses instructions of one warp. The simulator
-# executes `mma`, `wmma` and `wgmma`.) This is the inner loop of `bf16`:
+# `bf16`, `tf32` and `tf32x3` use larger instructions: four warps execute a `wgmma` together, which multiplies a matrix of 64 x 16
+# by a matrix of 16 x 256 bfloat16 values. The tensor cores read these values from shared memory. (`dmma`, for float64, uses
+# instructions of one warp. The simulator executes `mma`, `wmma` and `wgmma`.) This is the inner loop of `bf16`:
 
 # %%
 lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait();"))
 
 # %% [markdown]
-# The price is precision: bfloat16 has 8 significant bits, TF32 has 11, float32 has 24. `tf32x3` buys the
-# precision back. It writes each float32 as a sum of two TF32 values and multiplies three times:
+# The results are less precise: bfloat16 has 8 significant bits, TF32 has 11, float32 has 24. `tf32x3` regains most of the
+# precision. It writes each float32 as a sum of two TF32 values and multiplies three times:
 
 # %%
 lessons.code("matmul", "tf32x3", part=("multiply_begin();", "multiply_wait();"))
@@ -809,8 +822,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The operands of `bf16` are bfloat16 from the start, so its error does not contain their rounding. These kernels draw so much power that the GPU lowers its clock: for `bf16`, `tf32` and `dmma`
-# the bound is **power**. Not all of them pass cuBLAS:
+# `bf16` was given matrices that were bfloat16 already, so its error does not include the rounding of the operands. These kernels
+# draw so much power that the GPU lowers its clock: for `bf16`, `tf32` and `dmma` the bound is **power**. Not all of them pass
+# cuBLAS:
 
 # %%
 for (rung, size), rungs in tensor.items():
@@ -822,8 +836,9 @@ for (rung, size), rungs in tensor.items():
 # %% [markdown]
 # ## What this is worth, and what not
 #
-# - The figures are of one GPU, one compiler and one library: see below. These kernels are sensitive. The compiler chooses registers, and with them the bank conflicts of the
-#   main loop; another version can cost several percent.
+# - The figures are of one GPU, one compiler and one library: see below. With another version of the compiler, these kernels can
+#   be several percent slower: the compiler chooses the registers, and the choice decides how many bank conflicts the main loop
+#   has.
 # - cuBLAS runs on all of NVIDIA's GPUs, with many types and layouts. Our top rungs need compute capability 9.0, and `tma` and
 #   `tensor_map` are worthwhile for large products only.
 # - In a program, call the library. Write such kernels for a product that no library has, or to learn what is
@@ -844,10 +859,12 @@ print(
 #
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
-# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
-# names a call that helps: first a hint, then stronger hints, at last a solution.
+# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
+# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
+# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
+# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
+# that helps: first a hint, then stronger hints, at last a solution.
 
 # %%
 # %load_ext coalesce
@@ -935,7 +952,8 @@ print(lessons.exercise("turned_tile").check(turned_tile))
 # **To remember**
 # - Count what one multiply-add costs: instructions, requests, wavefronts. Each unit of a multiprocessor sets a ceiling.
 # - With register tiles, a kernel reads fewer words from shared memory. Wide loads save requests, and compact warp tiles save wavefronts. If copies start early, warps wait less.
-# - Relieving a unit that is not the bound gains little. Look at what the warps wait for, then choose the next idea.
+# - It helps little to reduce the work of a unit that is not the bound. Look at what the warps wait for, then choose the next
+#   idea.
 # - The fastest float32 kernel has few warps and much work in each: high occupancy is not an aim in itself.
 
 # %%

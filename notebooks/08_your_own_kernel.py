@@ -9,8 +9,9 @@
 # %% [markdown]
 # # 8. Your own kernel
 #
-# **The question.** You wrote a kernel, and its result is right. Is it *correct*, and is it wasteful? The result answers
-# neither question. Four tools answer them. This lesson shows each tool with a small kernel, and then it is your turn.
+# **The question.** You wrote a kernel, and its result is right. Is the kernel *correct*, that is, right in every run? And is it
+# wasteful? A right result answers neither question. Four tools answer them. This lesson shows each tool with a small kernel, and
+# then it is your turn.
 #
 # **Time:** 90 minutes. **You need:** [lessons 0 to 5](00_threads_blocks_warps.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -128,10 +129,12 @@ except AssertionError as error:
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
-# check runs the kernel on two shapes. It looks for accesses outside the arrays and for races (unordered accesses of several
-# threads to one element), compares the result with NumPy's, and then compares the counts with the demands. Its last line
-# names a call that helps: first a hint, then stronger hints, at last a solution.
+# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
+# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
+# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
+# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
+# that helps: first a hint, then stronger hints, at last a solution.
 
 
 # %% [markdown]
@@ -196,7 +199,8 @@ print(lessons.exercise("smooth").check(smooth))
 # **To remember**
 # - A right result does not prove that a kernel is correct. Check the kernel, then profile it, then write
 #   assertions.
-# - Sectors per request say how well a load is done, requests say how often. Waste can be in either.
+# - The sectors per request say how much one load costs. The requests say how often the kernel loads. A kernel can waste in both
+#   ways.
 # - Write a test. It needs no GPU, and it fails if a later change makes the accesses worse.
 
 # %%

@@ -25,6 +25,7 @@ import contextlib
 import faulthandler
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -125,6 +126,8 @@ def _array(parameter: Any, size: int, random: np.random.Generator) -> np.ndarray
         return random.random(some).astype(dtype)
     if dtype.kind == "b":
         return random.random(some) < 0.5
+    if dtype.str == "|V2":  # bfloat16: the upper half of a float32
+        return (random.random(some, np.float32).view(np.uint32) >> 16).astype("u2").view("V2")
     if dtype.str == "|i1":
         return random.integers(ord("a"), ord("z") + 1, some).astype(dtype)
     if dtype.kind in "iu":
@@ -132,19 +135,38 @@ def _array(parameter: Any, size: int, random: np.random.Generator) -> np.ndarray
     return np.zeros(some, dtype)
 
 
+def _texture(kernel: coalesce.Kernel, random: np.random.Generator) -> Any:
+    """Make a texture for the first fetch in the source."""
+    fetch = re.search(r"\btex([123])D(fetch)?\w*\s*<\s*([\w ]+?)\s*>", kernel._module.source)
+    axes, linear, kind = fetch.groups() if fetch else ("2", None, "float")
+    dtype = np.dtype({"unsigned char": "u1", "uchar": "u1", "int": "i4"}.get(kind, "f4"))
+    shape = (1 << 16,) if linear else (32,) * int(axes)
+    return coalesce.texture(
+        (random.random(shape) * 100).astype(dtype), linear_memory=linear is not None
+    )
+
+
 def arguments_of(kernel: coalesce.Kernel, how: How) -> list[Any]:
     """Make arguments that fit the kernel's parameters."""
     random = np.random.default_rng(1)
     made: list[Any] = []
     for parameter in kernel.signature.parameters:
-        if parameter.kind in ("pointer", "word"):
+        fetched = rf"\btex[123]D\w*\s*(<[^>]*>)?\s*\(\s*{parameter.name}\b"
+        if "TextureObject" in parameter.spelled or (
+            parameter.name and re.search(fetched, kernel._module.source)
+        ):
+            made.append(_texture(kernel, random))
+        elif parameter.kind in ("pointer", "word"):
             made.append(np.resize(_array(parameter, how.size, random), how.elements))
         elif parameter.kind == "struct" or not parameter.accepted:
             made.append(np.zeros((), f"V{parameter.bytes}")[()])
         else:
             dtype = np.dtype(parameter.accepted[0])
             value: Any = 0.5 if dtype.kind in "fc" else how.size
-            made.append(np.zeros((), dtype)[()] if dtype.kind in "bV" else dtype.type(value))
+            if dtype.str == "|V2":
+                made.append(np.array(0x3F00, "u2").view("V2")[()])  # 0.5 as bfloat16
+            else:
+                made.append(np.zeros((), dtype)[()] if dtype.kind in "bV" else dtype.type(value))
     return made
 
 
@@ -157,6 +179,8 @@ def launch(kernel: coalesce.Kernel, mode: str, grid: Any, block: Any, given: lis
     how = {"run": kernel.launch, "profile": kernel.profile, "check": kernel.check}
     function = how.get(mode, kernel.trace)
     extra: dict[str, Any] = {"limit": 1000} if mode == "trace" else {}
+    if "this_grid" in kernel._module.source:
+        extra["cooperative"] = True
     shared = kernel_shared(kernel)
     with contextlib.redirect_stdout(io.StringIO()):  # hides what kernels print
         return function(grid, block, *given, shared_bytes=shared, device="sim", **extra)

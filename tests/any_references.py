@@ -8,21 +8,24 @@ threads run one after the other. So the reference depends neither on NVRTC nor o
 Needs g++.
 
 Integers and bytes must be equal. Floats may differ by rounding: by 0.2 %, and by 2e-5 of the
-largest number of the array. If arrays differ, the check of coalesce says whether the result is
-defined at all: it is not if threads race, or read what nobody wrote.
+largest number of the array; bfloat16 by eight times as much. If arrays differ, the
+check of coalesce says whether the result is defined at all: it is not if threads race, or read what
+nobody wrote.
 
-Some files are left out: those with inline assembly, tensor cores, cooperative groups, CUB, cuRAND,
-textures, or variables of the module.
+g++ refuses some kernels: those with inline assembly, CUB, cuRAND or textures.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import pickle
 import re
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,14 +37,15 @@ import numpy as np
 from any_files import How, Row
 
 import coalesce
+from coalesce.arrays.texture import Texture
 from coalesce.compile import nvrtc
 
 HOST = Path(__file__).parent / "host"
-LEFT_OUT = re.compile(
-    r"\basm\b|cooperative_groups|\bcub/|\bwmma\b|curand|\bcuda/|\btex[123]D|thrust/"
-)
+COMPILED = Path(tempfile.gettempdir()) / f"coalesce_host_{os.getuid()}"
+GXX = ("g++", "-std=c++17", "-O1", "-ffp-contract=fast", "-march=native", "-fPIC", "-fpermissive")
+GXX += ("-w",)
 # Launches of kernels that use only x, and of the others. The first that ends is compared.
-FLAT: tuple[Any, ...] = ((4, 64), (2, 256), (1, 32), (1, 1))
+FLAT: tuple[Any, ...] = ((4, 64), (2, 256), (1, 32), (2, 128), (2, 512), (1, 1024), (1, 1))
 SQUARE: tuple[Any, ...] = (
     ((2, 2), (16, 16)),
     ((2, 2), (32, 8)),
@@ -49,38 +53,74 @@ SQUARE: tuple[Any, ...] = (
     ((2, 1, 2), (8, 8, 4)),
     ((4, 4), (4, 4)),
 )
+# The values of integers, and the elements of arrays, that are tried.
+SIZES = (100, 128, 1, 32, 64, 1024, 16, 8, 4)
+ELEMENTS = (1 << 17, 1 << 22)
+# Outcomes; each says more than those before it.
+ORDER = ("fault", "nothing written", "not compared", "not defined", "wrong", "right")
 _DYNAMIC = re.compile(
     r"extern\s+(?:volatile\s+)?__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?"
-    r"((?:[\w:]+\s+)*?[\w:]+(?:\s*<[^<>;]*>)?)\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?(\w+)\s*\[\s*\]\s*;"
+    r"((?:[\w:]+\s+)*?[\w:]+(?:\s*<[^<>;]*>)?(?:\s*\*)?)\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?(\w+)\s*\[\s*\]\s*;"
 )
 _OF_HOST = re.compile(
-    r"#include\s*[<\"](?:device_launch_parameters|sm_\w+|device_functions|helper_\w+"
+    r"#include\s*[<\"](?:cooperative_groups\w*|cooperative_groups/\w+|mma|curand\w*|device_launch_parameters|sm_\w+|device_functions|helper_\w+"
     r"|cuda_profiler_api|cublas\w*|cusparse\w*|cudnn)[.\w]*[>\"]"
 )
+_OF_TORCH = re.compile(r"#include\s*[<\"](?:torch|ATen|c10)/[^>\"]*[>\"]")
 # Runs a kernel in its own process, because wrong code ends the process.
 _WORKER = """
 import ctypes, pickle, sys
 import numpy as np
-library, which, extents, shared, file = pickle.load(open(sys.argv[1], "rb"))
+library, which, extents, shared, variables, file = pickle.load(open(sys.argv[1], "rb"))
 given = pickle.load(open(file, "rb"))
 kept, places = [], []
-for value in given:
-    data = value.ctypes.data.to_bytes(8, "little") if getattr(value, "ndim", 0) else b""
+for value in given[: len(given) - variables]:
+    if isinstance(value, tuple):  # a texture
+        kept.append(value[0])
+        made = [value[0].ctypes.data, *(*value[0].shape[::-1], 1, 1)[:3]]
+        kept.append((ctypes.c_long * 4)(*made))
+        value = np.uint64(ctypes.addressof(kept[-1]))
+    data = value.ctypes.data.to_bytes(8, "little") if isinstance(value, np.ndarray) else b""
     data = data or np.asarray(value).tobytes()
     kept.append(ctypes.create_string_buffer(data, max(8, len(data))))
     places.append(ctypes.addressof(kept[-1]))
-run = ctypes.CDLL(library).run
+loaded = ctypes.CDLL(library)
+loaded.variable.restype = ctypes.c_void_p
+where = [(loaded.variable(n), value) for n, value in enumerate(given[len(given) - variables :])]
+for address, value in where:
+    ctypes.memmove(address, value.ctypes.data, value.nbytes)
+run = loaded.run
 run(which, (ctypes.c_void_p * max(1, len(places)))(*places), *map(ctypes.c_uint, extents), shared)
-pickle.dump([value for value in given if getattr(value, "ndim", 0)], open(file, "wb"))
+for address, value in where:
+    ctypes.memmove(value.ctypes.data, address, value.nbytes)
+arrays = given[: len(given) - variables]
+arrays = [value for value in arrays if isinstance(value, np.ndarray)] + given[len(arrays) :]
+pickle.dump(arrays, open(file, "wb"))
 """
 
 
 def on_host(text: str) -> str:
     """Return a source that g++ compiles with `device_code.hpp`."""
-    text = _OF_HOST.sub("", text)
-    return _DYNAMIC.sub(
+    text = _OF_TORCH.sub(f'#include "{Path(nvrtc.__file__).with_name("torch_types.h")}"', text)
+    text = re.sub(r"\bstatic\s+__shared__", "__shared__", _OF_HOST.sub("", text))
+    text = _DYNAMIC.sub(
         lambda m: f"{m[1]} *{m[2]} = reinterpret_cast<{m[1]} *>(host::dynamic_shared);", text
     )
+    return re.sub(r"\bextern\s+__shared__", "__shared__", text)
+
+
+def header_compiled() -> None:
+    """Compile `device_code.hpp` once; g++ then reads the result instead of the header."""
+    compiled = COMPILED / "device_code.hpp.gch"
+    newest = max(path.stat().st_mtime for path in HOST.iterdir())
+    if compiled.is_file() and compiled.stat().st_mtime > newest:
+        return
+    COMPILED.mkdir(exist_ok=True)
+    made = COMPILED / f"{os.getpid()}.gch"
+    folders = [HOST, *nvrtc.include_folders()]
+    command = [*GXX, "-x", "c++-header", *(f"-I{f}" for f in folders), "-o", str(made)]
+    subprocess.run([*command, str(HOST / "device_code.hpp")], check=True)
+    made.replace(compiled)
 
 
 def build(kernels: Sequence[coalesce.Kernel], folder: Path) -> tuple[Path | None, str]:
@@ -89,12 +129,16 @@ def build(kernels: Sequence[coalesce.Kernel], folder: Path) -> tuple[Path | None
     code = module.device_code
     text = module.source if code is None else code.text
     headers: Mapping[str, str] = {} if code is None else code.headers
-    if LEFT_OUT.search("\n".join([text, *headers.values()])):
-        return None, ""
-    text = on_host(text)
-    for number, (name, header) in enumerate(headers.items()):
-        (folder / f"header_{number}.h").write_text(on_host(header))
-        text = text.replace(f'"{name}"', f'"header_{number}.h"')
+    header_compiled()
+    files = {f'"{name}"': f"header_{number}.h" for number, name in enumerate(headers)}
+    for name, file in [*files.items(), ("", "")]:
+        changed = on_host(headers[name[1:-1]] if name else text)
+        for other, its_file in files.items():
+            changed = changed.replace(f"#include {other}", f'#include "{its_file}"')
+        if name:
+            (folder / file).write_text(changed)
+        else:
+            text = changed
     cases = "".join(
         f"case {n}: host::call(&{kernel.name}, a, g, b, s); break;\n"
         for n, kernel in enumerate(kernels)
@@ -104,30 +148,42 @@ def build(kernels: Sequence[coalesce.Kernel], folder: Path) -> tuple[Path | None
         f"unsigned by, unsigned bz, int s) {{\ndim3 g(gx, gy, gz), b(bx, by, bz);\nswitch (n) {{\n"
         f"{cases}}}\n}}\n"
     )
+    names = enumerate(kernels[0].globals)
+    places = "".join(f"case {n}: return (void *)&{name};\n" for n, name in names)
+    run += f'extern "C" void *variable(int n) {{\nswitch (n) {{\n{places}}}\nreturn nullptr;\n}}\n'
     parts = ['#include "device_code.hpp"\n', text, '\n#include "run_kernel.hpp"\n', run]
     (folder / "kernels.cpp").write_text("".join(parts))
     library = folder / "kernels.so"
-    folders = [HOST, folder, *nvrtc.include_folders()]
+    folders = [COMPILED, HOST, folder, *nvrtc.include_folders()]
+    theirs = [option for option in module.options if option.startswith(("-I", "-D"))]
+    command = [*GXX, "-shared", *(f"-I{f}" for f in folders), *theirs, "-o", str(library)]
     done = subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-ffp-contract=fast", "-march=native", "-fPIC", "-shared",
-         "-fpermissive", "-w", *(f"-I{f}" for f in folders), "-o", str(library),
-         str(folder / "kernels.cpp")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [*command, str(folder / "kernels.cpp")], capture_output=True, text=True, check=False
+    )
     errors = [line for line in done.stderr.splitlines() if "error" in line]
     return (library, "") if done.returncode == 0 else (None, (errors or ["g++ failed"])[0])
 
 
 def reference(
-    library: Path, which: int, shape: tuple[Any, Any], shared: int, given: list[Any], seconds: float
+    library: Path,
+    which: int,
+    shape: tuple[Any, Any],
+    shared: int,
+    given: list[Any],
+    variables: int,
+    seconds: float,
 ) -> list[np.ndarray[Any, Any]] | str:
-    """Run a kernel on the host; return its arrays, or why there are none."""
+    """Run a kernel on the host; return its arrays, or why there are none.
+
+    The last `variables` elements of `given` are the variables of the module.
+    """
     folder = library.parent
     extents = [(*np.atleast_1d(part).tolist(), 1, 1)[:3] for part in shape]
     file, job = folder / "given", folder / "job"
-    file.write_bytes(pickle.dumps(given))
-    told = (str(library), which, [*extents[0], *extents[1]], shared, str(file))
-    job.write_bytes(pickle.dumps(told))
+    textures = [(value.array,) if isinstance(value, Texture) else value for value in given]
+    file.write_bytes(pickle.dumps(textures))
+    request = (str(library), which, [*extents[0], *extents[1]], shared, variables, str(file))
+    job.write_bytes(pickle.dumps(request))
     worker = [sys.executable, "-c", _WORKER, str(job)]
     try:
         done = subprocess.run(worker, capture_output=True, check=False, timeout=3 * seconds)
@@ -145,9 +201,15 @@ def differences(
     """Say which elements differ by more than rounding; "" if none do."""
     said = []
     for number, (x, y) in enumerate(zip(found, wanted, strict=True)):
+        x, y = np.atleast_1d(x, y)
+        rounding = 2e-3
+        if x.dtype.str == "|V2":  # bfloat16, which has 8 bits
+            x, y = (bits.view("u2").astype("u4").__lshift__(16).view("f4") for bits in (x, y))
+            rounding = 1.6e-2
         if x.dtype.kind in "fc":
             largest = float(np.abs(y[np.isfinite(y)]).max(initial=0))
-            same = np.isclose(x, y, rtol=2e-3, atol=2e-5 * min(largest, 1e30), equal_nan=True)
+            nearly = rounding / 100 * min(largest, 1e30)
+            same = np.isclose(x, y, rtol=rounding, atol=nearly, equal_nan=True)
         else:
             same = x.view("u1") == y.view("u1")
         if not same.all():
@@ -165,46 +227,87 @@ def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         library, message = build(kernels, Path(folder))
         if library is None:
-            yield Row(str(path), "", "g++ refuses" if message else "left out", message)
+            yield Row(str(path), "", "not compared", message)
             return
         for number, kernel in enumerate(kernels):
-            result, detail = compared(kernel, library, number, size, seconds)
-            yield Row(str(path), kernel.name, result, detail)
+            row = compared(kernel, library, number, seconds, (size, *SIZES))
+            yield Row(str(path), kernel.name, row["outcome"], row["detail"])
 
 
 def compared(
-    kernel: coalesce.Kernel, library: Path, number: int, size: int, seconds: float
-) -> tuple[str, str]:
-    """Launch a kernel on the simulator and on the host; return the verdict and its details."""
-    if kernel.globals:
-        return "left out", "the module has variables"
-    ran = None
-    for how in (How(size, 1 << 17, seconds), How(32, 1 << 17, seconds), How(32, 1 << 22, seconds)):
-        for shape in SQUARE if "tid.y" in kernel.ptx or "ctaid.y" in kernel.ptx else FLAT:
-            outcome = any_files.outcome(kernel, "run", shape, how)
-            if not outcome.error:
-                ran = how, shape, outcome
-                break
-        if ran:
-            break
-    if ran is None:
-        return "fault", outcome.error
-    how, shape, outcome = ran
-    given = any_files.arguments_of(kernel, how)
-    before = [a.copy() for a in given if isinstance(a, np.ndarray)]
-    shared = any_files.kernel_shared(kernel)
-    wanted = reference(library, number, shape, shared, given, seconds)
-    if isinstance(wanted, str):
-        return wanted, str(shape)
-    if said := differences(outcome.arrays, wanted):
+    kernel: coalesce.Kernel,
+    library: Path | None,
+    number: int,
+    seconds: float,
+    sizes: Sequence[int] = SIZES,
+    blocks: Sequence[Any] = (),
+) -> dict[str, Any]:
+    """Launch a kernel on the simulator and on the host until a launch can be compared.
+
+    Returns the outcome and its details. Blocks of the shapes `blocks` are tried first. Launches are
+    made until a result is right or wrong, or until they took four times `seconds`.
+    """
+    until = time.monotonic() + 4 * seconds
+    best: dict[str, Any] = {"outcome": "fault", "detail": ""}
+    shapes = SQUARE if re.search(r"tid\.[yz]", kernel.ptx) else FLAT
+    for size, elements in [(s, n) for n in ELEMENTS for s in sizes]:
+        for shape in [*((2, block) for block in blocks), *shapes]:
+            if time.monotonic() > until:
+                return best
+            row = _compared(kernel, library, number, shape, How(size, elements, seconds))
+            row["launch"] = f"{shape[0]}, {shape[1]}; integers {size}"
+            if ORDER.index(row["outcome"]) > ORDER.index(best["outcome"]) or not best["detail"]:
+                best = row
+            enough = ("right", "wrong") if library else ORDER[1:]
+            if best["outcome"] in enough:
+                return best
+    return best
+
+
+def _compared(
+    kernel: coalesce.Kernel, library: Path | None, number: int, shape: tuple[Any, Any], how: How
+) -> dict[str, Any]:
+    with _values(kernel) as variables:
+        outcome = any_files.outcome(kernel, "run", shape, how)
+        if outcome.error:
+            return {"outcome": "fault", "detail": outcome.error}
+        given = any_files.arguments_of(kernel, how)
+        before = [a.copy() for a in (*given, *variables) if isinstance(a, np.ndarray)]
+        if all(a.tobytes() == b.tobytes() for a, b in zip(outcome.arrays, before, strict=True)):
+            return {"outcome": "nothing written", "detail": ""}
+        if library is None:
+            return {"outcome": "not compared", "detail": ""}
+        shared = any_files.kernel_shared(kernel)
+        values = [*given, *variables]
+        wanted = reference(library, number, shape, shared, values, len(variables), how.seconds)
+        if isinstance(wanted, str):
+            return {"outcome": "not compared", "detail": wanted}
+        said = differences(outcome.arrays, wanted)
+        if not said:
+            return {"outcome": "right", "detail": ""}
         findings = any_files.outcome(kernel, "check", shape, how).returned
-        titles = "; ".join(sorted({f.title for f in findings or ()}))
-        if "%clock" in kernel.ptx:
-            titles = "it reads a clock"
-        return ("not defined" if titles else "DIFFERENT"), titles or said
-    if all(a.tobytes() == b.tobytes() for a, b in zip(outcome.arrays, before, strict=True)):
-        return "equal, and nothing was written", str(shape)
-    return "equal", str(shape)
+    titles = "; ".join(sorted({f.title for f in findings or ()}))
+    if "%clock" in kernel.ptx:
+        titles = "it reads a clock"
+    return {"outcome": "not defined" if titles else "wrong", "detail": titles or said}
+
+
+@contextlib.contextmanager
+def _values(kernel: coalesce.Kernel) -> Iterator[list[np.ndarray[Any, Any]]]:
+    """Give the variables of a module values other than zero; return the values."""
+    random = np.random.default_rng(2)
+    before = {name: np.array(kernel.globals[name]) for name in kernel.globals}
+    for name, value in before.items():
+        if value.dtype.kind in "fiu" and not value.any():
+            some = random.random(value.shape) * (1 if value.dtype.kind == "f" else 30)
+            with contextlib.suppress(ValueError):  # a const variable cannot be written
+                kernel.globals[name] = some.astype(value.dtype)
+    try:
+        yield [np.array(kernel.globals[name]) for name in kernel.globals]
+    finally:
+        for name, value in before.items():
+            with contextlib.suppress(ValueError):
+                kernel.globals[name] = value
 
 
 def main() -> int:
@@ -222,11 +325,11 @@ def main() -> int:
             for row in try_file(path, options.size, options.seconds):
                 rows.append(row)
                 print(row, file=options.table, flush=True)
-    compared_files = {row.file for row in rows if row.result.startswith("equal")}
+    compared_files = {row.file for row in rows if row.result in ("right", "wrong")}
     print(f"{len({row.file for row in rows})} files, {len(compared_files)} compared")
     for result, number in Counter(row.result for row in rows).most_common():
         print(f"{number:6} {result}")
-    return 1 if any(row.result == "DIFFERENT" for row in rows) else 0
+    return 1 if any(row.result == "wrong" for row in rows) else 0
 
 
 if __name__ == "__main__":

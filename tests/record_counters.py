@@ -315,8 +315,8 @@ def as_text(recording: dict[str, Any]) -> str:
     """
     launches = recording.pop("launches")
     # A value that this GPU does not report ("n/a") is not a metric.
-    told = {key for launch in launches for key, v in launch["metrics"].items() if v != "n/a"}
-    recording["metrics"] = sorted(told)
+    known = {key for launch in launches for key, v in launch["metrics"].items() if v != "n/a"}
+    recording["metrics"] = sorted(known)
     lines = []
     for launch in launches:
         values = launch.pop("metrics")

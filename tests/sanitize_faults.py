@@ -129,8 +129,8 @@ def main() -> None:
         }
         found: dict[str, dict[str, Any]] = {row: {} for row in rows}
         for (row, test, tool), future in running.items():
-            told = found[row].setdefault(test.strip('"'), {})[tool] = future.result()
-            print(f"{row[:40]:40} {test[:50]:50} {tool:10} {told}", flush=True)
+            reported = found[row].setdefault(test.strip('"'), {})[tool] = future.result()
+            print(f"{row[:40]:40} {test[:50]:50} {tool:10} {reported}", flush=True)
     version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True)
     recorded = record_counters.environment()
     recorded.pop("ncu")

@@ -125,9 +125,10 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
         add_copy(c, e);
         return uint32_t(c.wavefronts - before);
     }
-    // Bank conflicts take long to compute, and accesses to shared memory mostly repeat. So do
-    // strided accesses to global memory. Elsewhere the comparison with the last access would cost
-    // as much as it saves.
+    // Compare the access with remembered ones, but only where this saves time. It does for shared
+    // memory, because bank conflicts take long to compute and most accesses repeat. It also does
+    // for strided accesses to global memory. Elsewhere the comparison would take as long as it
+    // saves.
     if (e.space != ptx::Space::shared &&
         (e.space != ptx::Space::global || e.shape == sim::Shape::scattered)) {
         add(c, e);

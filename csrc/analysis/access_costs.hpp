@@ -38,14 +38,14 @@ class AccessCosts {
         return add_irregular(e);
     }
 
-    // Adds an access to the shared memory of another block of the cluster. It needs no wavefronts
-    // and no sectors in this block's L1. Nsight Compute counts its bytes, as for all generic
-    // addresses.
+    // Adds an access to the shared memory of another block of the cluster. It uses neither the
+    // shared memory nor the L1 of this block, so no wavefronts and no sectors are counted. Only its
+    // bytes are counted, as Nsight Compute does for all generic addresses.
     void add_distant(const sim::MemoryEvent& e) { add_generic_bytes(sites_[e.pc], e); }
 
-    // Passes the lanes that the guard of the next asynchronous copy excludes. If the copy bypasses
-    // L1, Nsight Compute's formula counts these lanes as active. It uses the addresses in their
-    // registers.
+    // Call this before add() of an asynchronous copy, with the lanes that its guard (its predicate)
+    // excludes. If the copy bypasses L1, Nsight Compute counts these lanes, too, with the addresses
+    // in their registers, although they copy nothing.
     void leave_out(sim::LaneMask lanes) { left_out_ = lanes; }
 
     // Returns the counts of instruction `i`. The members `executed` and `threads` are not set.
@@ -54,16 +54,16 @@ class AccessCosts {
     void clear();
 
   private:
-    // How often all lanes together executed an access with a regular pattern. The first index
-    // selects shared or global memory, the second index consecutive or uniform addresses.
+    // The number of regular accesses of an instruction by full warps. The first index selects
+    // shared or global memory, the second index consecutive or uniform addresses.
     struct Regular {
         uint64_t times[2][2] = {};
     };
 
     // An irregular access of an instruction to shared or global memory, and how often it was
-    // repeated. Its cost follows from the banks of the addresses, or from their places within
-    // lines. So an access costs the same if each of its addresses lies the same multiple of 128
-    // bytes (32 banks, or a line) further on.
+    // repeated. An access counts as a repetition if all its addresses are shifted by the same
+    // multiple of 128 bytes. Such a shift changes neither the banks of the addresses (32 banks have
+    // 128 bytes) nor their places within lines (128 bytes each), so the cost is the same.
     struct Repeated {
         uint64_t times = 0;  // since the last clear(), including the first
         InstructionCounts cost;
@@ -77,8 +77,9 @@ class AccessCosts {
         [[nodiscard]] bool is_like(const sim::MemoryEvent& e) const;
         void add_to(InstructionCounts& total) const;
     };
-    // The accesses of an instruction that are remembered. Warps that execute it in turn often have
-    // different patterns; each warp repeats its own.
+    // The remembered accesses of one instruction. There are several, because the warps that execute
+    // the instruction in turn often have different patterns of addresses, and each warp repeats its
+    // own.
     using Patterns = std::array<Repeated, 8>;
     static size_t hash_of(const sim::MemoryEvent& e);
 

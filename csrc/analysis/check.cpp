@@ -143,8 +143,8 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
                r.lane == at.me.lane && r.extra == other;
     };
     if (same(a) || same(b)) return true;
-    // If both kept reads are of other warps or blocks, this read need not be kept. A write that
-    // races with it also races with one of them.
+    // A cell keeps two earlier reads. If both are of other warps or blocks, this read need not be
+    // kept: a later write that races with this read also races with one of the two.
     const auto elsewhere = [&](const Stamp& r) {
         return r.time &&
                (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));
@@ -299,8 +299,9 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
             return;
         }
     }
-    // Both kept reads are of other warps. One is replaced. Two reads of different blocks detect
-    // more races than two reads of one block.
+    // A cell keeps two earlier reads, here both of other warps. This read replaces one of them. The
+    // choice is such that the two kept reads are of different blocks, because two reads of one
+    // block would detect fewer races.
     const bool replace_first =
         me.block == cell.read[0].block && cell.read[1].block != cell.read[0].block;
     cell.read[replace_first ? 0 : 1] = me;
@@ -372,8 +373,8 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     }
     check_strong(at, l.write.last, l.block_scope, l.atomic_write);
     check_strong(at, l.read.last, false, false);
-    // A strong write that is not an atomic replaces the value. Later readers no longer see what
-    // earlier writers published.
+    // A strong write that is not an atomic replaces the value. Later readers of the new value do
+    // not synchronize with the writers of earlier values.
     if (!atomic) l.published = {};
     at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.traits.scope,
                            at.instruction.traits.releases);

@@ -37,9 +37,9 @@ struct CheckedInstruction {
     bool guesses = false;
 };
 
-// For each instruction, returns which bytes it reads only to copy them: only a store reads their
-// register. A copied structure includes the padding between its members, and this padding may be
-// uninitialized.
+// For each load, returns which bytes are only copied: the register into which they are loaded is
+// read by nothing but a store. If a kernel copies a structure, it also copies the unused bytes
+// between the members (padding). These may be uninitialized, and this is no mistake.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
 // For each instruction, returns whether it is a plain load from the address of a compare-and-swap
@@ -120,8 +120,9 @@ class CheckObserver {
     void conflict_with(const Place& at, const Recent& recent, bool both_write);
     // Reports two accesses that are not ordered.
     void conflict(const Place& at, const Stamp& then, uint32_t lane_then, bool both_write);
-    // Checks two strong accesses. They race only if the scope of one of them does not include the
-    // other's thread. Without a race, their order may still depend on a warp that runs in lockstep.
+    // Checks two strong accesses (atomics, volatile accesses and similar). They race only if the
+    // scope of one of them does not include the thread of the other. For example, the scope of an
+    // atomic can be limited to its block.
     void check_strong(const Place& at, const Stamp& then, bool block_scope, bool atomic);
     void uninitialized(const Place& at);
     void stale(const Place& at, const Stamp& then);
@@ -135,8 +136,8 @@ class CheckObserver {
     [[nodiscard]] Actor actor(const std::string& what, const sim::Warp& w, uint32_t pc,
                               int lane) const;
     void find_shared_variables(const std::map<std::string, ArrayShape>& shapes);
-    // Returns the array that contains a place, for messages. array_number() returns its number, for
-    // groups of findings.
+    // Returns the array that contains a place; messages use it. array_number() returns the number
+    // of this array, which is used to put findings into groups.
     [[nodiscard]] const sim::Buffer* array_of(const Place& at) const;
     [[nodiscard]] uint32_t array_number(const Place& at) const;
 

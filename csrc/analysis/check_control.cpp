@@ -112,8 +112,8 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
                                    [&](const Actor& a) { return a.pc == op.pc; });
     if (!known && everyone) barrier.arrivals.push_back(here);
     if (op.operand[2] != sim::no_operand) barrier.counts = true;
-    // The scheduler may have released `unbound` lanes, so that they arrive without the others. On a
-    // GPU they would have waited.
+    // `unbound` lanes are lanes that the scheduler released although they waited for others. So
+    // they may arrive at the barrier alone. On a GPU they would have waited.
     const bool part = w.current.mask != w.live && !w.unbound;
     if (instructions_[op.pc].traits.aligned && part)
         barrier.parts.push_back({w.index, w.current.mask, here});
@@ -199,9 +199,10 @@ bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
     return false;
 }
 
-// Returns whether a thread that ended after this op must have passed the barrier. Two conditions
-// must hold. All threads that pass the barrier later reach the op, and no path leads from the op to
-// a barrier. For a thread that returned early, they do not hold.
+// Returns whether a thread that ended at this op has passed the barrier before, and so did not skip
+// it. This is certain if two conditions hold: every thread that passes the barrier reaches the op
+// later, and no path leads from the op to a barrier. For a thread that returned early, they do not
+// hold.
 bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
     const auto successors = [&](uint32_t at, auto&& visit) {
         const Op& o = program_.ops[at];

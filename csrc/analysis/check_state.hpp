@@ -16,8 +16,8 @@ struct CheckObserver::BlockState {
     struct Barrier {
         std::vector<Actor> arrivals;  // the first arrival at each instruction that waits here
         bool counts = false;          // the barrier waits for a given number of threads
-        // A part of a warp that has arrived. The other lanes of the warp may still leave the
-        // kernel.
+        // Lanes of a warp that have arrived at the barrier while other lanes of the warp have not.
+        // The other lanes may still arrive, or leave the kernel.
         struct Part {
             uint32_t warp;
             sim::LaneMask lanes;

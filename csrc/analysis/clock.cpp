@@ -16,8 +16,8 @@ bool implies(const Knowledge& a, const Knowledge& b) {
            (b.lanes & ~a.lanes) == 0 && a.time >= b.time;
 }
 
-// Removes entries that other entries of the same block imply. `entries` must be sorted, so that the
-// entry for a whole block is the last one of this block.
+// Removes entries that say nothing new: another entry of the same block says the same or more.
+// `entries` must be sorted, so that the entry for a whole block is the last one of this block.
 void simplify(std::vector<Knowledge>& entries) {
     size_t kept = 0;
     for (size_t first = 0; first < entries.size();) {

@@ -45,8 +45,8 @@ class CountObserver {
         wavefronts_ = costs_.add(e);
     }
 
-    // The wavefronts of the last access to shared memory, for the observers that follow in the
-    // list.
+    // Returns the wavefronts of the last access to shared memory. Observers that come after this
+    // one in the list may call this.
     [[nodiscard]] uint32_t wavefronts() const { return wavefronts_; }
 
     // Adds everything counted since the last clear() to `counts`.

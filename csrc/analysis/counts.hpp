@@ -1,9 +1,10 @@
 // Counts: what each instruction of a kernel executed, and which data it moved.
 //
-// The counts have Nsight Compute's names and meaning. They are counted on the code that ran. This
-// is the machine code if it could be lifted (csrc/sass). Otherwise it is the PTX, in which the
-// assembler would still merge and remove instructions. docs/accuracy.md compares the counts with a
-// GPU's.
+// The counts have Nsight Compute's names and meaning. They are counted on the code that the
+// simulator executes. This is the machine code, if the simulator can execute all its instructions
+// (csrc/sass). Otherwise it is the PTX. The PTX may have more instructions, because the assembler
+// merges and removes some when it makes the machine code. docs/accuracy.md compares the counts with
+// those of a GPU.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ struct Listing {
 struct Counts {
     std::vector<InstructionCounts> instructions;  // one entry per instruction
     std::shared_ptr<const Listing> listing;       // describes the same instructions
-    // Adds the counts of other blocks or launches. Throws LaunchError if they are of another
-    // kernel.
+    // Adds the counts of other blocks or launches of the same kernel. Throws LaunchError if `other`
+    // has the counts of a different kernel.
     void add(const Counts& other);
     bool operator==(const Counts& other) const;
     // Returns the sum over the instructions with this memory space and this kind of access.

@@ -2,8 +2,9 @@
 // warps.
 //
 // METHOD
-// Both analyses follow registers through the PTX and ignore the order of instructions, so they may
-// find a dependence where there is none, but not the reverse. They do not follow branches.
+// Both analyses follow values from register to register through the PTX. They ignore the order of
+// the instructions. So they may report a dependence that does not exist, but they do not miss one.
+// A dependence that only goes through the condition of a branch is not followed.
 //
 // Blocks may communicate by atomics on global memory whose results are used, and by strong loads.
 // They also may if they form a cluster. A plain load of data that another block writes in the same

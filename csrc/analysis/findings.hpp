@@ -79,8 +79,9 @@ class Findings {
 
     const sim::Program& program_;
     std::vector<Finding> findings_;
-    // The groups, by instructions. This table is the fast test; by_line_ has the same groups by
-    // lines.
+    // Two tables find the number of a finding's group. by_instruction_ is tried first, because it
+    // is fast. If the instructions are not in it, by_line_ is used: instructions of the same source
+    // lines belong to the same group.
     std::map<std::tuple<FindingKind, uint32_t, uint32_t, uint32_t>, int> by_instruction_;
     std::map<Group, int> by_line_;
     uint64_t left_out_ = 0;

@@ -36,13 +36,15 @@ struct InstructionCounts {
     uint64_t diverged = 0;  // for a branch: how often lanes diverged
     // For a memory access, the divergences after which lanes may execute it together by chance.
     uint64_t unjoined = 0;
-    // For an atomic, requests with a sector that may be sent in two parts. For a copy that bypasses
-    // L1, requests whose addresses are not consecutive.
+    // Requests whose number of sectors the hardware may count differently. For an atomic, these are
+    // requests with a sector that may be sent in two parts. For a copy that bypasses L1, they are
+    // requests whose addresses are not consecutive.
     uint64_t divided = 0;
     // For an atomic in a loop, how often another warp may cause further iterations.
     uint64_t contended = 0;
-    // The space of the accesses. If generic accesses reach several spaces, global takes precedence
-    // over shared, and shared over local.
+    // The memory space that the instruction accesses. An instruction with generic addresses may
+    // access several spaces. Then this is global if any access was to global memory, otherwise
+    // shared if any access was to shared memory.
     ptx::Space space = ptx::Space::generic;
     sim::Access access = sim::Access::load;
     void add(const InstructionCounts& other);

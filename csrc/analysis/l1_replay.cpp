@@ -22,7 +22,8 @@ constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) <
 
 // Returns how many rounds a warp waits before its first request, if the kernel has no barriers. In
 // a round, each warp replays one request. The number is pseudo-random and depends only on the block
-// and the warp. The maximum of 64 was fitted to the merged reads of `a` in naive_2d and untiled.
+// and the warp, so every run is the same. It is at most 64. This limit was fitted: with it, the
+// model merges about as many reads of `a` as an H200 in the kernels naive_2d and untiled.
 uint32_t idle_rounds(uint64_t block, uint32_t warp) {
     constexpr uint64_t most = 64;
     const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
@@ -66,8 +67,9 @@ AlikeLines alike_lines(uint64_t first, int32_t stride, uint32_t bytes) {
     return {};
 }
 
-// Returns the address by which a regular load is remembered. Lines that are alike are the same for
-// all addresses within the first line.
+// Returns the address by which a regular load is remembered. If the lanes access the same sectors
+// in all lines (`alike`), every address within the first line gives the same load, so the start of
+// the line is used.
 uint64_t start_of(uint64_t first, const AlikeLines& alike) {
     return alike.count ? alike.first.line * model::line_bytes : first;
 }
@@ -81,6 +83,47 @@ void Misses::add(const Misses& other) {
     read += other.read;
     slow += other.slow;
     cycles += other.cycles;
+}
+
+void BlockRequests::clear() {
+    for (OfWarp& own : warps_) {
+        own.requests.clear();
+        own.wavefronts = own.operations = 0;
+    }
+    addresses_.clear();
+}
+
+uint64_t BlockRequests::operations() const {
+    uint64_t sum = 0;
+    for (const OfWarp& own : warps_) sum += own.operations;
+    return sum;
+}
+
+uint64_t BlockRequests::most_operations() const {
+    uint64_t most = 0;
+    for (const OfWarp& own : warps_) most = std::max(most, own.operations);
+    return most;
+}
+
+void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
+    if (own.wavefronts) own.requests.push_back({own.wavefronts, 0, pause, 0});
+    own.wavefronts = 0;
+    Request r{};
+    r.pc = e.pc;
+    if (e.shape == sim::Shape::uniform || e.shape == sim::Shape::consecutive) {
+        r.first = e.first;
+        r.stride = e.shape == sim::Shape::uniform ? 0 : int32_t(e.bytes);
+    } else if (const int64_t stride = sim::stride_of(e);
+               stride != 0 && stride == int64_t(int32_t(stride))) {
+        r.first = e.address(0);
+        r.stride = int32_t(stride);
+    } else {
+        r.first = addresses_.size();
+        r.stride = int32_t(e.mask);
+        r.scattered = 1;
+        sim::for_each_lane(e.mask, [&](int lane) { addresses_.push_back(e.address(lane)); });
+    }
+    own.requests.push_back(r);
 }
 
 // L1 merges some partial writes before they go to L2. A partial write may be merged if the same
@@ -138,37 +181,47 @@ class L1Replay::PartialWrites {
     std::array<uint64_t, 4> known_{};  // a bit for each hash that a line in `lines_` may have
 };
 
-template <class Compute>
-uint32_t ReplayMemory::CyclesByStride::of(uint64_t first, int32_t stride, uint32_t bytes,
-                                          Compute&& compute) {
-    // Tag sets depend on the lower bits of the line number. If all lanes have the same offset
-    // within their lines, the offset does not matter.
-    constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
-    const bool one_place = stride % int32_t(model::line_bytes) == 0;
-    const uint64_t place = first % bits & ~uint64_t(one_place ? model::line_bytes - 1 : 0);
-    const uint64_t key = place | uint64_t{bytes} << 24 | uint64_t{uint32_t(stride)} << 32;
-    Entry& entry = entries_[(key * 0x9e3779b97f4a7c15) >> 56];
-    if (entry.key != key) entry = {key, compute()};
-    return entry.cycles;
-}
+// Stores the L1 cycles of requests by their stride. Requests with the same stride and the same
+// offset of the first address take equally long.
+class L1Replay::CyclesByStride {
+  public:
+    template <class Compute>
+    uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute) {
+        // Tag sets depend on the lower bits of the line number. If all lanes have the same offset
+        // within their lines, the offset does not matter.
+        constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
+        const bool one_place = stride % int32_t(model::line_bytes) == 0;
+        const uint64_t place = first % bits & ~uint64_t(one_place ? model::line_bytes - 1 : 0);
+        const uint64_t key = place | uint64_t{bytes} << 24 | uint64_t{uint32_t(stride)} << 32;
+        Entry& entry = entries_[(key * 0x9e3779b97f4a7c15) >> 56];
+        if (entry.key != key) entry = {key, compute()};
+        return entry.cycles;
+    }
+
+  private:
+    struct Entry {
+        uint64_t key = 0;  // no request has this key, because each accesses at least one byte
+        uint32_t cycles = 0;
+    };
+    std::array<Entry, 256> entries_;
+};
 
 L1Replay::L1Replay(BlockRequests& requests, const std::vector<CacheSite>& sites,
-                   model::AtomicUnits& atomics, uint64_t block, uint64_t first_slot,
-                   bool has_barriers)
+                   std::vector<Misses>& misses, model::AtomicUnits& atomics, uint64_t block,
+                   uint64_t first_slot, bool has_barriers)
     : requests_(requests),
-      memory_(*requests.memory_),
-      cache_(memory_.l1),
+      cache_(requests.l1_),
       sites_(sites),
-      misses_(memory_.misses),
+      misses_(misses),
       atomics_(atomics),
       block_(block),
       first_slot_(first_slot),
       has_barriers_(has_barriers),
       keeps_a_request_(cache_.lines().lines() >= 8 * sim::warp_size),
-      unwritten_(requests.warps_.size()) {
+      unwritten_(requests.warps_.size()),
+      cycles_by_stride_(std::make_unique<CyclesByStride>()) {
     cache_.clear();
-    misses_.assign(sites.size(), {});
-    result_.traffic.reserve(memory_.traffic);
+    result_.traffic.reserve(requests.traffic_);
 }
 
 L1Replay::~L1Replay() = default;
@@ -192,13 +245,13 @@ Filtered L1Replay::run() {
             if (!repeat(r)) replay(warp, r);
         }
     }
-    memory_.traffic = result_.traffic.size();
+    requests_.traffic_ = result_.traffic.size();
     result_.counts = cache_.counts();
     return std::move(result_);
 }
 
-// Replays a pause, or a load that L1 can answer because it has answered the same load before.
-// Returns false if the request is neither.
+// Replays two simple kinds of requests: a pause, and a load that was replayed before and whose
+// lines are still in L1. Returns false for any other request.
 inline bool L1Replay::repeat(const Request& r) {
     if (r.pc == BlockRequests::pause) {
         result_.cycles += uint32_t(r.first);
@@ -266,8 +319,7 @@ uint32_t L1Replay::cycles_of(const Request& r, int lines) {
             return model::l1_cycles(mask, site.bytes, address).data;
         });
     };
-    return r.scattered ? cycles()
-                       : memory_.cycles_by_stride.of(r.first, r.stride, site.bytes, cycles);
+    return r.scattered ? cycles() : cycles_by_stride_->of(r.first, r.stride, site.bytes, cycles);
 }
 
 void L1Replay::replay(uint32_t warp, const Request& r) {
@@ -281,15 +333,15 @@ void L1Replay::replay(uint32_t warp, const Request& r) {
     p.bytes = 0;
     const uint64_t state = cache_.lines().state();
     const uint64_t loads_before = cache_.counts().l1_loads;
-    uint64_t missed = 0;
+    const size_t traffic_before = result_.traffic.size();
     LineAccess lines[sim::warp_size];
     const int n = lines_of(warp, r, lines);
     for (int i = 0; i < n; ++i) {
         Traffic t{.line = lines[i].line,
                   .time = result_.cycles,
-                  .pc = r.pc,
                   .sectors = lines[i].sectors,
-                  .whole = lines[i].whole};
+                  .whole = lines[i].whole,
+                  .pc = r.pc};
         switch (site.effect) {
             case Effect::load:
                 t.sectors = cache_.load(lines[i], p.lines.places[i]);
@@ -307,10 +359,9 @@ void L1Replay::replay(uint32_t warp, const Request& r) {
                 t.kind = Traffic::Kind::atomic;
                 break;
         }
-        if (!t.sectors) continue;
-        ++missed;
-        if (missed == 1 || !result_.traffic.back().extend(t)) result_.traffic.push_back(t);
+        if (t.sectors) result_.traffic.push_back(t);
     }
+    const size_t missed = result_.traffic.size() - traffic_before;
     if (site.effect == Effect::atomic)
         with_lanes(r, [&](sim::LaneMask mask, auto&& address) {
             atomics_.add(mask, site.adds_floats, address);

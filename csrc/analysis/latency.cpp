@@ -1,6 +1,6 @@
 #include "analysis/latency.hpp"
 
-#include "analysis/cache_result.hpp"
+#include "analysis/cache_replay.hpp"
 
 #include <algorithm>
 #include <array>
@@ -67,8 +67,9 @@ class Walk {
 
     // Models instruction `i`. Returns the number of the next instruction.
     size_t step(size_t i) {
-        // Ends the branches whose target is here, the latest branch first. They need not be nested:
-        // an `else` part begins while a later branch is still open.
+        // This instruction is the target of some branches that were passed before. Ends them here,
+        // the latest branch first. Branches need not be nested: an `else` part begins while a later
+        // branch is still open.
         for (auto aside = asides_.rbegin(); aside != asides_.rend(); ++aside) {
             const bool seldom = i > 0 && 2 * executed(i - 1) < aside->executed;
             if (aside->target == i && (seldom || schedule_[i - 1].ends)) now_ = aside->before;
@@ -89,8 +90,8 @@ class Walk {
         if (s.target > i) {
             asides_.push_back({s.target, executed(i), now_});
         } else if (!repeated_[i]) {
-            // In the second pass of a loop, its inner loops are passed twice again. If the code has
-            // so many backward jumps that this would take too long, they are not.
+            // The second pass through a loop passes its inner loops twice again. With many nested
+            // loops this would take too long. Then the inner loops are passed only once.
             if (steps_ < most_steps * schedule_.size())
                 std::fill(repeated_.begin() + s.target, repeated_.begin() + int64_t(i), false);
             repeated_[i] = true;

@@ -3,8 +3,9 @@
 // METHOD
 // The assembler encodes how many cycles pass from each instruction to the next, and for which
 // results a warp waits (sass/schedule.hpp). The model follows one warp through the code from top to
-// bottom. It passes each loop twice, because the first iteration may load data for the next. Code
-// behind a forward branch that is rarely executed does not advance the clock of the main path.
+// bottom. It passes each loop twice, because the first iteration may load data for the next. If
+// code is jumped over by a branch and is executed rarely, its time is not added to the path that
+// jumps over it.
 //
 // L1, L2 or DRAM answers each access. The model chooses among them at random, with the frequencies
 // of the cache replay. Therefore it follows several warps and takes the average. In the load-store

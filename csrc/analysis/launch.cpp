@@ -81,8 +81,8 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
         FirstEventObserver firsts;
         Profiling all{counts, contention, caches, trace, firsts};
     };
-    // A trace with caches always uses this combination. Without exemplars, it ignores the first
-    // events.
+    // A trace together with caches uses this combination of observers, with and without exemplars.
+    // Without exemplars, the events that FirstEventObserver has found are ignored.
     if (recorder && replay) {
         observe<Profiling>(
             program, launch, memory,

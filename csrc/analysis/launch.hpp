@@ -42,8 +42,8 @@ struct Request {
     bool counts = false;
     // Replay the caches. This needs the whole grid or `first_rounds`.
     bool caches = false;
-    // If not 0, runs only this many rounds of the grid, where a round is as many blocks as the GPU
-    // holds at once. The modelled time is still that of the whole grid.
+    // If this is not 0, only the first blocks of the grid run: this number times the number of
+    // blocks that the GPU holds at once. The modelled time is still that of the whole grid.
     uint32_t first_rounds = 0;
     // The number of the group of each block in launch.blocks. Each group is counted separately.
     std::optional<std::vector<uint32_t>> groups;

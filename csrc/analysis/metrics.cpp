@@ -168,8 +168,8 @@ class MetricTable {
             s_.global.copy.theoretical_wavefronts);
     }
 
-    // Sets two metrics. The first also counts instructions whose guard is false in all lanes. The
-    // second does not count them.
+    // Sets two metrics of executed instructions. Some instructions have no effect, because their
+    // guard (a predicate) is false in all lanes. The first metric counts them, the second does not.
     void set_executed(const std::string& op, const InstructionCounts& c) {
         set("smsp__inst_executed_op_" + op + ".sum", c.executed);
         set("smsp__sass_inst_executed_op_" + op + ".sum", c.requests);

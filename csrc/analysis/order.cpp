@@ -46,8 +46,8 @@ bool BlockOrder::lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
         }
         return remembered == most_together;  // too long ago: assume that they executed together
     }
-    // The access is by another warp. It is ordered before this one if some lane here has
-    // synchronized with some lane of that warp since then.
+    // The earlier access is by another warp. It happens before this access if, after it, a lane of
+    // that warp has synchronized with a lane of this warp.
     const auto hears = [&](const ClockPtr& c) {
         return c && c->covers_warp(then.block, then.warp, then.time);
     };

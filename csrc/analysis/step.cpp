@@ -25,10 +25,6 @@ namespace {
 // keep the thread for which it waits from running.
 constexpr uint64_t most_in_a_row = 1 << 12;
 
-}  // namespace
-
-// Stepper::Impl has members of the following classes, so they are not in the unnamed namespace.
-
 class StepObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::access | sim::Hook::landed | sim::Hook::complete;
@@ -82,8 +78,10 @@ class StepObserver {
     std::vector<uint32_t> executions_;    // executions, by warp and instruction
 };
 
+using Worker = sim::Worker<StepObserver>;
+
 // A worker whose steps the caller controls.
-class OneBlock : public sim::Worker<StepObserver> {
+class OneBlock : public Worker {
   public:
     OneBlock(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
              StepObserver& observer, sim::GridState& grid, uint64_t number)
@@ -152,6 +150,8 @@ class OtherBlocks : public sim::Worker<sim::NoObserver> {
     std::vector<std::unique_ptr<sim::Cluster>> clusters_;
 };
 
+}  // namespace
+
 struct Stepper::Impl {
     using Outcome = Stepper::Outcome;
     const sim::Program& program;
@@ -193,8 +193,8 @@ struct Stepper::Impl {
     sim::Block& block() { return worker->block; }
     Warp& warp(uint32_t n) { return block().warps.at(n); }
 
-    // Returns whether the warp has a path to run. If it has one, this path becomes the running
-    // path.
+    // Returns whether some lanes of the warp can execute an instruction. If so, they become the
+    // running path of the warp.
     bool ready(uint32_t n) {
         Warp& w = warp(n);
         return w.running || sim::next_path(w);
@@ -330,8 +330,8 @@ struct Stepper::Impl {
         if (w.done()) {
             p.state = Position::State::ended;
         } else if (ready(n)) {
-            // A point of reconvergence is not an instruction, so it is skipped. The instruction
-            // after it is shown.
+            // The next operation may be a point of reconvergence, which is no instruction of the
+            // PTX. Show the instruction after it.
             sim::Path path = w.current;
             while (program.ops[path.pc].control == sim::Control::join &&
                    path.pc + 1 < program.ops.size())

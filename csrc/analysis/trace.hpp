@@ -61,8 +61,8 @@ struct Recording {
     std::function<void(std::vector<TraceEvent>&&)> sink;
     size_t batch = 1 << 16;
 
-    // Returns a Recording for the first, middle and last warp of the first, middle and last block
-    // that the launch runs.
+    // Returns a Recording of nine warps: the first, the middle and the last warp of the first, the
+    // middle and the last block that the launch runs.
     [[nodiscard]] static Recording of_exemplars(uint32_t count, const sim::Launch& launch);
 };
 

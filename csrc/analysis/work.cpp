@@ -6,17 +6,16 @@
 // executed equally often and have no barrier between them. The model assumes one wait for memory
 // per stretch, because the GPU's assembler issues all loads of a stretch before their first use.
 // There are three refinements:
-// - In machine code a store to global memory ends a wait. The warp waits separately for later
-//   loads.
+// - In machine code, a store to global memory divides a stretch. The warp waits once for the loads
+//   before the store, and once for the loads after it.
 // - Each iteration of a loop is a stretch. But a loop without barriers is unrolled until eight
 //   loads are pending, as seen in recordings of the sums.
 // - An `if` that most warps take does not end a stretch.
 #include <algorithm>
 
-#include "analysis/cache_result.hpp"
+#include "analysis/cache_replay.hpp"
 #include "analysis/counts.hpp"
 #include "analysis/latency.hpp"
-#include "model/coalescing.hpp"
 
 namespace coalesce::analysis {
 
@@ -53,8 +52,9 @@ struct Waits {
 
 Waits waits_of(const Counts& counts, uint64_t warps) {
     Waits total;
-    // The following numbers are for the current stretch. `executed` is its number of executions,
-    // `memory` and `shared` are those of its most frequent loads, and `loads` counts its loads.
+    // Numbers of the current stretch: how often it is executed, how often its most frequent load of
+    // global memory (`memory`) and of shared memory (`shared`) is executed, and how many loads it
+    // has (`loads`).
     uint64_t executed = 0, memory = 0, shared = 0, loads = 0;
     bool after_barrier = false;
     bool machine_code = false;  // in machine code, the assembler has already unrolled loops

@@ -60,8 +60,8 @@ void Arguments::map_into(sim::AddressSpace& memory) {
         } else {
             sim::Buffer& whole = wholes.back();
             const uint64_t end = uint64_t(b.host - whole.host) + b.bytes;
-            // This array overlaps the previous one. If it is larger or begins later, the shape of
-            // both together is not known.
+            // This array overlaps the previous one, so both get one buffer. If the new array
+            // extends beyond the other, the shape of the buffer is not known.
             if ((b.bytes > whole.bytes || b.host != whole.host) && end > whole.bytes)
                 whole.shape.clear();
             whole.bytes = std::max(whole.bytes, end);
@@ -96,8 +96,8 @@ void Arguments::map_into(sim::AddressSpace& memory) {
 
 namespace {
 
-// Fills in what a slice's buffer knows about the whole array. The whole array is the last one in
-// NumPy's chain of bases.
+// A slice of a NumPy array refers to the array by its attribute `base`. Notes in the buffer of the
+// slice where it lies in this whole array.
 void look_around(sim::Buffer& slice, const py::array& array) {
     py::object whole = array;
     while (py::isinstance<py::array>(whole)) {

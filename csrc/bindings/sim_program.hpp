@@ -69,9 +69,9 @@ class Program {
     [[nodiscard]] std::string why_ptx(const std::string& entry);
 
   private:
-    // Only one launch may run at a time, because the module's variables belong to the program. Call
-    // this without the GIL. Ctrl-C ends the wait, because the launch of another thread may never
-    // end.
+    // Waits until no other launch of this program runs. Launches must not run at the same time,
+    // because they share the variables of the module. Call this without the GIL. The launch of
+    // another thread may never end; therefore Ctrl-C ends the wait.
     using Turn = ForkSafe<std::timed_mutex>;
     [[nodiscard]] std::unique_lock<Turn> turn();
     [[nodiscard]] std::span<std::byte> variable(const std::string& name);

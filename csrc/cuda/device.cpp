@@ -227,8 +227,9 @@ void Device::give_back_later(const Pool::Block& block) {
         }
         driver_.event_destroy(idle);
     }
-    // The event could not be recorded: the driver is too old, or a stream is being captured. If
-    // waiting also fails, it is not known when the block is free. Then it is never reused.
+    // The event could not be recorded, because the driver is too old or a stream is being captured.
+    // Wait for all work of the GPU instead. If this fails, too, it is not known when the memory is
+    // free; then it is never reused.
     if (driver_.context_synchronize() == success) pool_.give_back(block);
 }
 

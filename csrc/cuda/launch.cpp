@@ -102,8 +102,9 @@ Timing time(Function& function, const Geometry& geometry, void** arguments, Stre
     launch(function, geometry, arguments, stream);
     device.check(driver.stream_synchronize(stream), what);
 
-    // Launches are enqueued in batches, so that a short kernel does not wait for the host between
-    // two launches. The first batch is small, because one run may take seconds.
+    // The timed launches are enqueued in batches. If they were enqueued one by one, a short kernel
+    // would have to wait for the host after each launch. The first batch is small, because one
+    // launch may take seconds.
     const EventPairs events(device, 16);
     std::vector<double> times_ms;
     size_t batch = 1;

@@ -33,8 +33,8 @@ class Staging {
     static constexpr size_t slot_bytes = size_t{4} << 20;
     static constexpr size_t slot_count = 8;
     static constexpr size_t piece_bytes = size_t{512} << 10;
-    // Copies up to these sizes are left to the driver. Its own staging is then as fast as waking
-    // the workers.
+    // Arrays of at most these sizes (to the GPU, from the GPU) are copied by the driver alone. For
+    // them, waking the workers would take as long as the copy.
     static constexpr size_t direct_up = size_t{1} << 20;
     static constexpr size_t direct_down = size_t{256} << 10;
 

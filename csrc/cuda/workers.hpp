@@ -24,8 +24,9 @@ class Workers {
     // the exception.
     void run(const std::function<void()>& task, const std::function<void()>& lead);
 
-    // Returns half of the number of processors, from 1 to 8. This is faster than a PCIe link and
-    // leaves some processors free.
+    // Returns the usual number of workers: half of the number of processors, but at least 1 and at
+    // most 8. So many workers copy faster than a PCIe link transfers, and other threads still have
+    // processors.
     [[nodiscard]] static unsigned usual_count();
 
   private:

@@ -3,12 +3,14 @@
 
 #include "cudart/api.hpp"
 #include "cudart/runtime.hpp"
+#include "cudart/work.hpp"
 
 namespace coalesce::cudart {
 
 namespace {
 
 constexpr int most_dynamic_shared = 8, carveout = 9;
+constexpr uint32_t first_with_clusters = 9, most_cluster_blocks = 8;
 
 struct Resources {
     const sim::Program& program;
@@ -114,6 +116,33 @@ CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, cons
     return call("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Waits::no, [&] {
         require(blocks && flags <= 1, cudaErrorInvalidValue);
         *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
+    });
+}
+// The blocks of a cluster are in one GPC. The number of multiprocessors of each GPC is not known,
+// so they are spread evenly.
+CUDART(cudaOccupancyMaxActiveClusters)(int* clusters, const void* host,
+                                       const LaunchConfig* config) {
+    return call("cudaOccupancyMaxActiveClusters", Waits::no, [&] {
+        require(clusters && config, cudaErrorInvalidValue);
+        KernelWork w;
+        take_attributes(w, config->attrs, config->numAttrs);
+        const model::Gpu& gpu = runtime().gpu;
+        require(gpu.major >= first_with_clusters, cudaErrorNotSupported,
+                "the simulated GPU has no clusters");
+        const uint64_t size = w.cluster.count();
+        const uint32_t blocks = blocks_of(runtime().modules.function(host),
+                                          int(config->blockDim.count()), config->dynamicSmemBytes);
+        const uint32_t all = gpu.multiprocessors, gpcs = gpu.clusters();
+        *clusters = 0;
+        for (uint32_t i = 0; size <= most_cluster_blocks && i < gpcs; ++i)
+            *clusters += int(((i + 1) * all / gpcs - i * all / gpcs) * blocks / size);
+    });
+}
+CUDART(cudaOccupancyMaxPotentialClusterSize)(int* size, const void* host, const LaunchConfig*) {
+    return call("cudaOccupancyMaxPotentialClusterSize", Waits::no, [&] {
+        require(size, cudaErrorInvalidValue);
+        (void)runtime().modules.function(host);
+        *size = runtime().gpu.major >= first_with_clusters ? int(most_cluster_blocks) : 1;
     });
 }
 CUDART(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t* bytes, const void* host, int blocks,

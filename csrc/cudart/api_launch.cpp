@@ -51,7 +51,7 @@ KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments, 
     return w;
 }
 
-void launch_with(KernelWork w, const LaunchAttribute* attributes, unsigned count, Stream stream) {
+void take_attributes(KernelWork& w, const LaunchAttribute* attributes, unsigned count) {
     constexpr int attribute_cooperative = 2, attribute_cluster = 4;
     require(attributes || count == 0, cudaErrorInvalidValue);
     for (unsigned i = 0; i < count; ++i) {
@@ -61,6 +61,10 @@ void launch_with(KernelWork w, const LaunchAttribute* attributes, unsigned count
         w.cluster = {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
         require(w.cluster.count() > 0, cudaErrorInvalidValue, "the cluster has no blocks");
     }
+}
+
+void launch_with(KernelWork w, const LaunchAttribute* attributes, unsigned count, Stream stream) {
+    take_attributes(w, attributes, count);
     submit(std::move(w), stream);
 }
 
@@ -101,8 +105,8 @@ CUDART(cudaLaunchKernelExC)(const LaunchConfig* c, const void* f, void** args) {
 }
 
 CUDART(__cudaGetKernel)(const void** kernel, const void* host) {
-    // The handle is the address of the host function, because a module is not read before its first
-    // use.
+    // A module is read only at its first use, so there may be no object for the kernel yet.
+    // Therefore the handle of a kernel is the address of its host function.
     *kernel = host;
     return cudaSuccess;
 }

@@ -176,7 +176,8 @@ CUDART(cudaFreeAsync)(void* pointer, Stream stream) {
 namespace {
 
 void check_managed(const void* pointer, size_t count) {
-    const Memory::View view = runtime().memory.view(pointer, count, "the range");
+    const Memory::View view =
+        runtime().memory.view(pointer, std::max<size_t>(count, 1), "the range");
     require(view.allocation && view.allocation->readable_by_host(), cudaErrorInvalidValue,
             "prefetches and advice apply only to managed memory");
 }

@@ -50,8 +50,8 @@ EXPORT void __cudaRegisterFatBinaryEnd(void** handle) {
 EXPORT char __cudaInitModule(void**) { return 1; }
 
 EXPORT void __cudaUnregisterFatBinary(void**) {
-    // The process ends, or a library is closed. The code stays known, because the report may name
-    // what the module contains.
+    // This is called when the process ends or a library is closed. The module is kept, because the
+    // report may name its kernels and variables.
 }
 
 EXPORT void __cudaRegisterFunction(void** handle, const void* host, char*, const char* entry, int,

@@ -1,5 +1,6 @@
 // Streams, events, and the capture of streams into graphs.
 #include <algorithm>
+#include <cstring>
 
 #include "cudart/api.hpp"
 #include "cudart/graphs.hpp"
@@ -117,6 +118,60 @@ CUDART(cudaStreamGetFlags)(Stream s, unsigned* flags) {
         *flags = runtime().streams.stream(s).flags;
     });
 }
+// Attributes of streams. They are hints for the time, which the model of time ignores, except for
+// the priority, which is read and written as it is elsewhere.
+namespace {
+
+constexpr int access_policy = 1, synchronization = 3, priority_attribute = 8, sync_domain_map = 9,
+              sync_domain = 10;
+
+void check_attribute(int number) {
+    for (const int known :
+         {access_policy, synchronization, priority_attribute, sync_domain_map, sync_domain})
+        if (number == known) return;
+    throw Failure{cudaErrorInvalidValue, "the attribute is not an attribute of streams"};
+}
+
+}  // namespace
+
+CUDART(cudaStreamSetAttribute)(Stream s, int number, const StreamAttribute* value) {
+    return call("cudaStreamSetAttribute", Waits::no, [&] {
+        StreamRecord& stream = runtime().streams.stream(s);
+        check_attribute(number);
+        require(value, cudaErrorInvalidValue);
+        if (number == access_policy)
+            say_once(
+                "coalesce: the access policy of a stream (persisting L2 accesses) is not "
+                "modelled");
+        if (number == priority_attribute) {
+            int priority = 0;
+            std::memcpy(&priority, value, sizeof priority);
+            stream.priority = std::clamp(priority, highest_priority, lowest_priority);
+        }
+        stream.attributes[number] = *value;
+    });
+}
+CUDART(cudaStreamGetAttribute)(Stream s, int number, StreamAttribute* value) {
+    return call("cudaStreamGetAttribute", Waits::no, [&] {
+        const StreamRecord& stream = runtime().streams.stream(s);
+        check_attribute(number);
+        require(value, cudaErrorInvalidValue);
+        const auto known = stream.attributes.find(number);
+        *value = known == stream.attributes.end() ? StreamAttribute{} : known->second;
+        if (number == priority_attribute)
+            std::memcpy(value, &stream.priority, sizeof stream.priority);
+    });
+}
+CUDART(cudaStreamCopyAttributes)(Stream to, Stream from) {
+    return call("cudaStreamCopyAttributes", Waits::no, [&] {
+        runtime().streams.stream(to).attributes = runtime().streams.stream(from).attributes;
+    });
+}
+// Persisting accesses are not modelled, so there is nothing to reset.
+CUDART(cudaCtxResetPersistingL2Cache)() {
+    return call("cudaCtxResetPersistingL2Cache", Waits::no, [] {});
+}
+
 CUDART(cudaStreamGetId)(Stream s, unsigned long long* id) {
     return call("cudaStreamGetId", Waits::no, [&] {
         require(id, cudaErrorInvalidValue);

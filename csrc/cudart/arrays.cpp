@@ -176,7 +176,12 @@ Array level_of(Mipmap handle, uint32_t level, const char* function) {
     return reinterpret_cast<Array>(info.address);
 }
 
-void forget_arrays() { registry() = {}; }
+void forget_freed_arrays() {
+    const auto freed = [](const auto& entry) { return !runtime().memory.find(entry.first); };
+    std::erase_if(registry().arrays, freed);
+    std::erase_if(registry().mipmaps, freed);
+    std::erase_if(registry().objects, freed);
+}
 
 void copy_to(CopyWork& c, const ArrayEnd& end) {
     place(c.to, c.to_pitch, c.to_slice, c, end, "destination");

@@ -43,8 +43,8 @@ void free_array(uint64_t handle, bool mipmapped, const char* function);
 [[nodiscard]] const ArrayInfo& mipmap_of(Mipmap handle, const char* function);
 // Returns the handle of a level of a mipmapped array.
 [[nodiscard]] Array level_of(Mipmap handle, uint32_t level, const char* function);
-// Forgets all arrays and objects, after their memory was freed.
-void forget_arrays();
+// Forgets the arrays and objects whose memory was freed with their context.
+void forget_freed_arrays();
 
 // One end of a copy of a box: bytes `x` and rows `y` of slice or layer `z`.
 struct ArrayEnd {

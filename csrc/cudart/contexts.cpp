@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "cudart/api.hpp"
+#include "cudart/arrays.hpp"
 #include "cudart/runtime.hpp"
 
 namespace coalesce::cudart {
@@ -42,6 +43,7 @@ void Contexts::destroy(Context handle) {
     rt.modules.unload_all(handle);
     rt.streams.destroy_all(handle);
     rt.memory.free_all(handle);
+    forget_freed_arrays();
     // The primary context stays on the stacks, as in CUDA.
     if (handle != &primary_ && current() == handle) pop();
 }

@@ -1,10 +1,11 @@
 // The contexts of the driver API: the primary context and those of cuCtxCreate().
 //
 // METHOD
-// All contexts share one simulated GPU and its addresses. A context owns the allocations, modules,
-// streams and events that were made while it was current; they end with it. Each host thread has a
-// stack of contexts, whose top is current. The runtime API uses the current context. If there is
-// none, it makes the primary context current.
+// All contexts share one simulated GPU and its addresses. Each host thread has a stack of contexts;
+// the context on top is the current one. A context owns the allocations, modules, streams and
+// events that were made while it was current. When the context is destroyed, they are destroyed,
+// too. The runtime API uses the current context. If there is none, it makes the primary context
+// current.
 #pragma once
 
 #include <cstdint>

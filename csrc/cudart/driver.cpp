@@ -22,8 +22,9 @@ const char* without_version(const char* name) {
     return names->insert(text).first->c_str();
 }
 
-// The errors of these functions say little, and the program cannot go on without them. So the
-// reason is shown even if the run is not checked.
+// Returns whether the function loads code or launches kernels. If such a function fails, its error
+// code says little, and most programs then end. So the reason is shown even if the run is not
+// checked.
 bool concerns_code(std::string_view function) {
     for (const std::string_view start :
          {"cuLaunch", "cuModule", "cuLibrary", "cuLink", "cuKernel", "cuFunc"})

@@ -45,6 +45,46 @@ struct DriverCopy3D {
 // Returns the runtime API's description of the same copy.
 [[nodiscard]] Copy3D converted(const DriverCopy3D& p);
 
+struct DriverArray {
+    size_t Width, Height;
+    int Format;
+    unsigned NumChannels;
+};
+struct DriverArray3D {
+    size_t Width, Height, Depth;
+    int Format;
+    unsigned NumChannels, Flags;
+};
+struct DriverResource {
+    int resType;
+    union {
+        Array array;
+        Mipmap mipmap;
+        struct {
+            DevicePointer devPtr;
+            int format;
+            unsigned numChannels;
+            size_t sizeInBytes;
+        } linear;
+        struct {
+            DevicePointer devPtr;
+            int format;
+            unsigned numChannels;
+            size_t width, height, pitchInBytes;
+        } pitch2D;
+        int unused[32];
+    } res;
+    unsigned flags;
+};
+struct DriverTexture {
+    int addressMode[3], filterMode;
+    unsigned flags, maxAnisotropy;
+    int mipmapFilterMode;
+    float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
+    float borderColor[4];
+    int reserved[12];
+};
+
 struct DriverLaunchConfig {
     unsigned gridDimX, gridDimY, gridDimZ;
     unsigned blockDimX, blockDimY, blockDimZ;

@@ -304,6 +304,8 @@ CUDRIVER(cuDevicePrimaryCtxRelease_v2)(int device) {
         runtime().contexts.release_primary();
     });
 }
+FORWARD(cuCtxResetPersistingL2Cache, cudaCtxResetPersistingL2Cache, (), ())
+
 CUDRIVER(cuDevicePrimaryCtxReset_v2)(int device) {
     return driver_call("cuDevicePrimaryCtxReset", Needs::initialization, Waits::no, [&] {
         check_device(device);

@@ -247,6 +247,23 @@ CUDRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const void* f
                        });
 }
 
+CUDART(cudaOccupancyMaxActiveClusters)(int* clusters, const void* host, const LaunchConfig* config);
+CUDRIVER(cuOccupancyMaxActiveClusters)(int* clusters, const void* f,
+                                       const DriverLaunchConfig* config) {
+    return driver_call("cuOccupancyMaxActiveClusters", Needs::context, Waits::no, [&] {
+        require(config, cudaErrorInvalidValue);
+        const LaunchConfig same{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                                {config->blockDimX, config->blockDimY, config->blockDimZ},
+                                config->sharedMemBytes,
+                                config->hStream,
+                                config->attrs,
+                                config->numAttrs};
+        (void)cudaOccupancyMaxActiveClusters(clusters, checked(f), &same);
+    });
+}
+FORWARD(cuOccupancyMaxPotentialClusterSize, cudaOccupancyMaxPotentialClusterSize,
+        (int* size, const void* f, const LaunchConfig* config), (size, f, config))
+
 namespace {
 
 using SharedOfBlock = size_t (*)(int threads);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "cudart/arrays.hpp"
 #include "cudart/driver.hpp"
 #include "cudart/driver_abi.hpp"
 #include "cudart/runtime.hpp"
@@ -138,13 +139,11 @@ constexpr int memory_host = 1, memory_device = 2, memory_array = 3, memory_unifi
 void* start_of(int type, const void* host, DevicePointer device) {
     require(type >= memory_host && type <= memory_unified, cudaErrorInvalidValue,
             "the memory type is not one of CUmemorytype");
-    require(type != memory_array, cudaErrorNotSupported,
-            "the driver API's copies of CUDA arrays are not simulated");
+    if (type == memory_array) return nullptr;
     return type == memory_host ? const_cast<void*>(host) : pointer_at(device);
 }
 CopyKind kind_of(int from, int to) {
-    const bool known = from <= memory_device && to <= memory_device;
-    if (!known) return CopyKind::any;
+    if (from == memory_unified || to == memory_unified) return CopyKind::any;
     if (from == memory_host)
         return to == memory_host ? CopyKind::host_to_host : CopyKind::host_to_device;
     return to == memory_host ? CopyKind::device_to_host : CopyKind::device_to_device;
@@ -152,16 +151,32 @@ CopyKind kind_of(int from, int to) {
 
 }  // namespace
 
+// The driver API counts bytes. The runtime API counts texels if there is an array.
 Copy3D converted(const DriverCopy3D& p) {
-    return {nullptr,
-            {p.srcXInBytes, p.srcY, p.srcZ},
+    const auto array_in = [](int type, Array array) {
+        require(type != memory_array || array, cudaErrorInvalidValue,
+                "the memory type is CU_MEMORYTYPE_ARRAY, but there is no array");
+        return type == memory_array ? array : nullptr;
+    };
+    const Array from = array_in(p.srcMemoryType, p.srcArray);
+    const Array to = array_in(p.dstMemoryType, p.dstArray);
+    const Array one = to ? to : from;
+    const size_t texel =
+        one ? array_of(one, called("cudaMemcpy3D")).shape.texel_bytes() : size_t{1};
+    const auto texels = [&](size_t bytes) {
+        require(bytes % texel == 0, cudaErrorInvalidValue,
+                "a copy to or from a CUDA array starts and ends at a texel");
+        return bytes / texel;
+    };
+    return {from,
+            {from ? texels(p.srcXInBytes) : p.srcXInBytes, p.srcY, p.srcZ},
             {start_of(p.srcMemoryType, p.srcHost, p.srcDevice), p.srcPitch, p.WidthInBytes,
              p.srcHeight},
-            nullptr,
-            {p.dstXInBytes, p.dstY, p.dstZ},
+            to,
+            {to ? texels(p.dstXInBytes) : p.dstXInBytes, p.dstY, p.dstZ},
             {start_of(p.dstMemoryType, p.dstHost, p.dstDevice), p.dstPitch, p.WidthInBytes,
              p.dstHeight},
-            {p.WidthInBytes, p.Height, p.Depth},
+            {texels(p.WidthInBytes), p.Height, p.Depth},
             kind_of(p.srcMemoryType, p.dstMemoryType)};
 }
 

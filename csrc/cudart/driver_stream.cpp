@@ -22,6 +22,11 @@ FORWARD(cuStreamAddCallback, cudaStreamAddCallback,
 FORWARD(cuLaunchHostFunc, cudaLaunchHostFunc, (Stream s, HostFunction f, void* data), (s, f, data))
 FORWARD(cuStreamAttachMemAsync, cudaStreamAttachMemAsync,
         (Stream s, void* p, size_t length, unsigned flags), (s, p, length, flags))
+FORWARD(cuStreamSetAttribute, cudaStreamSetAttribute,
+        (Stream s, int number, const StreamAttribute* value), (s, number, value))
+FORWARD(cuStreamGetAttribute, cudaStreamGetAttribute,
+        (Stream s, int number, StreamAttribute* value), (s, number, value))
+FORWARD(cuStreamCopyAttributes, cudaStreamCopyAttributes, (Stream to, Stream from), (to, from))
 FORWARD(cuStreamBeginCapture_v2, cudaStreamBeginCapture, (Stream s, int mode), (s, mode))
 FORWARD(cuStreamBeginCaptureToGraph, cudaStreamBeginCaptureToGraph,
         (Stream s, Graph g, const Node* after, const EdgeData* edges, size_t count, int mode),

@@ -17,8 +17,9 @@ namespace {
 
 struct sigaction before;
 
-// Returns the address after the first byte of the faulting instruction. A return address also
-// points past its call, so findings treat both alike.
+// Returns the address of the faulting instruction plus 1. Findings get return addresses of calls in
+// other cases. A return address is also behind its instruction (the call), so the same code can
+// find the source line of both.
 void* code_address(const void* context) {
 #if defined(__x86_64__)
     const auto* const c = static_cast<const ucontext_t*>(context);

@@ -1,11 +1,11 @@
 // Completes the code of modules that the program loads at run time.
 //
 // METHOD
-// The parent process has read the code in the executable. Code that is loaded later is unknown to
-// it. So this process writes the code into the folder of Settings::code and starts the script of
-// the parent process there, coalesce.programs.loaded. The script compiles PTX to machine code if
-// ptxas is there, and writes the file of code_file.hpp. Without Python, the kernels are counted on
-// their PTX.
+// Before a program starts, a Python process (its parent) has read all device code in the
+// executable. It cannot know code that the program loads later. So the program's process writes
+// such code into the folder Settings::code, and starts the Python script coalesce.programs.loaded.
+// If ptxas is installed, the script compiles the PTX to machine code. It then writes the file that
+// code_file.hpp describes. If Python cannot be started, the kernels are counted on their PTX.
 #pragma once
 
 #include <stdexcept>

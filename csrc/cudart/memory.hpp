@@ -94,8 +94,8 @@ class Memory {
     // Marks the bytes of `to` as defined if the bytes of `from` are defined.
     static void copy_defined(const View& to, const View& from, uint64_t bytes);
 
-    // Counts memory that is allocated elsewhere. Throws Failure{cudaErrorMemoryAllocation} if
-    // memory is exhausted.
+    // Reduces the free memory of the simulated GPU by memory that is allocated elsewhere. Throws
+    // Failure{cudaErrorMemoryAllocation} if there is not enough.
     void take(uint64_t bytes);
     void give_back(uint64_t bytes) { used_ -= bytes; }
     // Returns the start of a range of addresses that no allocation will get.
@@ -115,8 +115,9 @@ class Memory {
     using Names = std::map<uint64_t, Named>;
     [[nodiscard]] sim::AddressSpace& address_space(const Names& names);
 
-    // In a checked run, marks host-accessible memory that the GPU may be using until the host waits
-    // for the GPU. Earlier accesses of the host are detected (host_faults.cpp).
+    // For checked runs. The GPU may use pinned or managed memory until the host waits for the GPU.
+    // This function marks such memory. If the host accesses it before it has waited, the access is
+    // detected (host_faults.cpp).
     void use_unwaited(uint64_t address);
     void guard_unwaited(bool guarded);
     void forget_unwaited() { unwaited_.clear(); }

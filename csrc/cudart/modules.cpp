@@ -23,10 +23,10 @@ namespace {
 std::string short_name(const std::string& mangled) {
     std::string name = ptx::demangled(mangled);
     int depth = 0;
-    for (size_t i = 0; i < name.size(); ++i) {  // remove the parameters, but keep "(anonymous ...)"
+    for (size_t i = 0; i < name.size(); ++i) {  // remove the parameters
         if (name[i] == '<') ++depth;
         if (name[i] == '>') --depth;
-        if (name[i] == '(' && depth == 0 && name.compare(i, 11, "(anonymous ") != 0) {
+        if (name[i] == '(' && depth == 0) {
             name.resize(i);
             break;
         }
@@ -35,8 +35,7 @@ std::string short_name(const std::string& mangled) {
     for (size_t i = name.size(); i-- > 0;) {  // remove the type of the result
         if (name[i] == '>') ++depth;
         if (name[i] == '<') --depth;
-        if (name[i] == ' ' && depth == 0 && !name.ends_with("(anonymous namespace)"))
-            return name.substr(i + 1);
+        if (name[i] == ' ' && depth == 0) return name.substr(i + 1);
     }
     return name;
 }

@@ -2,9 +2,10 @@
 // before main(), or the program loads them with the driver API.
 //
 // METHOD
-// Registration only stores pointers. The PTX of a module is read when the module is first used. A
-// loaded module is read at once, and what Python knows of its machine code is asked for (jit.hpp).
-// A kernel is decoded once for each purpose (run, count or check), at its first launch for it.
+// Registration only stores pointers. The PTX of a registered module is read when the module is
+// first used. A module that the program loads is read at once, and a Python process is asked for
+// its machine code (jit.hpp). A kernel is decoded separately for running, counting and checking,
+// each at the first launch of this kind.
 #pragma once
 
 #include <cstdint>

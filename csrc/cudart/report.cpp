@@ -88,10 +88,12 @@ std::pair<std::string, uint64_t> object_of(const void* address) {
 }
 
 KernelTotal& Report::kernel(const Function& function) {
-    const auto [known, added] = kernels_.try_emplace(function.entry);
+    // A program may load the same code several times, or kernels of one name in different codes.
+    const std::string key = function.module->code.key + " " + function.entry;
+    const auto [known, added] = kernels_.try_emplace(key);
     KernelTotal& k = known->second;
     if (added) {
-        order_.push_back(function.entry);
+        order_.push_back(key);
         k.entry = function.entry;
         k.name = function.name;
         const ptx::Module& module = function.module->parsed;

@@ -62,9 +62,9 @@ class Report {
     void write(const std::string& file) const;
 
   private:
-    std::vector<std::string> order_;  // kernels in the order of their first launches
-    std::map<std::string, KernelTotal> kernels_;
-    std::vector<std::string> findings_;  // JSON
+    std::vector<std::string> order_;              // kernels in the order of their first launches
+    std::map<std::string, KernelTotal> kernels_;  // by the hash of the code and the entry
+    std::vector<std::string> findings_;           // JSON
     std::vector<HostFinding> mistakes_;
     std::vector<OutsideRead> outside_reads_;
     std::vector<std::string> missing_, snapshots_;

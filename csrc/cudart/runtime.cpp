@@ -114,7 +114,6 @@ void Runtime::waited() {
 
 void Runtime::reset() {
     contexts.reset_primary();
-    forget_arrays();
     fault = cudaSuccess;
     fault_returned = false;
 }

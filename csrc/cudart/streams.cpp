@@ -62,8 +62,8 @@ void Streams::destroy_all(Context owner) {
 }
 
 void Streams::pass(StreamRecord& stream, Engine engine, double ms) {
-    // The default stream and the other streams wait for each other. Only streams that were created
-    // as non-blocking do not.
+    // Work in the default stream waits for earlier work in all other streams, and the other way
+    // round. Streams that were created as non-blocking are an exception.
     double start = stream.clock;
     if (&stream == &legacy_) {
         for (const Stream s : streams_)

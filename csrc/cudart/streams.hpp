@@ -9,7 +9,9 @@
 // GPU.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -19,12 +21,15 @@
 
 namespace coalesce::cudart {
 
+using StreamAttribute = std::array<char, 64>;  // cudaLaunchAttributeValue
+
 struct StreamRecord {
     uint64_t id = 0;
     unsigned flags = 0;
     int priority = 0;
     double clock = 0;  // modelled time in ms
     Context owner = nullptr;
+    std::map<int, StreamAttribute> attributes;  // by their numbers in cudaLaunchAttributeID
     // The following members are for a stream that is being captured.
     GraphRecord* capture = nullptr;
     bool owns_capture = true;  // false: the stream joined the capture through an event

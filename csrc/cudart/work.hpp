@@ -81,7 +81,9 @@ void submit(Work work, Stream stream);
 // cuLaunchKernel() takes it).
 [[nodiscard]] KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments,
                                      size_t shared_bytes, void** extra = nullptr);
-// Submits a launch with the attributes of cudaLaunchKernelEx().
+// Takes over the attributes of cudaLaunchKernelEx().
+void take_attributes(KernelWork& work, const LaunchAttribute* attributes, unsigned count);
+// Submits a launch with these attributes.
 void launch_with(KernelWork work, const LaunchAttribute* attributes, unsigned count, Stream stream);
 [[nodiscard]] CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind,
                                const char* function);

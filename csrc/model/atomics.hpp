@@ -3,8 +3,9 @@
 // METHOD
 // L2 consists of slices. Each slice serves 512 consecutive bytes, and executes their atomics one
 // after another. A request occupies a slice once for each sector that it touches. If several lanes
-// access the same element, the sector is processed once for each of them. The most frequent element
-// of the sector decides. Floating-point additions to the same address also wait for each other. All
+// access the same element, the slice processes the sector several times, once for each of these
+// lanes. Different elements of a sector are processed together, so the element with the most lanes
+// determines the number. Floating-point additions to the same address also wait for each other. All
 // slices together process at most `sectors_per_cycle`. The constants are in cycles of an H200 at
 // 1.98 GHz. They were measured with `python benchmarks/atomics.py`
 // (docs/measured/atomics_h200.txt).

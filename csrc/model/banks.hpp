@@ -90,7 +90,7 @@ uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
     return total;
 }
 
-// Returns whether all pairs of active lanes with the distance `apart` (1 or 2) access the same
+// Returns whether any two active lanes with lane numbers `apart` (1 or 2) apart access the same
 // address.
 inline bool alike(const sim::MemoryEvent& e, int apart, sim::LaneMask mask) {
     const sim::LaneMask firsts = apart == 1 ? 0x55555555 : 0x33333333;
@@ -167,9 +167,12 @@ inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
     return w;
 }
 
-// For atomics, a bank serves one lane at a time. Counting atomics are an exception: lanes that
-// access the same word are served together. A compare-and-swap takes two passes. In a loop around a
-// compare-and-swap, each bank serves only one lane; the others repeat the instruction.
+// For atomics, a bank serves one lane at a time. There are three special cases:
+//
+// - Atomics that only count: lanes that access the same word are served together.
+// - A compare-and-swap takes two passes.
+// - In a loop around a compare-and-swap (ATOMS.CAST.SPIN), each bank serves only one lane. The
+//   other lanes repeat the instruction.
 inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm form) {
     using enum sim::AtomicForm;
     Wavefronts w;

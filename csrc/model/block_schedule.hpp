@@ -42,16 +42,16 @@ class BlockSchedule {
     // `resident` is the number of blocks that a multiprocessor holds.
     BlockSchedule(const Gpu& gpu, uint32_t resident);
 
-    // Omits `rounds` rounds at the start of the grid. A round is as many blocks as the GPU holds.
-    // Blocks drift apart during these rounds. The first blocks that are modelled start at times
-    // that include this drift.
+    // Says that the modelled blocks are not the first of the grid: before them, `rounds` times as
+    // many blocks ran as the GPU holds at once. Blocks drift apart while these run, so the first
+    // modelled blocks do not start at the same time.
     void leave_out(double rounds) { left_out_ = rounds; }
 
     [[nodiscard]] bool has_place() const { return !places_.empty(); }
     [[nodiscard]] bool is_empty() const { return held_ == 0; }
     void start(uint64_t block, std::shared_ptr<const Filtered> filtered);
 
-    // Requests of a multiprocessor to L2, all at the same time during a slice.
+    // A request of a multiprocessor to L2 during a slice of time.
     struct Request {
         const Traffic* traffic;
         uint32_t multiprocessor;

@@ -3,9 +3,9 @@
 // L1 has 128-byte lines of four 32-byte sectors. A warp instruction is one request. It moves the
 // distinct sectors that its active lanes touch, and looks up the distinct lines.
 //
-// Atomics and reductions may send a sector several times. If several lanes access the same element
-// of the sector, the sector is sent once for each of these lanes; the most frequent element
-// decides.
+// Atomics and reductions may send a sector several times. If several lanes access the same element,
+// the sector is sent once for each of these lanes. So a sector is sent as often as its most
+// frequent element is accessed.
 //
 // Both rules reproduce the hardware counters
 // l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st,red,atom} and memory_l1_tag_requests_global of
@@ -36,8 +36,8 @@ struct Footprint {
 };
 
 // Returns the addresses of the distinct sectors that the accesses touch, in ascending order. Each
-// access has `bytes` bytes. With another `size`, the function returns units of that size, such as
-// lines.
+// access has `bytes` bytes. `size` is the size of a sector. With another size, the result has
+// pieces of this size, such as lines of 128 bytes.
 inline std::vector<uint64_t> sectors_of(const std::vector<uint64_t>& addresses, uint32_t bytes,
                                         uint32_t size = sector_bytes) {
     std::vector<uint64_t> sectors;

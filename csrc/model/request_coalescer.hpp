@@ -8,17 +8,18 @@
 // Both were derived from an H200's counters (tests/data/models_h200.json): a merged read is missing
 // in lts__t_sectors_srcunit_tex_op_read, but counted in l1tex__m_xbar2l1tex_read_sectors.
 //
-// - `access/gather` reads sectors at random. The share of merged reads shows how many sectors are
-//   pending in a cluster at once. These are about 1600 at nine sectors per cycle, and 2900 at four
-//   sectors per cycle if DRAM answers most of them. The waiting times are therefore about 200 and
-//   700 cycles. If a unit served two or six multiprocessors, or half a cluster, the waiting times
-//   would contradict the latencies of L2 and DRAM.
+// - `access/gather` reads sectors at random. The share of merged reads shows how many sectors a
+//   cluster waits for at the same time: about 1600 if L2 answers (nine sectors per cycle), and
+//   about 2900 if DRAM answers most requests (four sectors per cycle). The waiting times are
+//   therefore about 200 and 700 cycles. This agrees with the latencies of L2 and DRAM. It would not
+//   agree if only two or six multiprocessors, or half a cluster, shared a unit.
 // - In `matmul/coalesced` and `naive_2d`, only the operand that blocks with neighbouring numbers
 //   share is merged. Therefore the model places neighbouring blocks in one cluster. This is not the
 //   whole rule: in `access/offset` each block shares a sector with the next, but no read is merged.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/gpu.hpp"
@@ -43,9 +44,8 @@ class RequestCoalescer {
     // Returns the sectors of a read that are not pending.
     [[nodiscard]] uint8_t missing(uint32_t cluster, uint64_t line, uint8_t sectors, double now) {
         if (!merges_) return sectors;
-        const Place& place = table_[find(slot_of(cluster, line))];
-        if (place.slot == no_slot || pending_[place.index].line != line) return sectors;
-        const Pending& p = pending_[place.index];
+        const Pending& p = table_[find(slot_of(cluster, line))];
+        if (p.line != line) return sectors;
         uint8_t left = 0;
         for (uint32_t s = 0; s < 4; ++s) {
             const bool under_way = now > p.asked[s] - l2 && now < p.there(s);
@@ -59,16 +59,13 @@ class RequestCoalescer {
         if (!merges_) return;
         const uint32_t slot = slot_of(cluster, line);
         size_t at = find(slot);
-        if (table_[at].slot == no_slot) {
-            if (2 * (pending_.size() + 1) > table_.size()) {
-                clean();
-                at = find(slot);
-            }
-            table_[at] = {slot, uint32_t(pending_.size())};
-            pending_.push_back({.line = line, .slot = slot});
+        if (table_[at].slot == no_slot && 2 * ++used_ > table_.size()) {
+            clean();
+            at = find(slot);
+            ++used_;
         }
-        Pending& p = pending_[table_[at].index];
-        if (p.line != line) p = {.line = line, .slot = slot};
+        Pending& p = table_[at];
+        if (p.line != line || p.slot != slot) p = Pending{.line = line, .slot = slot};
         for (uint32_t s = 0; s < 4; ++s) {
             if (!(sectors >> s & 1)) continue;
             p.asked[s] = now;
@@ -88,9 +85,9 @@ class RequestCoalescer {
     static constexpr uint32_t slots = 1 << 14;
     static constexpr uint32_t no_slot = UINT32_MAX;
 
-    // For each sector of a line, the time of its request and whether it comes from DRAM. The model
-    // does not handle requests exactly in the order of time, so the time of a request may be later
-    // than that of a read which follows.
+    // For each sector of a line, the time of its request, and whether DRAM must deliver it. The
+    // model does not handle all requests in the order of their times. So a request that is handled
+    // later may have an earlier time.
     struct Pending {
         uint64_t line = ~uint64_t(0);
         double asked[4] = {never, never, never, never};
@@ -112,16 +109,12 @@ class RequestCoalescer {
         return cluster * slots + uint32_t((line * 0x9e3779b97f4a7c15) >> 50);
     }
 
-    // A slot holds the last line that was requested. Few slots are in use at a time. So they are in
-    // a hash table, which holds the places of their lines in a list.
-    struct Place {
-        uint32_t slot = no_slot;
-        uint32_t index = 0;
-    };
+    // Returns the place of a slot in the hash table, or the free place where it can be stored. A
+    // slot holds the last line that was requested there. Only few slots are in use at the same
+    // time, so a small table is enough.
     [[nodiscard]] size_t first_of(uint32_t slot) const {
         return (slot * uint32_t{0x9e3779b1}) >> 7 & (table_.size() - 1);
     }
-    // Returns the place of the slot in the table, or the free place for it.
     [[nodiscard]] size_t find(uint32_t slot) const {
         size_t at = first_of(slot);
         while (table_[at].slot != slot && table_[at].slot != no_slot)
@@ -131,18 +124,18 @@ class RequestCoalescer {
 
     // Removes lines that have arrived. If many are left, doubles the table.
     void clean() {
-        std::erase_if(pending_, [this](const Pending& p) { return p.has_arrived(start_); });
-        table_.assign(8 * pending_.size() > table_.size() ? 2 * table_.size() : table_.size(), {});
-        for (uint32_t n = 0; n < pending_.size(); ++n) {
-            const uint32_t slot = pending_[n].slot;
-            table_[find(slot)] = {slot, n};
-        }
+        std::vector<Pending> pending;
+        for (const Pending& p : table_)
+            if (p.slot != no_slot && !p.has_arrived(start_)) pending.push_back(p);
+        used_ = pending.size();
+        table_.assign(8 * used_ > table_.size() ? 2 * table_.size() : table_.size(), Pending{});
+        for (const Pending& p : pending) table_[find(p.slot)] = p;
     }
 
     uint32_t multiprocessors_, clusters_;
     bool merges_;
-    std::vector<Place> table_;
-    std::vector<Pending> pending_;
+    std::vector<Pending> table_;
+    size_t used_ = 0;   // the number of slots in the table
     double start_ = 0;  // no later request has an earlier time
 };
 

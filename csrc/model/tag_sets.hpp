@@ -5,9 +5,9 @@
 // In each cycle, L1 looks up one line in each of the four sets, and each of the 32 banks delivers
 // one word. Lanes whose line or word is not served wait for another cycle. Nsight Compute counts
 // lookups beyond the first as l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld. NVIDIA does not
-// publish which set a line is in. The mapping was solved from an H200's counters of single loads
-// (tests/data/tag_sets_h200.json), and explains all of them: the two bits of the set are parities
-// of bits of the line number.
+// publish which set a line is in. The rule was derived from an H200's counters of single loads
+// (tests/data/tag_sets_h200.json), and gives exactly these counters. The number of the set has two
+// bits. Each of them is the parity (the sum modulo 2) of some bits of the line number.
 #pragma once
 
 #include <algorithm>

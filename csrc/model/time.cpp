@@ -135,8 +135,9 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     // one counts. The shared resources (L2, DRAM) are sometimes busy with other multiprocessors.
     const double own = *std::max_element(t.cycles, t.cycles + int(Bound::l2));
     const double together = at_once({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
-    // Two intervals overlap with no other work. The first is the first load of a launch. The second
-    // is the time in which all blocks that started together wait at their barriers.
+    // During two intervals, no other work is done, so they are added to the time. The first is the
+    // time that the first load of a launch takes. In the second, all blocks that started together
+    // wait at their barriers.
     const double meetings = barriers + (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
     const double busy = together + (work.memory_waits > 0 ? load : 0) + meetings / rounds;
     const double cycles = at_once({busy, at(Bound::latency)});

@@ -26,9 +26,10 @@
 
 namespace coalesce::model {
 
-// Sectors per cycle between a multiprocessor and L2. All 132 multiprocessors together reach 72.
-// Each one has the 132nd part, even if few are busy. The value was recorded in a copy, which reads
-// half of the sectors and writes the other half.
+// Sectors per cycle between one multiprocessor and L2. All 132 multiprocessors of an H200 together
+// transfer at most 72 sectors per cycle. One multiprocessor transfers at most the 132nd part of
+// this, even if the others are idle. The value was recorded with a copy kernel, which reads as many
+// sectors as it writes.
 inline constexpr double l2_sectors_per_cycle = 72.0 / 132;
 
 // The work of a launch, summed over all blocks.

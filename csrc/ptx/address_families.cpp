@@ -119,8 +119,8 @@ class FamilyFinder {
         return changed;
     }
 
-    // Returns the register of the operand from which the result differs by a uniform value. Returns
-    // -1 if there is no such operand.
+    // If result = operand + a value that is the same in all lanes, returns the register of this
+    // operand. Otherwise returns -1.
     [[nodiscard]] int64_t moved_from(const Instruction& in) const {
         if (in.guard >= 0 || in.operands.size() < 2 || !adds_integers(in)) return -1;
         const Operand& d = in.operands[0];
@@ -189,8 +189,8 @@ class FamilyFinder {
         return families;
     }
 
-    // Returns true if the list has a register other than `renewed` that is live across the
-    // instruction.
+    // Returns true if `registers` contains a register, other than `renewed`, whose value is still
+    // needed after the instruction.
     [[nodiscard]] bool is_another_needed(const std::vector<uint32_t>& registers, uint32_t renewed,
                                          uint32_t instruction) const {
         return std::any_of(registers.begin(), registers.end(), [&](uint32_t r) {

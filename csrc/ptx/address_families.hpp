@@ -29,8 +29,9 @@ namespace coalesce::ptx {
 struct AddressFamilies {
     static constexpr uint8_t none = UINT8_MAX, most = 64;
     std::vector<uint8_t> of_register;  // one entry for each register: its family, or `none`
-    // One entry for each instruction. `changed` has the families with a member that the instruction
-    // changes. `renewed` has those of them whose differences between lanes may change.
+    // One entry for each instruction, a set of families. `changed` has the families of the
+    // registers that the instruction writes. `renewed` has those of them for which the instruction
+    // may change the differences between the lanes.
     std::vector<uint64_t> changed, renewed;
 };
 

@@ -86,8 +86,8 @@ void Parser::body() {
     }
 }
 
-// The scope keeps views of the parameters' names. These views stay valid, because the header is
-// complete and the scope ends with the body.
+// The scope stores string_views of the parameters' names. The names do not move while the scope
+// exists: all parameters are known by now, and the scope ends with the body of the function.
 void Parser::bind_parameters(const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters) {
         Binding binding{Binding::Kind::parameter, 0, 1};

@@ -105,9 +105,10 @@ void link_blocks(const Function& function, ControlFlow& flow) {
 }
 
 // METHOD
-// This is the algorithm of Cooper, Harvey and Kennedy on the reversed graph. The virtual exit is
-// the root of this graph. Blocks are numbered in post-order of a traversal from the root, so a
-// block's parent always has a higher number.
+// This is the algorithm of Cooper, Harvey and Kennedy for dominators (control_flow.hpp). It is
+// applied to the reversed graph, in which each edge points from a block to the blocks before it. A
+// virtual exit block is the root of this graph. Blocks are numbered in post-order of a traversal
+// from the root. So the parent of a block always has a higher number than the block.
 class PostDominators {
   public:
     explicit PostDominators(std::vector<Block>& blocks)

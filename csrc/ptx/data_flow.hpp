@@ -26,8 +26,9 @@ struct DataFlow : Effects {
     std::vector<uint32_t> address;
     std::string symbol;  // the variable in the first address, such as [s+4], or empty
     int64_t offset = 0;  // the constant offset in the first address
-    // If it is not -1, the instruction computes `copied` + `added`: by mov, by cvta, or by an
-    // integer add of a constant.
+    // Some instructions copy a register or add a constant to it: mov, cvta, and integer additions.
+    // For them, `copied` is the register, and the result is `copied` + `added`. For other
+    // instructions, `copied` is -1.
     int32_t copied = -1;
     int64_t added = 0;
     bool guarded = false;

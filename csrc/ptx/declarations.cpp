@@ -132,8 +132,9 @@ Variable Parser::variable(const Declaration& head) {
 }
 
 // METHOD
-// `initial` has the values in memory order. If an inner brace lists fewer values than its row
-// holds, zeros are added when another row follows. Zeros at the end are omitted.
+// `initial` gets the values in the order of memory. In {{1, 2}, {3}}, a brace may list fewer values
+// than its row has elements. Zeros are then added before the next row begins. After the last row,
+// no zeros are added.
 void Parser::initializer(Variable& variable, const std::vector<uint64_t>& dimensions) {
     if (!tokens_.at("{")) {
         variable.initial.push_back(initial_value(variable.type));

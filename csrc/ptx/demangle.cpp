@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 namespace coalesce::ptx {
 
@@ -13,7 +14,13 @@ std::string demangled(const std::string& name) {
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> text(
         abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
-    return status == 0 ? text.get() : name;
+    if (status != 0) return name;
+    // Messages and tables are easier to read without this.
+    constexpr std::string_view unnamed = "(anonymous namespace)::";
+    std::string found = text.get();
+    for (size_t at = 0; (at = found.find(unnamed, at)) != std::string::npos;)
+        found.erase(at, unnamed.size());
+    return found;
 }
 
 }  // namespace coalesce::ptx

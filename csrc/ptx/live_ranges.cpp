@@ -8,9 +8,9 @@
 // nothing changes. Finally, the interval of each register is extended to all instructions at which
 // it is live, read or written.
 //
-// Most registers are used in one block only. Only the others get a bit in the set of each block:
-// those that some block reads before it writes them. These are a few hundred in a kernel with
-// 10,000 registers. They are processed in batches, to limit the memory.
+// Most registers are written and read in one block only. Such a register is not needed between
+// blocks, so the sets do not contain it. The others are a few hundred in a kernel with 10,000
+// registers. They are processed in batches, to limit the memory.
 #include <algorithm>
 #include <bit>
 #include <utility>

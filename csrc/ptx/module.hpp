@@ -99,7 +99,8 @@ struct Operand {
     uint64_t bits = 0;
     int64_t offset = 0;  // the offset of an address, or of symbol+offset (mov.u64 %rd1, name+16)
     // For a symbol or an address: the index in Function::variables. It is -1 if the body does not
-    // declare the name. An index is needed because several scopes may declare the same name.
+    // declare the name. The name alone is not enough, because several scopes may declare the same
+    // name.
     int32_t variable = -1;
     std::string_view name;
     std::vector<Operand> elements;

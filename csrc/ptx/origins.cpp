@@ -27,8 +27,9 @@ bool add(Origins& to, const Origins& from) {
     return changed;
 }
 
-// Returns the first operand from which the result may inherit a pointer, and the number of such
-// operands. Returns {0, 0} if there is none.
+// The result of an instruction may be a pointer into the same array as one of its operands. Returns
+// the index of the first operand for which this is possible, and the number of such operands.
+// Returns {0, 0} if there is none.
 std::pair<size_t, size_t> carriers(const Instruction& in) {
     const std::string_view op = in.opcode;
     if (op == "mad") return {3, 1};

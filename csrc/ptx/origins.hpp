@@ -7,9 +7,10 @@
 // Products do not, so an index that is multiplied by a parameter has no origin. The order of the
 // instructions is ignored.
 //
-// An address may have several possible origins. If several parameters are possible, the address
-// gets a name only if exactly one of them is known to be a pointer: it is marked .ptr, or is
-// converted from the global space (cvta).
+// An address may have several possible origins. If several parameters are possible, one of them
+// must be known to be a pointer, and the others not. A parameter is known to be a pointer if it is
+// marked .ptr, or if cvta converts it from the global space. Otherwise the address has no name in
+// messages.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,11 @@
 // METHOD
-// Instructions are translated one after another into operations on 32-bit registers. These
-// registers are consecutive in a warp's frame, so register pairs and quadruples need no gathering.
-// If PTX has the same operation, its handler is used. The other handlers are in
-// sim/ops_machine.cpp. Operands in a constant bank become constant registers that the launch fills.
-// Branches create no points of reconvergence. BSSY and BSYNC say where lanes reconverge
-// (sim/convergence.cpp).
+// Each machine instruction is translated into operations of the simulator, which work on 32-bit
+// registers. Machine code uses pairs and groups of four neighbouring registers for larger values.
+// In the simulator, too, the registers of a warp are neighbours, so such groups need not be copied
+// together. If PTX has the same operation, its handler is used. The other handlers are in
+// sim/ops_machine.cpp. Operands in a constant bank become constant registers, which the launch
+// fills. In PTX, the simulator finds the points at which lanes reconverge. Machine code names them
+// with the instructions BSSY and BSYNC (sim/convergence.cpp).
 #include "sass/lift.hpp"
 
 #include <algorithm>

@@ -37,8 +37,8 @@ void Lifter::branch(const Instruction& in) {
     op.control = Control::branch;
     op.set(sim::Branch{.target = target.target});
     if (in.has("DIV") || in.has("CONV")) {
-        // BRA.DIV compares the lanes that the guard selects with the lanes that the operand names.
-        // All lanes take the same branch.
+        // BRA.DIV branches if the guard does not select all lanes that the operand names. (Lanes
+        // that have exited do not count.) All lanes branch, or none does.
         if (!conditional || !is_register(operand(in, 0))) unsupported();
         op.guard = scratch_predicate();
         help(in.has("CONV") ? MachineOp::has_converged : MachineOp::has_diverged,

@@ -42,8 +42,9 @@ void Lifter::describe(Space space, sim::Access access, uint8_t bytes) {
     info.space = space;
     info.access = access;
     info.bytes = bytes;
-    // The assembler inserts loads from shared memory that are never executed. They are before
-    // copies of arrays in global memory. The origin of such an array would be wrong for them.
+    // Before some copies from global memory, the assembler inserts loads from shared memory that
+    // are never executed. Their line of the PTX is that of the copy. So the array of this line is
+    // in global memory and cannot be the array that they load from.
     if (space == Space::shared && info.origin.parameter >= 0) info.origin = {};
 }
 

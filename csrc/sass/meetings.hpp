@@ -7,9 +7,9 @@
 // arrive at the same time. How often such an instruction is executed therefore differs from run to
 // run.
 //
-// To find these instructions, we follow the code from each side of a branch up to the barriers that
-// were set before the branch. Barriers that are set on the way do not stop the search. Instructions
-// that are found from both sides are returned.
+// To find these instructions, we start at both sides of a branch and follow the code. The search
+// stops at barriers that were set before the branch. It does not stop at barriers that are set
+// after the branch. The instructions that are found from both sides are the result.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@
 // bytes apart, so an access past the end of a buffer is in no buffer. Memory is never copied: each
 // access translates its address to the host's.
 //
-// In generic addresses (PTX ISA, "Generic Addressing"), the other state spaces have windows below
+// A generic address (PTX ISA, "Generic Addressing") can point to any state space. Each other state
+// space, such as shared memory, has a range of generic addresses (a window). The windows are below
 // the buffers. Address 0 is in no window.
 #pragma once
 

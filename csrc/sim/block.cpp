@@ -92,8 +92,8 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
     Block& block = *w.block;
     const LaneMask gone = w.current.mask;
     for (const Path& p : w.paths) {
-        // The other lanes of the warp wait at the barrier. If the barrier has a given number of
-        // threads, it counts them as a whole warp.
+        // Some lanes of this warp have left the kernel, and the others wait at a barrier. A barrier
+        // for a given number of threads counts whole warps, so it now counts all 32 lanes.
         if (p.wait != Wait::barrier || p.mask != w.live || !(gone & ~w.live)) continue;
         Barrier& barrier = block.barriers[p.barrier];
         if (barrier.expected != everyone_left)
@@ -131,8 +131,8 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     const bool everyone =
         op.operand[2] == no_operand || w.lanes<const uint32_t>(op.operand[2])[lane] == 0;
 
-    // A barrier for a given number of threads counts whole warps. So lanes that have left count,
-    // too, and so do lanes that the last warp does not have.
+    // A barrier for a given number of threads counts whole warps: 32 for each warp, even if some of
+    // its lanes have left the kernel, or if the last warp of the block has fewer threads.
     uint32_t count = uint32_t(std::popcount(w.current.mask));
     if (!everyone && w.current.mask == w.live) count = warp_size;
     barrier.expected = everyone ? everyone_left : w.lanes<const uint32_t>(op.operand[2])[lane];
@@ -162,8 +162,9 @@ namespace {
 void open_barrier(Block& block, uint32_t id) {
     const Program& program = *block.program;
     Barrier& barrier = block.barriers[id];
-    // Lanes of one warp may have arrived at different barrier instructions. CUDA leaves this case
-    // undefined, because all threads must evaluate a condition around a barrier in the same way.
+    // Lanes of one warp may have arrived at different barrier instructions. CUDA does not define
+    // what happens then: it requires that all threads take the same branch if a barrier is in
+    // conditional code.
     for (Warp& other : block.warps) {
         if (other.index >= block.warp_count) continue;
         uint32_t first = no_op;

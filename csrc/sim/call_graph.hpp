@@ -24,8 +24,9 @@ struct CallGraph {
     static constexpr uint32_t no_function = UINT32_MAX;
     [[nodiscard]] uint32_t number_of(std::string_view name) const;
 
-    // Returns the sum of the functions' costs along the deepest chain of calls, but at most `most`.
-    // With recursion there is no deepest chain; then it sets `recursive`.
+    // Adds up the costs of the functions in each chain of calls, and returns the largest sum, but
+    // at most `most`. If a function calls itself, there is no longest chain; then the function sets
+    // `recursive`.
     [[nodiscard]] uint32_t deepest(const std::vector<uint32_t>& costs, uint64_t most,
                                    bool& recursive) const;
     // Returns true if functions may call themselves, or if the called functions are not known.

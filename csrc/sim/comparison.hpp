@@ -7,8 +7,8 @@
 
 namespace coalesce::sim {
 
-// Consumes the modifier that names a comparison (eq, ltu). Returns the relations for which the
-// comparison is true (payload.hpp), or 0 if there is no such modifier.
+// Takes the modifier that names a comparison, such as eq or ltu, from the list. Returns the
+// relations for which the comparison is true (payload.hpp). Returns 0 if there is no such modifier.
 [[nodiscard]] uint8_t take_comparison(Modifiers& modifiers);
 
 }  // namespace coalesce::sim

@@ -6,10 +6,11 @@
 // stores the active lanes in B0. Lanes that come to BSYNC B0 wait until each stored lane has come,
 // has exited, or has left the barrier with BREAK.
 //
-// The scheduler uses joins for this (warp.hpp): a barrier is a join that BSYNC reaches. The joins
-// of a path are the barriers that store its lanes, the innermost first. A branch splits a path and
-// creates no join. Lanes that used BREAK still refer to the join that they left. Therefore a join
-// is freed only when no path refers to it.
+// The scheduler works with paths and joins (warp.hpp). A path is a group of lanes that execute
+// together. A join is a place where paths wait for each other. Here, each barrier is represented by
+// a join, at which lanes arrive with BSYNC. A path lists the joins of all barriers that store its
+// lanes, the innermost first. A branch splits a path, but creates no join. Lanes that used BREAK
+// still refer to the join that they left. Therefore a join is freed only when no path refers to it.
 #include <algorithm>
 
 #include "errors.hpp"
@@ -56,8 +57,8 @@ int32_t find_barrier(const Warp& w, int8_t number) {
 void set_barrier(Warp& w, const Op& op, uint32_t at) {
     const LaneMask lanes = w.current.mask;
     const auto& barrier = op.get<ReconvergenceBarrier>();
-    // Some barriers do not apply to these lanes. The lanes left them with BREAK, or set them
-    // earlier and never executed BSYNC. These barriers are skipped.
+    // Barriers that do not apply to these lanes are skipped: the lanes left them with BREAK, or set
+    // them earlier and never executed BSYNC.
     int32_t parent = w.current.join;
     while (parent >= 0) {
         const Join& join = w.joins[size_t(parent)];
@@ -91,8 +92,8 @@ void sync_barrier(Warp& w, const Op& op, uint32_t at) {
     if (j < 0) return go_to(w, at + 1);
     Join& join = w.joins[size_t(j)];
     if (join.pending == w.current.mask && join.arrived == 0) {
-        // The join waits for no other lanes. The same happens at a branch at which no lanes
-        // diverge.
+        // No other lanes will arrive at the join, so the lanes need not wait, as if they had never
+        // diverged.
         join.pending = 0;
         w.current.join = join.parent;
         return go_to(w, at + 1);

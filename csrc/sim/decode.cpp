@@ -1,8 +1,9 @@
 // METHOD
 // The kernel and the functions that it may call are decoded one after another. An instruction's row
-// in ops.inc names the function that chooses its handler and the types of its operands. Control
-// flow and memory accesses are decoded here. If no function consumes a modifier, or an instruction
-// has no row, UnsupportedInstruction is thrown with the CUDA source line.
+// in ops.inc names a function. This function chooses the handler of the instruction and the types
+// of its operands. Instructions of control flow and memory have no such function; they are decoded
+// here. If an instruction has no row, or a modifier that no function understands,
+// UnsupportedInstruction is thrown. Its message has the CUDA source line.
 #include "sim/decode.hpp"
 
 #include <algorithm>
@@ -145,8 +146,9 @@ void Decoder::decode_function(uint32_t index) {
     scope_ = nullptr;
 }
 
-// Linear scan over the live ranges. A slot becomes free after the instruction at which a range
-// ends. So no instruction writes the slot of one of its operands, unless both are the same
+// Gives each register a slot, in the order in which the live ranges begin (the linear scan method).
+// A slot is reused only after the instruction at which the live range of its register ends. So an
+// instruction never writes the slot of one of its operands, unless result and operand are the same
 // register.
 void Decoder::allocate_registers(Scope& scope) {
     const auto& registers = scope.function->registers;
@@ -262,8 +264,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     op.payload() = selection.payload;
     if (selection.synchronizes) op.control = Control::synchronize;
 
-    // A mov of which one operand is a vector: it moves between a register and the elements of
-    // another one.
+    // A mov with a vector as one operand: it packs several small registers into a large one, or the
+    // other way round.
     if (opcode_ == OpCode::mov && in.operands.size() == 2) {
         const Operand &d = in.operands[0], &s = in.operands[1];
         if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
@@ -314,8 +316,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
             }
         }
     }
-    // The handler itself reads the truth table of lop3. It also reads the special register of a
-    // mov.
+    // Two operands are not registers, and the handler reads them itself: the truth table of lop3,
+    // and the special register of a mov.
     const bool with_handler =
         opcode_ == OpCode::lop3 || (opcode_ == OpCode::mov && in.operands.size() == 2 &&
                                     in.operands[1].kind == Operand::Kind::special);

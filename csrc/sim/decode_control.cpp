@@ -128,8 +128,9 @@ void Decoder::decode_call(const ptx::Instruction& in) {
         arguments = in.operands[next].elements;
     }
 
-    // The layout of the arguments depends on the callee. If the call goes through a function
-    // pointer, the callee is not known here, and the layout is checked when the call is executed.
+    // The called function determines the layout of the arguments. If the call goes through a
+    // function pointer, the function is not known yet. Then the layout is checked when the call is
+    // executed.
     uint64_t at = 0;
     const auto copies = [&](const std::vector<Operand>& values, std::vector<CallSite::Copy>& out) {
         for (const Operand& value : values) {

@@ -23,8 +23,8 @@ void take_spelled(Modifiers& m, OpCode code) {
     }
 }
 
-// Orders and scopes have no further effect. All arrivals release, all waits acquire, and a block is
-// treated like a cluster.
+// Ignores the modifiers for memory order and scope, such as .release and .cta. All arrivals are
+// treated as .release and all waits as .acquire, for the whole cluster.
 void drop_order(Modifiers& m) {
     for (const Word word :
          {Word("release"), Word("acquire"), Word("relaxed"), Word("cta"), Word("cluster")})

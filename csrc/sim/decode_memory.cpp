@@ -46,8 +46,8 @@ bool take_update(Modifiers& m, AtomicUpdate& update) {
     return false;
 }
 
-// Memory orders, scopes and cache hints have no effect. The simulator is sequentially consistent:
-// every write is visible to all threads at once.
+// Ignores the modifiers for memory order, scope and caches. They have no effect, because every
+// write of the simulator is immediately visible to all threads (it is sequentially consistent).
 void drop_hints(Modifiers& m) {
     for (const Word hint : std::initializer_list<Word>{
              "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",

@@ -24,9 +24,9 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
         if (op.has_memory() && op.memory().family != ptx::AddressFamilies::none) {
             const uint64_t family = uint64_t{1} << op.memory().family;
             op.memory().family_renewed = renewed & family;
-            // This op determines the new stride, and later ops use the stride. The op must run for
-            // the whole warp. So it must have no guard, and its lanes must not access different
-            // state spaces.
+            // When this op runs, it determines the stride, which later ops then use. This is right
+            // only if the op runs for the whole warp. So it must have no guard, and its lanes must
+            // not access different state spaces.
             const bool of_whole_warp =
                 op.guard == no_operand && program_.instructions[op.pc].space != ptx::Space::generic;
             if (of_whole_warp) renewed &= ~family;

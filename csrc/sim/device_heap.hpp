@@ -19,8 +19,9 @@
 
 namespace coalesce::sim {
 
-// The heap is above all other memory. Host memory that whole programs share with their kernels is
-// below it, too. So new buffers always follow the existing ones.
+// The address at which the heap begins. It is above the addresses of all other memory, also of the
+// host memory that whole programs share with their kernels. So each new buffer of the heap has a
+// higher address than all existing buffers.
 inline constexpr uint64_t device_heap_base = 0x8000'0000'0000;
 // The default size. cudaDeviceSetLimit changes it.
 inline constexpr uint64_t device_heap_bytes = 8u << 20;

@@ -44,9 +44,9 @@ struct Guard {
 
 class Emitter {
   protected:
-    // Says if red zones separate the registers and the constants. In machine code, they must be
-    // adjacent. A pair consists of two adjacent registers, and a launch copies its constants as one
-    // block.
+    // Says whether there may be gaps between the registers and between the constants
+    // (red_zones.hpp). In machine code they must be adjacent: a pair consists of two adjacent
+    // registers, and a launch copies its constants as one block.
     enum class Spacing : uint8_t { apart, adjacent };
 
     Emitter(const Engine& engine, Spacing spacing)

@@ -1,8 +1,9 @@
 // An engine: the handlers for one instruction set of the host. Decoders choose handlers from it.
 //
-// Memory instructions have three kinds of handlers. They announce nothing, or accesses, or accesses
-// and faults. A program is decoded for the kind that its observers need (watch_of). Then run_grid()
-// in worker.hpp runs it with an observer of any type.
+// Memory instructions have three kinds of handlers: some announce nothing to observers, some
+// announce accesses, and some announce accesses and faults. watch_of() says which kind the
+// observers of a launch need. The program is decoded with this kind. Then run_grid() in worker.hpp
+// runs it with the observers.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +44,8 @@ struct MemoryHandlers {
 enum class Watch : uint8_t {
     nothing,   // a plain run
     accesses,  // Accesses, fences and completed asynchronous copies
-    // The events of `accesses`, and faults, which are then announced and not thrown. Also accesses
-    // by name to the frame's own local memory.
+    // Announces the same events as `accesses`, and also accesses by name to the frame's own local
+    // memory. Faults are announced, too, and not thrown as exceptions.
     faults,
 };
 

@@ -37,8 +37,9 @@ inline double flush(double x) {
     return (b & 0x7ff0000000000000u) == 0 ? std::bit_cast<double>(b & 0x8000000000000000u) : x;
 }
 
-// Single-precision arithmetic returns the NaN 0x7fffffff if any operand is a NaN (CUDA Programming
-// Guide, "Floating-Point Standard"). The host returns other NaNs, so they are replaced.
+// A NaN has many possible bit patterns. On a GPU, single-precision arithmetic always returns the
+// NaN 0x7fffffff (CUDA Programming Guide, "Floating-Point Standard"). The host returns other NaNs,
+// so these are replaced by 0x7fffffff.
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 

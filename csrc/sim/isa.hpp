@@ -31,8 +31,8 @@ enum class Isa : uint8_t {
 // The handlers of one instruction set, except those of memory instructions (engine.hpp).
 // ops_table.cpp has one constant OpTable.
 struct OpTable {
-    // Chooses the handler of an operation, and consumes the modifiers that it interprets. If there
-    // is no handler for the types, the selection is empty.
+    // A function that chooses the handler of an operation, and marks the modifiers that it
+    // understands as used. If there is no handler for the types, the result is empty.
     using Select = Selection (*)(const Request& request, Modifiers& modifiers);
     // One entry per OpCode, from the rows of ops.inc. It is null if decoders handle the operation
     // themselves.

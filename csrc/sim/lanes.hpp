@@ -1,11 +1,11 @@
 // The 32 lanes of a warp, and how an operation is applied to all of them.
 //
 // METHOD
-// A register is an array of 32 values, one per lane. An operation defines its semantics for one
-// lane, and `lanewise` applies it to the active lanes. These loops have a constant trip count and
-// no dependence between lanes, so the compiler vectorizes them. Code with such loops is compiled
-// once for each instruction set, in the namespace COALESCE_ISA. The choice is made when the program
-// starts; see isa.hpp.
+// A register is an array of 32 values, one per lane. The code of an operation says what happens in
+// one lane, and `lanewise` applies it to all active lanes in a loop. Such a loop always has 32
+// iterations, which do not depend on each other. So the compiler can translate it into vector
+// instructions. Code with such loops is compiled once for each instruction set, in the namespace
+// COALESCE_ISA. The choice is made when the program starts; see isa.hpp.
 #pragma once
 
 #include <bit>

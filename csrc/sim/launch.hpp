@@ -55,8 +55,9 @@ struct Launch {
     bool explicit_cluster = false;  // the kernel or the launch specifies the size
     uint32_t workers = 0;           // The number of host threads. 0 means one per core.
 
-    // The linear numbers of the blocks to run, in the order in which they start (x varies fastest).
-    // Without a list, all blocks run. %nctaid is that of the whole grid in both cases.
+    // The linear numbers (x varies fastest) of the blocks to run, in the order in which they start.
+    // Without a list, all blocks run. In both cases, the kernel sees the size of the whole grid
+    // (%nctaid).
     std::optional<std::vector<uint64_t>> blocks;
     [[nodiscard]] uint64_t block_count() const { return blocks ? blocks->size() : grid.count(); }
     [[nodiscard]] uint64_t block_at(uint64_t n) const {

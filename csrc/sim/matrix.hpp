@@ -1,16 +1,18 @@
 // The description of an instruction on matrices, to which its Op refers.
 //
 // METHOD
-// A warp stores a matrix as fragments: each lane has some elements in registers. The PTX ISA
-// ("Matrix Fragments for mma") says which ones. One rule describes all types. Let a register hold E
-// elements:
+// A warp stores a matrix in registers. Each lane has some of the elements; they are called its
+// fragment. The PTX ISA ("Matrix Fragments for mma") says which lane has which elements. One rule
+// describes all types. Here E is the number of elements in a register, and lane 4g + t has two
+// numbers, g and t:
 // - a: lane 4g + t has row g, or row g + 8 in every second register, and columns E * t, ...
 // - b: as for a, with rows and columns exchanged.
 // - c and d: rows g and g + 8, columns 2t and 2t + 1.
 //
-// An Op has six operands, but mma needs up to 24. Therefore its payload is an index into
-// Program::matrices. The last operand of a PTX instruction on matrices is a member mask of all
-// lanes. The scheduler makes these lanes reconverge before the instruction (Control::synchronize).
+// An Op has six operands, but mma needs up to 24. Therefore the operands are in Program::matrices,
+// and the payload of the Op is an index into this list. The last operand of a PTX instruction on
+// matrices is a member mask of all lanes. The scheduler makes these lanes reconverge before the
+// instruction (Control::synchronize).
 #pragma once
 
 #include <cstdint>

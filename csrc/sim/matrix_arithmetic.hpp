@@ -218,8 +218,9 @@ inline void multiply_fused(const Matrices& given, Tile& t) {
     }
 }
 
-// fp8 on tensor cores without fp8. ptxas converts a and b to halves. For each four elements along
-// k, it multiplies the first two, then the other two, and adds c to the result.
+// Products of fp8 on GPUs whose tensor cores do not have fp8. ptxas converts a and b to halves
+// there. It takes four elements along k at a time: it multiplies the first two, then the other two,
+// and adds c to the result.
 inline void multiply_in_halves(const Matrices& given, Tile& t) {
     Matrices x = given;
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type);

@@ -10,8 +10,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Gathers the registers of a's tile as [k][row], or of b's tile as [k][column]. In a tile of 16
-// rows, every second register has the lower 8 rows.
+// Copies the elements of a's tile from the registers to an array [k][row], or of b's tile to an
+// array [k][column]. In a tile of 16 rows, every second register has rows 8 to 15.
 template <int bits, int rows>
 void gather(Warp& w, const Locator* registers, int count, bool halves, uint32_t (*out)[rows]) {
     constexpr int each = 32 / bits;

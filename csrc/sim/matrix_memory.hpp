@@ -1,11 +1,11 @@
 // Loads and stores of matrices: ldmatrix and stmatrix (LDSM, STSM), wmma.load and wmma.store.
 //
 // METHOD
-// ldmatrix loads matrices with 8 rows of 16 bytes. Lanes 8n to 8n + 7 provide the addresses
-// of the rows of matrix n, and each lane receives 4 bytes of every matrix. Observers that count get
-// one event: an access of 16 bytes by each lane that provides an address. A checker must know which
-// thread reads which bytes. So a checker gets an event for each part that a lane receives. This is
-// one part of 4 bytes, or two parts of 2 bytes if the matrix is transposed.
+// ldmatrix loads matrices with 8 rows of 16 bytes. Lanes 8n to 8n + 7 provide the addresses of the
+// rows of matrix n, and each lane receives 4 bytes of every matrix. Observers that count accesses
+// get one event: an access of 16 bytes by each lane that provides an address. A checker must know
+// which thread reads which bytes. So it gets other events, one for each part of the matrix that a
+// lane receives: a part of 4 bytes, or two parts of 2 bytes if the matrix is transposed.
 //
 // PTX does not say how wmma.load accesses memory. Here each register of a fragment is read
 // separately. One access reads all adjacent bytes of a register.

@@ -67,8 +67,8 @@ inline void announce_lane(Warp& w, const Op& op, ptx::Space space, Access access
     w.block->announce->access(w.block->observer, w, event);
 }
 
-// Restricts w.mask to one lane while `act` runs, because checkers read the active lanes from
-// w.mask.
+// Calls `act` for one lane. Meanwhile, w.mask has only this lane, so that checkers see that no
+// other lane is active.
 template <class F>
 inline void as_lane(Warp& w, int lane, F&& act) {
     const LaneMask all = w.mask;

@@ -58,8 +58,9 @@ struct MemoryEvent {
     }
 };
 
-// If all lanes are active and neighbouring lanes' addresses have a constant distance, returns this
-// distance. Otherwise, and if the addresses are uniform or consecutive, returns 0.
+// Returns the distance between the addresses of neighbouring lanes, if all lanes are active and the
+// distance is constant. Otherwise returns 0. Also returns 0 if the addresses are uniform or
+// consecutive, because these patterns are handled separately.
 inline int64_t stride_of(const MemoryEvent& e) {
     if (e.shape == Shape::strided) return e.stride;
     if (e.mask != all_lanes || e.shape != Shape::scattered) return 0;
@@ -99,9 +100,9 @@ struct FaultText {
                                      ptx::Space space, Fault fault, LaneMask faulty,
                                      const uint64_t* addresses);
 
-// Finds memory for the lanes of a read that is in no buffer, if Launch::outside_reads allows it:
-// the bytes of a buffer that the read overlaps, and zeros. The memory is valid until the thread's
-// next call. Returns false if the read is a fault.
+// Provides data for a read outside all buffers, if Launch::outside_reads allows the read. Where the
+// read overlaps a buffer, the data are those of the buffer; elsewhere they are zeros. They are
+// valid until the next call in this thread. Returns false if the read is a fault.
 [[nodiscard]] bool read_outside(const Warp& warp, const Op& op, Access access, LaneMask outside,
                                 const uint64_t* addresses, std::byte** found);
 

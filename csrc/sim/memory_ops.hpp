@@ -115,17 +115,17 @@ inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault 
         throw_memory_fault(w, op, access, space, why, lanes, w.address);
 }
 
-// Removes the rank from addresses in the block's own shared memory. Machine code has it in the
-// upper byte.
+// In machine code, the upper byte of a shared-memory address may be the rank of the block. Removes
+// it from addresses in the block's own shared memory.
 inline void take_tag_off(Warp& w) {
     const uint64_t tag = w.block->shared_tag;
     for (int i = 0; i < warp_size; ++i)
         if ((w.address[i] & 0xff000000) == tag) w.address[i] -= tag;
 }
 
-// Finds the host memory for w.address in one space, for the lanes of w.mask. r.mask gets the lanes
-// that can access it. If `of` is not null, it is another block of the cluster, and the shared
-// memory of this block is accessed.
+// Finds the host memory for the addresses in w.address, for the lanes of w.mask. r.mask gets the
+// lanes whose access is allowed. `of` is null, or another block of the cluster whose shared memory
+// is accessed.
 template <Watch watch, ptx::Space space>
 inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Block* of = nullptr) {
     const uint32_t bytes = op.memory().bytes;
@@ -420,8 +420,8 @@ void async_copy(Warp& w, const Op& op) {
                                                : r.host + size_t(i) * bytes);
         });
     };
-    // A lane that reads nothing may have any source address. A lane that reads a part needs only
-    // that part.
+    // A lane that reads nothing may have any source address. If a lane reads only a part of the
+    // copied bytes, only this part must be in an array.
     const LaneMask given = w.mask;
     LaneMask whole = 0, part = 0, faulty = 0;
     for_each_lane(given, [&](int i) {

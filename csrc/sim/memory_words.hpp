@@ -21,8 +21,8 @@ struct Words {
     uint64_t before = 0, behind = 0;
 };
 
-// The range of bytes that 32 lanes access. Each accesses `bytes` bytes at `first` + lane *
-// `stride`.
+// The memory that the 32 lanes of a warp access: lane i accesses `bytes` bytes at the address
+// `first` + i * `stride`.
 struct Span {
     uint64_t begin, bytes;
     Span(uint64_t first, int64_t stride, uint32_t of_lane) {

@@ -1,6 +1,6 @@
-// The modifiers of an instruction. Each function that interprets a modifier consumes it. If a
-// modifier remains at the end, the instruction is refused as unsupported. So no modifier is ignored
-// by accident.
+// The modifiers of an instruction, such as .ftz. A function that understands a modifier takes it
+// from the list. If modifiers remain at the end, the instruction is refused as unsupported. So no
+// modifier is ignored by accident.
 #pragma once
 
 #include <array>

@@ -40,8 +40,8 @@ enum class Hook : uint16_t {
     // void segment(const Warp&, uint32_t op, LaneMask): a path executes the operations from `op` to
     // Program::segment_end[op].
     segment = 1 << 2,
-    // void diverged(const Warp&, const Op&): the lanes of the running path take both sides of a
-    // branch.
+    // void diverged(const Warp&, const Op&): lanes that executed together diverge: some take the
+    // branch, the others do not.
     diverged = 1 << 3,
     // void call(const Warp&): the running path has entered a function.
     call = 1 << 4,
@@ -50,7 +50,7 @@ enum class Hook : uint16_t {
     // void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*):
     // these lanes make an access that is not allowed. If an observer listens, the faulting lanes do
     // not access memory, and the kernel continues. Otherwise the kernel ends with a MemoryFault. An
-    // observer that listens also gets accesses by name to the frame's own local memory.
+    // observer that listens also gets events for accesses by name to the frame's own local memory.
     fault = 1 << 6,
     // void landed(const Warp&, const AsyncCopy&, LaneMask): asynchronous copies that these lanes
     // issued are complete.

@@ -49,8 +49,9 @@ inline constexpr uint32_t fence = 1u << 5;            // Orders memory accesses
 inline constexpr uint32_t ends_copy_group = 1u << 6;  // Ends a group of asynchronous copies
 inline constexpr uint32_t awaits_copies = 1u << 7;
 inline constexpr uint32_t no_result = 1u << 8;  // Writes no register
-// These two traits are for the decoder. With `negates`, the handler itself negates a predicate
-// operand if the payload says so. With `any_width`, registers may be wider than the types (cvt).
+// These two traits are for the decoder. `negates`: a predicate operand may be negated (!p), and the
+// handler does this itself; the payload says which operand. `any_width`: registers may be wider
+// than the types of the instruction, as in cvt.
 inline constexpr uint32_t negates = 1u << 9;
 inline constexpr uint32_t any_width = 1u << 10;
 // Arrives at an mbarrier, which releases, or waits for it, which acquires.
@@ -82,9 +83,9 @@ struct Operation {
     return operations()[static_cast<size_t>(code)];
 }
 
-// Returns the operation of a whole opcode: the one with the longest spelling that is a prefix of
-// the opcode, up to a dot. "bar.warp.sync" is bar_warp, "bar.sync" is bar, "nonsense.u32" is
-// unknown.
+// Returns the operation of an opcode as PTX writes it. "bar.warp.sync" is bar_warp, "bar.sync" is
+// bar, "nonsense.u32" is unknown. If several spellings are the beginning of the opcode (up to a
+// dot), the longest one counts.
 [[nodiscard]] OpCode opcode_named(std::string_view opcode);
 
 }  // namespace coalesce::sim

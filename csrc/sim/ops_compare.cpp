@@ -32,8 +32,8 @@ struct as_wide {
     static float value(uint16_t a) { return Format::widen(a); }
 };
 
-// Returns the lanes for which a(i) and b(i) are in one of the relations. All three relations are
-// computed, so that one loop serves every comparison.
+// Returns a mask of the lanes i for which one of the `relations` (less, equal, greater) holds
+// between a(i) and b(i). The loop always tests all three, so that it can execute every comparison.
 template <class A, class B>
 inline LaneMask compare(const Op& op, A a, B b) {
     const uint8_t relations = op.get<ComparisonOperand>().relations;

@@ -56,8 +56,9 @@ struct float_to_integer {
     }
 };
 
-// Corrects a result that was rounded to nearest: returns the neighbour that the rounding mode
-// requires. `exact` is negative if the result is too small, and positive if it is too large.
+// Corrects a result that was rounded to nearest, if the instruction has another rounding mode:
+// returns the result itself, or the next smaller or larger number. `exact` is negative if the
+// result is too small, and positive if it is too large.
 template <class D>
 inline D redirect(Round r, D nearest, int exact) {
     constexpr D inf = std::numeric_limits<D>::infinity();

@@ -1,6 +1,7 @@
 // SIMD video instructions: two 16-bit or four 8-bit operations in a register (PTX ISA, "SIMD Video
-// Instructions"). CUDA's __vabsdiffu4, __vsadu2 and similar functions use these. Selectors and
-// masks that select other elements are not simulated.
+// Instructions"). CUDA's __vabsdiffu4, __vsadu2 and similar functions use these. PTX can also
+// select which elements are used, and in which order. Only the default is simulated: all elements
+// in their order.
 #include <limits>
 
 #include "sim/comparison.hpp"

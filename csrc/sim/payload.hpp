@@ -33,16 +33,16 @@ enum class AddressForm : uint8_t { wide, narrow, pair };
 struct MemoryOperand {
     int64_t offset = 0;  // added to the address register
     uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
-    // The family of the address (ptx/address_families.hpp). `family_renewed` is true if the stride
-    // of the family may have changed since the last op with this family, or since the start of the
-    // segment.
+    // The family of the address register (ptx/address_families.hpp). `family_renewed` is true if
+    // the stride of the family may have changed. It may have changed since the last op of the
+    // segment with this family or, for the first such op, since the start of the segment.
     uint8_t family = ptx::AddressFamilies::none;
     bool family_renewed = false;
     AddressForm form = AddressForm::wide;
     bool frame_relative = false;  // the address is relative to the frame's local memory
     bool in_cluster = false;      // the address is in the shared memory of the cluster
-    // For plain runs; see multiply_chain.hpp.
-    // This is a load in a chain, and no other instruction reads the loaded value.
+    // True for a load in a chain of multiply-adds (multiply_chain.hpp) if no other instruction
+    // reads the loaded value. Only plain runs use this.
     bool read_once : 1 = false;
     // The address register has the same value as in the previous load of the chain.
     bool same_address : 1 = false;

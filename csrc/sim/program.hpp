@@ -80,8 +80,9 @@ enum class Control : uint8_t {
     call_outside,     // CALL.ABS: calls code that is not in the cubin
 };
 
-// The payload is a base class, so that the small members of Op use its padding. This keeps an Op
-// small, because the loop over the ops of a segment should read little memory.
+// The payload is a base class and not a member, because then the compiler can place the small
+// members of Op in the unused bytes at the end of the payload. An Op should be small: the loop over
+// the ops of a segment then reads little memory.
 struct Op : Payload {
     bool loads_factor = false;      // the op is the first of two loads that a multiply-add follows
     OpCode code = OpCode::unknown;  // the opcode of the op's instruction
@@ -242,9 +243,9 @@ struct Conventions {
     // Otherwise they reconverge when they arrive at the same op, at the latest at the branch's
     // reconvergence point.
     bool explicit_reconvergence = false;
-    // The upper byte of a shared-memory address in a cluster names the block. It is the sum of this
-    // number and the block's rank. If this number is not 0, an upper byte of 0 names the block
-    // itself.
+    // In a cluster, the upper byte of a shared-memory address names the block whose memory is
+    // meant: it is first_tag + the rank of the block. If first_tag is not 0, an upper byte of 0
+    // means the memory of the block that executes the instruction.
     uint32_t first_tag = 1;
     [[nodiscard]] uint32_t own_tag(uint32_t rank) const { return first_tag == 0 ? rank : 0; }
 };

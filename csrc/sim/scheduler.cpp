@@ -26,8 +26,8 @@ int32_t new_join(Warp& w, const Join& join) {
 
 }  // namespace
 
-// If all pending lanes have arrived, the path of the join continues. Returns true if the join is
-// gone.
+// If all lanes for which a join waits have arrived, they continue together as one path, and the
+// join is removed. Returns true in this case.
 bool settle(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
     if (join.arrived != join.pending) return false;
@@ -52,8 +52,8 @@ void arrive(Warp& w, int32_t at, LaneMask lanes) {
 
 namespace {
 
-// Returns the join for lanes of the running path that diverge now and reconverge at `meeting`.
-// Lanes may leave a loop one after another. Then they share one join.
+// Returns the join for the lanes of the running path, which diverge now and reconverge at
+// `meeting`. If lanes leave a loop in different iterations, all of them get the same join.
 int32_t join_at(Warp& w, uint32_t meeting) {
     const int32_t current = w.current.join;
     if (meeting == no_op) return current;
@@ -137,8 +137,8 @@ void place(Warp& w, const Path& path) {
         const Join& join = w.joins[size_t(path.join)];
         if (!join.call && join.pc == path.pc) return arrive(w, path.join, path.mask);
     }
-    // Lanes that reach the same op from different branches continue together. In machine code, they
-    // do not.
+    // If lanes that come from different branches reach the same op, they continue together. In
+    // machine code they do not: there, only BSYNC makes lanes reconverge.
     for (Path& p : w.paths) {
         if (w.block->program->conventions.explicit_reconvergence) break;
         if (p.pc == path.pc && p.join == path.join && p.wait == Wait::none &&
@@ -200,8 +200,9 @@ void leave(Warp& w) {
     }
     for (int32_t j = w.current.join; j >= 0; j = w.joins[size_t(j)].parent)
         w.joins[size_t(j)].pending &= ~lanes;
-    // The lanes at the innermost join may have waited only for these lanes. If no lanes wait at a
-    // join, it is removed. Then the next outer join may be complete.
+    // Other lanes may wait at the innermost join for the lanes that leave here. Then they can
+    // continue now. If no lanes wait at a join, the join is removed, and the same must be tested
+    // for the next outer join.
     for (int32_t j = w.current.join; j >= 0;) {
         const Join join = w.joins[size_t(j)];
         if (!settle(w, j) || join.arrived) break;

@@ -20,8 +20,9 @@ void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3
 // Prepares a block to run as number `linear` of the grid. Its program and launch must be set.
 void start(Block& block, uint64_t linear);
 
-// arrive() is called when lanes have reached a join. If all pending lanes have arrived, the path of
-// the join continues. settle() tests this, and returns true if the join is gone.
+// Call arrive() when lanes have reached a join (a place where lanes wait for each other). If these
+// were the last lanes for which the join waits, all of them continue together, and the join is
+// removed. settle() tests this, and returns true if the join was removed.
 void arrive(Warp& w, int32_t join, LaneMask lanes);
 bool settle(Warp& w, int32_t join);
 
@@ -33,15 +34,15 @@ void keep_barrier(Warp& w, const Op& op, uint32_t at);
 void call_outside(Warp& w, const Op& op, uint32_t at);
 void jump(Warp& w, const Op& op, uint32_t at);
 
-// Adds a path to the warp's queue. If the path's pc is the place of its own join, the path arrives
-// at the join instead.
+// Adds a path (lanes that execute together) to the warp's queue. But if the path is already at the
+// place of its join, it arrives at the join instead.
 void place(Warp& warp, const Path& path);
 
 // Makes `path` the running path, with the registers of its frame.
 void run_path(Warp& warp, const Path& path);
 
-// Moves the running path to op `pc`. If the path's join is there, the path ends. Then another path
-// may resume.
+// Lets the running path continue at op `pc`. If the join of the path is there, the path ends, and
+// its lanes wait at the join. Another path may then run.
 void go_to(Warp& warp, uint32_t pc);
 
 // Returns the number of the barrier that these lanes have reached.
@@ -72,15 +73,17 @@ void call(Warp& warp, const Op& op, uint32_t at);
     return op.is<WarpSync>() && op.get<WarpSync>().splits;
 }
 
-// Makes the lanes of a member mask reconverge. Returns true if they have reconverged; then
-// warp.mask has the lanes that execute the op. Waiting paths with some of these lanes continue
-// after the op by themselves. Returns false if the running path must wait.
+// Makes all lanes of the op's member mask execute the op together. Returns false if some of them
+// have not arrived yet; then the running path must wait. Otherwise returns true, and warp.mask has
+// the lanes that execute the op. After the op, the paths from which the lanes came continue
+// separately.
 bool gather(Warp& warp, const Op& op, uint32_t at);
 // Ends the reconvergence that gather() began. Call it after the op.
 void release(Warp& warp);
 
-// The running path reaches a barrier. It waits, unless it completes the barrier or only arrives.
-// Returns true if the barrier is complete.
+// Call this when the running path (lanes that execute together) reaches a barrier of the block. Its
+// lanes then wait, except in two cases: they are the last ones for which the barrier waits, or the
+// instruction does not wait (bar.arrive). Returns true if all threads have arrived.
 bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 
 // Returns the number of threads of the block that have not left the kernel. A barrier for all

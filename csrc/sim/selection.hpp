@@ -1,15 +1,15 @@
 // How decoders choose a handler: they make a Request for an operation, and get a Selection.
 //
 // METHOD
-// A row of ops.inc names a function that takes the Request and the modifiers. The function consumes
-// the modifiers that it interprets, and returns the handler and the types of its operands. The
-// decoder of PTX converts operands to these types. The lifter of machine code splits and joins
-// registers for them.
+// A row of ops.inc names a function. It gets the Request and the list of modifiers. It takes the
+// modifiers that it understands from the list, and returns the handler and the types of the
+// operands. The decoder of PTX converts operands to these types. The lifter of machine code splits
+// and joins registers for them.
 //
 // This header and modifiers.hpp are included in files that are compiled once for each instruction
-// set. All functions here must be inlined in these files. Otherwise several files would contain the
-// same function, and the linker would keep one of them. This one could have instructions that the
-// processor does not have.
+// set. All functions here must be inlined. Otherwise several object files would contain the same
+// function, compiled for different instruction sets. The linker keeps only one of them, and this
+// one could have instructions that the processor does not have.
 #pragma once
 
 #include <cstddef>

@@ -23,8 +23,9 @@ const Function* body_named(const Module& module, std::string_view name) {
     return f && !f->external && !f->entry ? f : nullptr;
 }
 
-// Returns the functions whose address is taken, in the order of the PTX text. First come those in
-// the initial values of variables. Then come those that each kernel and its called functions take.
+// Returns the functions whose address the module uses. First come functions in the initial values
+// of variables, in the order of the PTX text. Then come functions whose address is used in the code
+// of each kernel and of the functions that it calls.
 std::vector<const Function*> functions_taken(const Module& module) {
     std::vector<const Function*> order;
     const auto add = [&](const Function& f) {

@@ -42,9 +42,9 @@ TensorSource source_named(std::string_view part) {
     return part == "e4m3" || part == "e5m2" ? fp8 : none;
 }
 
-// In mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, the second type is the type of a. If a
-// holds halves, wmma.mma names only the types of d and c. wgmma names the types of d, a and b. Each
-// of its four warps computes a part.
+// The opcode names the types. In mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, they are the
+// types of d, a, b and c. wgmma names those of d, a and b; each of its four warps computes a part
+// of the product. wmma.mma names only those of d and c if a holds halves.
 void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
     std::vector<std::string_view> types;
     for (const std::string_view p : parts) {

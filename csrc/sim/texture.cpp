@@ -134,8 +134,14 @@ double position(float x, bool normalized, uint32_t extent, AddressMode mode) {
     return std::clamp(at, -farthest, farthest);
 }
 
+// std::floor() of a position, which is a function call on older processors.
+int64_t whole(double at) {
+    const auto truncated = int64_t(at);
+    return truncated - (double(truncated) > at ? 1 : 0);
+}
+
 Span nearest(double at, uint32_t extent, AddressMode mode) {
-    int64_t i = int64_t(std::floor(at));
+    int64_t i = whole(at);
     // The end of the range is inside after mirroring, and rounding may lead there after wrapping.
     const bool folded = mode == AddressMode::wrap || mode == AddressMode::mirror;
     if (folded) i = std::clamp<int64_t>(i, 0, int64_t{extent} - 1);
@@ -145,7 +151,7 @@ Span nearest(double at, uint32_t extent, AddressMode mode) {
 
 // The position is rounded to a multiple of 1/256 before it is split into a texel and a weight.
 Span between(double at, uint32_t extent, AddressMode mode) {
-    const auto fixed = int64_t(std::floor((at - 0.5) * 256 + 0.5));
+    const int64_t fixed = whole((at - 0.5) * 256 + 0.5);
     const int64_t i = fixed >> 8;
     return {in_range(i, extent, mode), in_range(i + 1, extent, mode), uint32_t(fixed & 255)};
 }
@@ -195,12 +201,13 @@ class Reader {
             return bits;
         }
         const uint64_t slice = o_.layered || o_.cube ? at.layer : uint64_t(z);
-        const uint64_t offset = o_.offset_of(at.level) + slice * o_.slice_bytes_of(at.level) +
-                                uint64_t(y) * o_.row_bytes_of(at.level) +
-                                uint64_t(x) * o_.texel_bytes();
+        uint64_t offset = uint64_t(y) * o_.row_bytes_of(at.level) + uint64_t(x) * o_.texel_bytes();
+        if (slice) offset += slice * o_.slice_bytes_of(at.level);
+        if (at.level) offset += o_.offset_of(at.level);
         if (read_.count < std::size(read_.offset)) read_.offset[read_.count++] = offset;
         if (o_.channel_bits == 32)
-            std::memcpy(bits.data(), data_ + offset, o_.texel_bytes());
+            for (uint32_t n = 0; n < o_.channels; ++n)
+                std::memcpy(&bits[n], data_ + offset + 4 * size_t{n}, 4);
         else
             for (uint32_t n = 0; n < o_.channels; ++n) bits[n] = channel(o_, data_ + offset, n);
         return bits;

@@ -114,8 +114,8 @@ struct TextureAccess {
     uint8_t component = 0;  // of tld4
     Beyond beyond = Beyond::trap;
     TextureQuery query = TextureQuery::width;
-    // Of surface instructions: the bytes of one register's value, and the number of registers. Each
-    // register has 2, 4 or 8 bytes per lane.
+    // For surface instructions: how many bytes of a register hold the value, and how many bytes the
+    // register has in each lane (2, 4 or 8).
     uint8_t value_bytes = 4, register_bytes = 4;
     uint8_t count = 4;    // registers in `value`
     bool halves = false;  // results are f16

@@ -1,7 +1,7 @@
 // METHOD
-// The lanes of a warp that name the same object are processed together: the object and its memory
-// are looked up once. Checkers get one access for each texel that a lane reads or writes. Other
-// observers get none, because they count requests of the load/store unit, and texture and surface
+// The lanes of a warp that use the same texture object are processed together, so that the object
+// and its memory are looked up only once. Checkers get one access for each texel that a lane reads
+// or writes. Other observers get none. They count requests of the load/store unit, but these
 // instructions are executed by the texture unit.
 #include "sim/texture_ops.hpp"
 

@@ -2,9 +2,9 @@
 //
 // METHOD
 // A row of ops.inc has the properties that all instructions of an operation share. Modifiers add
-// others: `ld` is a load, `ld.volatile` a strong load. traits_of() combines both. Except for the
-// code that chooses the handler, only traits_of() reads modifiers. The text of an opcode determines
-// its traits, so traits need not be stored with saved counts.
+// other properties: `ld` is a load, and `ld.volatile` is also strong. traits_of() combines both.
+// Only traits_of() and the code that chooses the handler read modifiers. The traits can always be
+// computed from the text of the opcode. So they are not stored in files with counts.
 #pragma once
 
 #include <cstdint>

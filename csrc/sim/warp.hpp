@@ -96,8 +96,8 @@ struct ProductReads {
 };
 
 struct Warp {
-    // Handlers use the following fields in every instruction.
-    // bank[0]: the registers of the current frame. bank[1]: the constants.
+    // The following fields come first, because the handler of every instruction uses them. bank[0]
+    // points to the registers of the current frame, and bank[1] to the constants.
     std::byte* bank[2] = {nullptr, nullptr};
     LaneMask mask = 0;   // the lanes that execute the current instruction
     LaneMask live = 0;   // the lanes that have not exited
@@ -108,8 +108,9 @@ struct Warp {
     // `current` is the running path. `paths` are the other paths.
     Path current;
     bool running = false;
-    // `at_cluster` are the lanes that have arrived at the barrier of the cluster. `pending_cluster`
-    // are those of them that have not waited there yet.
+    // For the barrier of the cluster, at which a thread first arrives and later waits. `at_cluster`
+    // has the lanes that have arrived. `pending_cluster` has the lanes that have arrived, but have
+    // not executed the wait yet.
     LaneMask at_cluster = 0, pending_cluster = 0;
     // Lanes have continued without other lanes with which they should reconverge.
     bool unbound = false;
@@ -189,8 +190,9 @@ struct Block {
     std::vector<BulkCopy> bulk_copies;  // Bulk copies that have not arrived
     std::map<uint32_t, TensorBox> boxes;
     uint32_t next_box = 0;
-    // Used by a block that waits for other blocks. `seen_work` is GridState::work when the block
-    // ran last. `fruitless_turns` counts its turns since another block did any work.
+    // For a block that waits for other blocks. `seen_work` is the value of GridState::work when the
+    // block ran last. `fruitless_turns` counts how often the block has run since any other block
+    // did work.
     uint64_t seen_work = 0;
     uint32_t fruitless_turns = 0;
 };

@@ -35,12 +35,12 @@
 namespace coalesce::sim {
 
 inline constexpr int64_t slice_ops = 1 << 16;
-// A warp runs for a slice: a number of operations. A slice is stalled if no path ended or began to
-// wait in it. After this many consecutive stalled slices of a block, lanes that wait for
-// reconvergence may continue (free_waiting_lanes).
+// A warp runs for a slice, which is a limited number of operations. Then another warp runs. A slice
+// is stalled if no path of the warp ended or began to wait during it. After this many consecutive
+// stalled slices of a block, lanes that wait for reconvergence may continue (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
-// The limit for blocks that only read memory, while they wait for other blocks. It counts the turns
-// of such blocks in which no block did anything else.
+// A limit for the case that all running blocks only read memory, because they wait for each other.
+// It limits the number of turns of such blocks during which no block did anything else.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
 // The state that the workers of a launch share.
@@ -162,8 +162,8 @@ class Worker {
         }
     }
 
-    // Runs the blocks of the group. Returns true if they have ended, and false if they only wait
-    // for other groups.
+    // Runs the blocks of a group (one block, or the blocks of a cluster). Returns true when they
+    // have ended. Returns false if they cannot continue before another group has done something.
     bool run_group(Group& group) {
         for (;;) {
             bool ended = true, waits = true;
@@ -238,8 +238,9 @@ class Worker {
         });
     }
 
-    // Called if all warps of the block that can run only read memory. Then other blocks run next.
-    // If no other block does anything either, some lanes may wait for lanes of their own warp.
+    // Call this if all warps of the block only read memory in a loop. Then other blocks run next.
+    // If no other block does any work either, the reason may be that lanes wait for other lanes of
+    // their own warp.
     Ran set_aside(Block& block) {
         const uint64_t work = grid_.work.load(std::memory_order_relaxed);
         if (block.seen_work != work) {
@@ -247,8 +248,8 @@ class Worker {
             block.fruitless_turns = 0;
             idle_turns_ = 0;
         }
-        // Each path of the block's warps must have had a turn. Another host thread may have been
-        // busy in between. Then `work` changes once in each slice.
+        // Before this is decided, each path of the block's warps must have had a turn. With several
+        // host threads, the block gets more turns, because another thread may still do some work.
         const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_groups_;
         if (++block.fruitless_turns > std::max<uint64_t>(most, 2 * warp_size)) {
             block.fruitless_turns = 1;
@@ -510,9 +511,9 @@ class Worker {
     uint64_t idle_turns_ = 0;
     bool has_run_ = false;  // true if run_block() has executed operations
     bool one_worker_ = true;
-    // The branch of the running block's last loop that only read memory. It is null if the loop did
-    // not read the grid's barrier. `watching_warps_` counts the warps that only read memory in this
-    // round.
+    // These two are for the running block. `grid_barrier_` is the branch of the last loop that only
+    // reads memory, if the loop reads the barrier of the grid; otherwise it is null.
+    // `watching_warps_` counts the warps that only read memory in their last turn.
     const Op* grid_barrier_ = nullptr;
     uint32_t watching_warps_ = 0;
     int bit_before_ = 0;  // the highest bit of the grid's barrier at the start of this round

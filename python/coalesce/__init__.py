@@ -1,4 +1,4 @@
-"""CUDA kernels from NumPy, on a GPU or on a warp-level simulator, with every memory access counted.
+"""Runs CUDA kernels from NumPy, on a GPU or on a simulator, and counts their memory accesses.
 
 >>> import coalesce
 >>> import numpy as np

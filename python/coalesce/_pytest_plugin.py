@@ -1,7 +1,7 @@
 """If ``assert p.bank_conflicts == 0`` fails, pytest shows the accesses that cause it.
 
-pytest loads this plugin if coalesce is installed. It imports no other module of the package until
-a comparison with a number of a profile fails.
+pytest loads this plugin if coalesce is installed. The plugin imports the rest of the package only
+when a comparison with a count of a profile fails, so other tests start as fast as without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Without a kernel: what the addresses of one warp cost, and which threads are in it."""
+"""Computes, without a kernel, the cost of a warp's addresses and the warp of a thread."""
 
 from __future__ import annotations
 
@@ -183,7 +183,9 @@ def _addresses(addresses: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(f"addresses must be integers; got dtype {given.dtype}")
     if given.ndim != 1:
-        raise ValueError(f"addresses must have one axis, the lanes; got shape {given.shape}")
+        raise ValueError(
+            f"addresses must have one axis, with an address for each lane; got shape {given.shape}"
+        )
     if given.size and given.dtype.kind == "i" and given.min() < 0:
         raise ValueError(f"addresses must not be negative; got {given.min()}")
     return given.astype(np.uint64)

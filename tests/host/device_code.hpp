@@ -29,6 +29,10 @@
 #include <utility>
 #include <vector>
 
+#include <cuda_fp8.h>
+#include <math_constants.h>
+#include <complex>
+
 #undef __shared__
 #undef __global__
 #undef __device__
@@ -139,26 +143,26 @@ inline int __all_sync(unsigned mask, int condition) {
     return __ballot_sync(mask, condition) == mask;
 }
 
-template <class T>
-T __ldg(const T* p) {
-    return *p;
-}
-template <class T>
-T __ldcs(const T* p) {
-    return *p;
-}
-template <class T>
-T __ldcg(const T* p) {
-    return *p;
-}
-template <class T>
-void __stcs(T* p, T value) {
-    *p = value;
-}
-template <class T>
-void __stcg(T* p, T value) {
-    *p = value;
-}
+#define HOST_LOAD(name)  \
+    template <class T>   \
+    T name(const T* p) { \
+        return *p;       \
+    }
+HOST_LOAD(__ldg)
+HOST_LOAD(__ldca)
+HOST_LOAD(__ldcg)
+HOST_LOAD(__ldcs)
+HOST_LOAD(__ldcv)
+HOST_LOAD(__ldlu)
+#define HOST_STORE(name)                           \
+    template <class T>                             \
+    void name(T* p, std::common_type_t<T> value) { \
+        *p = value;                                \
+    }
+HOST_STORE(__stwb)
+HOST_STORE(__stcg)
+HOST_STORE(__stcs)
+HOST_STORE(__stwt)
 
 // An atomic function: `changed` is the new value of the old value `old` and the operand `value`.
 #define HOST_ATOMIC(name, changed)            \
@@ -247,6 +251,174 @@ inline unsigned __float_as_uint(float x) { return host_bits<unsigned>(x); }
 inline double __longlong_as_double(long long x) { return host_bits<double>(x); }
 inline long long __double_as_longlong(double x) { return host_bits<long long>(x); }
 
+inline unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }
+inline unsigned umax(unsigned a, unsigned b) { return a > b ? a : b; }
+inline float __exp2f(float x) { return std::exp2(x); }
+inline float __fmul_rz(float a, float b) { return a * b; }
+inline float __fmaxf(float a, float b) { return std::fmax(a, b); }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
+inline void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c = cospif(x); }
+inline int __float2int_ru(float x) { return int(std::ceil(x)); }
+inline unsigned __float2uint_rn(float x) { return unsigned(std::nearbyint(x)); }
+inline unsigned __float2uint_rz(float x) { return unsigned(x); }
+inline unsigned __float2uint_rd(float x) { return unsigned(std::floor(x)); }
+inline double __int2double_rn(int x) { return x; }
+inline int __double2int_rz(double x) { return int(x); }
+inline int __double2int_rn(double x) { return int(std::nearbyint(x)); }
+inline float __double2float_rn(double x) { return float(x); }
+inline int __mulhi(int a, int b) { return int(static_cast<long long>(a) * b >> 32); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
+}
+inline int __clzll(long long x) { return x ? __builtin_clzll(x) : 64; }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+inline unsigned long long __brevll(unsigned long long x) {
+    return static_cast<unsigned long long>(__brev(unsigned(x))) << 32 | __brev(unsigned(x >> 32));
+}
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned select) {
+    const unsigned long long both = static_cast<unsigned long long>(b) << 32 | a;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i) {
+        const unsigned which = select >> (4 * i) & 7;
+        result |= unsigned(both >> (8 * which) & 255) << (8 * i);
+    }
+    return result;
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
+    return by & 31 ? high << (by & 31) | low >> (32 - (by & 31)) : high;
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
+    return by & 31 ? low >> (by & 31) | high << (32 - (by & 31)) : low;
+}
+inline int __dp4a(int a, int b, int c) {
+    for (int i = 0; i < 4; ++i) c += int(int8_t(a >> (8 * i))) * int8_t(b >> (8 * i));
+    return c;
+}
+inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+    for (int i = 0; i < 4; ++i) c += (a >> (8 * i) & 255) * (b >> (8 * i) & 255);
+    return c;
+}
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value) {
+    unsigned result = 0;
+    for (int i = 0; i < 32; ++i) {
+        const T other = __shfl_sync(mask, value, i);
+        if (mask >> i & 1 && other == value) result |= 1u << i;
+    }
+    return result;
+}
+#define HOST_REDUCTION(name, merged)                 \
+    template <class T>                               \
+    T name(unsigned mask, T value) {                 \
+        T result{};                                  \
+        bool first = true;                           \
+        for (int i = 0; i < 32; ++i) {               \
+            const T x = __shfl_sync(mask, value, i); \
+            if (!(mask >> i & 1)) continue;          \
+            result = first ? x : merged;             \
+            first = false;                           \
+        }                                            \
+        return result;                               \
+    }
+HOST_REDUCTION(__reduce_add_sync, result + x)
+HOST_REDUCTION(__reduce_min_sync, x < result ? x : result)
+HOST_REDUCTION(__reduce_max_sync, x > result ? x : result)
+HOST_REDUCTION(__reduce_and_sync, result& x)
+HOST_REDUCTION(__reduce_or_sync, result | x)
+HOST_REDUCTION(__reduce_xor_sync, result ^ x)
+HOST_ATOMIC(atomicAdd_block, old + value)
+HOST_ATOMIC(atomicAdd_system, old + value)
+inline void __nanosleep(unsigned) {}
+inline void __trap() { std::abort(); }
+inline unsigned long long __cvta_generic_to_shared(const void* p) {
+    return reinterpret_cast<unsigned long long>(p);
+}
+
+// Fetches of the nearest texel; outside, of the texel at the edge.
+namespace host {
+struct Texture {
+    const void* texels;
+    long extents[3];
+};
+template <class T>
+T texel(cudaTextureObject_t object, float x, float y, float z) {
+    const auto& texture = *reinterpret_cast<const Texture*>(object);
+    long index = 0;
+    const float place[] = {x, y, z};
+    for (int axis = 2; axis >= 0; --axis) {
+        const long extent = texture.extents[axis], i = long(std::floor(place[axis]));
+        index = index * extent + std::clamp(i, 0L, extent - 1);
+    }
+    return static_cast<const T*>(texture.texels)[index];
+}
+}  // namespace host
+template <class T>
+T tex1Dfetch(cudaTextureObject_t object, int x) {
+    return host::texel<T>(object, float(x), 0, 0);
+}
+template <class T>
+T tex1D(cudaTextureObject_t object, float x) {
+    return host::texel<T>(object, x, 0, 0);
+}
+template <class T>
+T tex2D(cudaTextureObject_t object, float x, float y) {
+    return host::texel<T>(object, x, y, 0);
+}
+template <class T>
+T tex3D(cudaTextureObject_t object, float x, float y, float z) {
+    return host::texel<T>(object, x, y, z);
+}
+
+// Functions of 16-bit floats, computed in float and rounded once.
+#define HOST_HALF(name, value)                                                  \
+    inline __half h##name(__half h) {                                           \
+        const float x = __half2float(h);                                        \
+        return __float2half(value);                                             \
+    }                                                                           \
+    inline __half2 h2##name(__half2 h) { return {h##name(h.x), h##name(h.y)}; } \
+    inline __nv_bfloat16 h##name(__nv_bfloat16 h) {                             \
+        const float x = __bfloat162float(h);                                    \
+        return __float2bfloat16(value);                                         \
+    }                                                                           \
+    inline __nv_bfloat162 h2##name(__nv_bfloat162 h) { return {h##name(h.x), h##name(h.y)}; }
+HOST_HALF(exp, std::exp(x))
+HOST_HALF(exp2, std::exp2(x))
+HOST_HALF(exp10, std::pow(10.0f, x))
+HOST_HALF(log, std::log(x))
+HOST_HALF(log2, std::log2(x))
+HOST_HALF(log10, std::log10(x))
+HOST_HALF(sin, std::sin(x))
+HOST_HALF(cos, std::cos(x))
+HOST_HALF(tanh, std::tanh(x))
+HOST_HALF(sqrt, std::sqrt(x))
+HOST_HALF(rsqrt, 1 / std::sqrt(x))
+HOST_HALF(rcp, 1 / x)
+HOST_HALF(floor, std::floor(x))
+HOST_HALF(ceil, std::ceil(x))
+HOST_HALF(trunc, std::trunc(x))
+HOST_HALF(rint, std::nearbyint(x))
+inline __half __hfma(__half a, __half b, __half c) {
+    return __double2half(double(__half2float(a)) * __half2float(b) + double(__half2float(c)));
+}
+inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+    return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
+}
+inline __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {
+    return __double2bfloat16(double(__bfloat162float(a)) * __bfloat162float(b) +
+                             double(__bfloat162float(c)));
+}
+inline __nv_bfloat162 __hfma2(__nv_bfloat162 a, __nv_bfloat162 b, __nv_bfloat162 c) {
+    return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
+}
+inline int __half2int_rn(__half x) { return int(std::nearbyint(__half2float(x))); }
+inline int __half2int_rd(__half x) { return int(std::floor(__half2float(x))); }
+
+#include "groups.hpp"
+#include "tensor_cores.hpp"
+
+using std::isfinite;
 using std::isinf;
 using std::isnan;
 using std::max;

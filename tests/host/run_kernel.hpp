@@ -30,7 +30,7 @@ constexpr long most_switches = 4'000'000;  // without an end, a barrier waits fo
 inline Fiber fibers[1024];
 inline ucontext_t scheduler;
 inline std::function<void()> body;
-inline Barrier of_block, of_warp[32];
+inline Barrier of_block, of_lanes[1024];  // of_lanes: a barrier for each first lane of a mask
 inline long switches;
 
 inline void yield() {
@@ -71,7 +71,8 @@ void block_barrier() {
 
 void warp_barrier(unsigned mask) {
     const int first = first_of_warp();
-    wait(of_warp[first / 32], [first, mask] { return alive(first, 32, mask); });
+    Barrier& barrier = of_lanes[first + (mask ? __builtin_ctz(mask) : 0)];
+    wait(barrier, [first, mask] { return alive(first, 32, mask); });
 }
 
 std::pair<int, int> block_vote(bool condition) {
@@ -94,7 +95,7 @@ inline void start() {
 
 inline void run_block(int threads) {
     of_block = {};
-    for (Barrier& warp : of_warp) warp = {};
+    for (Barrier& lanes : of_lanes) lanes = {};
     switches = 0;
     for (int i = 0; i < threads; ++i) {
         Fiber& f = fibers[i];

@@ -331,9 +331,9 @@ def test_fortran_order_keeps_its_indices() -> None:
 def test_read_only_arrays_are_refused_where_the_kernel_may_write() -> None:
     x = np.arange(6, dtype=np.float32)
     x.flags.writeable = False
-    with pytest.raises(ValueError, match=r"`x` \(float \*\) is a read-only array, and the kernel"):
+    with pytest.raises(ValueError, match=r"`x` \(float \*\) is a read-only array, but the kernel"):
         pack(pointer("x", "f4"), x)
-    with pytest.raises(ValueError, match=r"`const float \*x` if it only reads.*x.copy\(\)"):
+    with pytest.raises(ValueError, match=r"as `const float \*x`.*x.copy\(\)"):
         pack(pointer("x", "f4"), np.broadcast_to(np.float32(1), (6,)))
     assert not pack(pointer("x", "f4", const=True), x).written  # type: ignore[attr-defined]
     unknown = Parameter("x", "pointer", 8)  # Parameters of PTX have no const.

@@ -247,7 +247,7 @@ A, B = np.ones((8, 5), np.float32), np.ones((5, 7), np.float32)
         (TypeError, "a must be a NumPy array", "transpose", [[1, 2]], {}),
         (ValueError, "a must have as many columns as b has rows", "matmul", [A, A], {}),
         (TypeError, "a has dtype int64; matmul takes", "matmul", [A.astype(int), B], {}),
-        (ValueError, r"\(0, 5\), \(5, 7\) has nothing to time", "matmul", [A[:0], B], {}),
+        (ValueError, r"nothing to time: .*\(0, 5\), \(5, 7\)", "matmul", [A[:0], B], {}),
         (TypeError, "no option 'tiles'.* alpha, beta, c, tile", "matmul", [A, B], {"tiles": 16}),
         (TypeError, "it has shared", "row_sums", [A], {"tile": 16}),
         (TypeError, "it has none", "column_sums", [A], {"tile": 16}),
@@ -573,7 +573,7 @@ class TestCommandLine:
         assert "there is no folder" in err
         with pytest.raises(SystemExit):
             self.run(capsys, "bench", "matmul", "--variants", "naive,,tiled")
-        assert "must be names separated by commas" in capsys.readouterr().err
+        assert "must be names with commas between them" in capsys.readouterr().err
 
     def test_a_wrong_result_fails(self, capsys, monkeypatch):
         monkeypatch.setattr(reference.Reference, "tolerance", lambda *_: -1.0)

@@ -129,7 +129,7 @@ def test_the_rows_are_those_that_are_tested() -> None:
     assert all(re.match("found|warning", row[1]) for row in rows())
 
 
-def told(row: str, tool: str) -> str:
+def cell(row: str, tool: str) -> str:
     """Return a tool's cell: the number of the row's tests in which the tool reported an error."""
     tests = json.loads(SANITIZED.read_text(encoding="utf-8"))["rows"][row]
     reported = [tools[tool]["first"] for tools in tests.values() if tools[tool]["errors"]]
@@ -143,7 +143,7 @@ def told(row: str, tool: str) -> str:
 @pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not here")
 def test_the_columns_of_compute_sanitizer_match_its_output() -> None:
     assert {row[0]: row[2:6] for row in rows()} == {
-        row: [told(row, tool) for tool in TOOLS] for row in TESTS
+        row: [cell(row, tool) for tool in TOOLS] for row in TESTS
     }
 
 

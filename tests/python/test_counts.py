@@ -178,8 +178,8 @@ def test_every_shipped_kernel_names_what_it_accesses(on_simulator):
         for name, record in run.records:
             table = record.counts.table()
             there = table["kind"] != ""
-            told = (table["parameter"] >= 0) | (table["variable"] != "")
-            assert told[there & (table["requests"] > 0)].all(), name
+            named = (table["parameter"] >= 0) | (table["variable"] != "")
+            assert named[there & (table["requests"] > 0)].all(), name
             shared = table["space"] == "shared"
             assert (table["parameter"][shared] == -1).all()
             assert (table["parameter"][there & ~shared] >= 0).all(), name

@@ -126,7 +126,7 @@ def test_a_modelled_time_is_never_recorded():
 
     _, timing = coalesce.matmul(*np.ones((2, 8, 8), np.float32), return_timing=True)
     assert timing.source == "modelled"
-    with pytest.raises(ValueError, match="a modelled time of matmul naive is no measurement"):
+    with pytest.raises(ValueError, match="the time of matmul naive is modelled"):
         _recording.row_of("matmul", "naive", {}, 8, timing)
     with pytest.raises(ValueError, match="was not measured"):
         _recording.sweep_row(coalesce.plots.Sweep.run("stride", [1]))
@@ -173,8 +173,8 @@ STARTS = {
     "histogram": ("counts", ["atomics on global memory take 512 requests"]),
     "register_tile": ("counts", ["0.812 wavefronts per multiply-add", "Which R and C"]),
     "turned_tile": ("counts", ["bank conflict"]),
-    "brighten": ("counts", ["global loads take 32 sectors per request; at most 4.5 wanted"]),
-    "rotate": ("counts", ["global stores take 32 sectors per request; at most 4.5 wanted"]),
+    "brighten": ("counts", ["global loads take 32 sectors per request; at most 4.5 are allowed"]),
+    "rotate": ("counts", ["global stores take 32 sectors per request; at most 4.5 are allowed"]),
     "smooth": (
         "counts",
         [
@@ -340,7 +340,9 @@ __global__ void brighten(const float* image, float* out, int rows, int cols, flo
 
 
 def test_a_kernel_is_needed():
-    with pytest.raises(TypeError, match="kernel must be a Kernel or its CUDA text; got int"):
+    with pytest.raises(
+        TypeError, match="kernel must be a Kernel, or a string with its source; got int"
+    ):
         lessons.exercise("rotate").check(3)
     with pytest.raises(ValueError, match=r"name must be one of 'thread_number', .*; got 'x'"):
         lessons.exercise("x")
@@ -420,4 +422,4 @@ def test_the_advice_of_the_register_tile_counts_wavefronts():
     )
     verdict = one.check(flat)
     assert verdict.stage == "counts", str(verdict)
-    assert "wavefronts per multiply-add of a warp; at most 0.41 wanted" in verdict.text
+    assert "wavefronts per multiply-add of a warp; at most 0.41 are allowed" in verdict.text

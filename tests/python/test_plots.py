@@ -224,10 +224,10 @@ class TestLadder:
         ("variants", "of", "error", "message"),
         [
             ([], "time", ValueError, "at least one profile; it is empty"),
-            ([3], "time", TypeError, "must be profiles, which have a title.*got int 3"),
+            ([3], "time", TypeError, "must be profiles, or a mapping .*got int 3"),
             ([Profile("a"), Profile("a")], "time", ValueError, "two profiles called 'a'"),
             ([Profile("a")], "time", ValueError, "'a' has no time"),
-            ([Profile("a")], "gflops", ValueError, "'a' has no rate"),
+            ([Profile("a")], "gflops", ValueError, "needs a Timing, but 'a' is a profile"),
             ([Profile("a")], "speed", ValueError, "of must be one of 'time', 'sectors'"),
         ],
     )
@@ -278,7 +278,7 @@ class TestRoofline:
         ("kernels", "options", "message"),
         [
             ([Profile("a", 1.0, dram=(1, 1))], {}, "flops is missing for 'a'"),
-            ([Profile("a", 1.0)], {"flops": 1.0}, "'a' has no dram__bytes_read.sum"),
+            ([Profile("a", 1.0)], {"flops": 1.0}, "profile of 'a' does not have both"),
             ([Profile("a", dram=(1, 1))], {"flops": 1.0}, "'a' has no time"),
             ({"a": Work(1, 1, 1)}, {"peak_gbps": 0}, "peak_gbps must be a positive number; got 0"),
         ],

@@ -48,7 +48,7 @@ def test_sectors_per_request(naive):
     with pytest.raises(AssertionError) as failure:
         naive.assert_sectors_per_request(load=4.0)
     message = str(failure.value)
-    assert message.startswith("global loads take 16.5 sectors per request; at most 4 wanted")
+    assert message.startswith("global loads take 16.5 sectors per request; at most 4 are allowed")
     assert f"line {line}: sum += a[INDEX(row) * K + k] * b[INDEX(k) * N + col];" in message
     assert "32 sectors, ideal 4" in message
     assert "1 sector," not in message  # the message does not blame b
@@ -60,7 +60,7 @@ def test_sectors_per_request(naive):
 
 
 def test_coalesced(naive):
-    with pytest.raises(AssertionError, match=r"sectors more than packed(.|\n)*line \d+: out\[i\]"):
+    with pytest.raises(AssertionError, match=r"sectors more than needed(.|\n)*line \d+: out\[i\]"):
         naive.assert_coalesced()
     with pytest.raises(AssertionError) as failure:
         naive.assert_coalesced(line=line_with(naive, "out[i]"))

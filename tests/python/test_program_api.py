@@ -50,6 +50,10 @@ DRIVER_STRUCTURES = {
     "DriverLaunchConfig": "CUlaunchConfig",
     "DriverKernelNode": "CUDA_KERNEL_NODE_PARAMS",
     "AllocationProperties": "CUmemAllocationProp",
+    "DriverArray": "CUDA_ARRAY_DESCRIPTOR",
+    "DriverArray3D": "CUDA_ARRAY3D_DESCRIPTOR",
+    "DriverResource": "CUDA_RESOURCE_DESC",
+    "DriverTexture": "CUDA_TEXTURE_DESC",
 }
 # Structures that both APIs use.
 SHARED = {

@@ -685,3 +685,65 @@ def test_clusters_of_a_launch(tmp_path: Path) -> None:
         "1 104 204 304 4 504 604 704 404",
         "1",
     ], done.stderr
+
+
+def test_attributes_of_streams_and_managed_memory(tmp_path: Path) -> None:
+    body = """
+    cudaStream_t s, t;
+    OK(cudaStreamCreate(&s));
+    OK(cudaStreamCreateWithPriority(&t, 0, -2));
+    cudaStreamAttrValue v = {}, w = {};
+    v.accessPolicyWindow.num_bytes = 64;
+    OK(cudaStreamSetAttribute(s, cudaStreamAttributeAccessPolicyWindow, &v));
+    OK(cudaStreamCopyAttributes(t, s));
+    OK(cudaStreamGetAttribute(t, cudaStreamAttributeAccessPolicyWindow, &w));
+    printf("%zu\\n", w.accessPolicyWindow.num_bytes);
+    OK(cudaStreamGetAttribute(t, cudaStreamAttributePriority, &w));
+    printf("%d\\n", w.priority);
+    printf("%s\\n", cudaGetErrorName(
+        cudaStreamSetAttribute(s, cudaLaunchAttributeCooperative, &v)));
+    OK(cudaCtxResetPersistingL2Cache());
+    float *m, *d;
+    OK(cudaMallocManaged(&m, 4)); OK(cudaMalloc(&d, 4));
+    OK(cudaStreamAttachMemAsync(s, m, 0, cudaMemAttachSingle));
+    printf("%s\\n", cudaGetErrorName(cudaStreamAttachMemAsync(s, d, 0, cudaMemAttachSingle)));
+    """
+    done = coalesce("run", written(tmp_path, main_of(body)))
+    expected = ["64", "-2", "cudaErrorInvalidValue", "cudaErrorInvalidValue"]
+    assert done.stdout.splitlines() == expected, done.stderr
+    assert "(persisting L2 accesses) is not modelled" in done.stderr
+
+
+def test_occupancy_of_clusters(tmp_path: Path) -> None:
+    body = """
+    cudaLaunchConfig_t c = {};
+    cudaLaunchAttribute a = {};
+    a.id = cudaLaunchAttributeClusterDimension;
+    a.val.clusterDim.x = 4; a.val.clusterDim.y = a.val.clusterDim.z = 1;
+    c.blockDim = 1024; c.gridDim = 4; c.attrs = &a; c.numAttrs = 1;
+    int n = 0;
+    cudaError_t e = cudaOccupancyMaxActiveClusters(&n, k, &c);
+    printf("%s %d\\n", cudaGetErrorName(e), n);
+    OK(cudaOccupancyMaxPotentialClusterSize(&n, k, &c));
+    printf("%d\\n", n);
+    """
+    source = written(tmp_path, main_of(body, "__global__ void k() {}"))
+    # 132 multiprocessors in 8 GPCs of 16 or 17, which hold 8 clusters of 4 blocks each.
+    assert coalesce("run", source).stdout.splitlines() == ["cudaSuccess 64", "8"]
+    on_a100 = coalesce("run", source, "--device", "sim:a100")
+    assert on_a100.stdout.splitlines() == ["cudaErrorNotSupported 0", "1"]
+
+
+def test_kernels_of_one_name_are_counted_apart(tmp_path: Path) -> None:
+    other = written(
+        tmp_path, "namespace { __global__ void k() {} }\nvoid f() { k<<<3, 1>>>(); }", "b.cu"
+    )
+    source = written(
+        tmp_path,
+        main_of("k<<<1, 1>>>(); f();", "namespace { __global__ void k() {} }\nvoid f();"),
+        "a.cu",
+    )
+    done = coalesce("run", source, other, "--json", tmp_path / "r.json")
+    assert done.returncode == 0, done.stderr
+    kernels = json.loads((tmp_path / "r.json").read_text())["kernels"]
+    assert [(k["name"], k["blocks"]) for k in kernels] == [("k", 1), ("k", 3)]

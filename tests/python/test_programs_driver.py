@@ -599,3 +599,94 @@ def test_a_program_compiles_its_kernel_at_run_time(tmp_path: Path, arch: str, pt
     if not ptx:  # ptxas may be older than NVRTC, so it may not know its PTX
         assert kernel["machine_code"], kernel["why_ptx"]
         assert kernel["file"].endswith("twice.cu")
+
+
+ARRAYS = """
+    start();
+    float h[3][4], back[3][4] = {};
+    for (int i = 0; i < 12; ++i) h[i / 4][i % 4] = i;
+    CUDA_ARRAY_DESCRIPTOR d = {4, 3, CU_AD_FORMAT_FLOAT, 1}, e;
+    CUarray a;
+    OK(cuArrayCreate(&a, &d));
+    OK(cuArrayGetDescriptor(&e, a));
+    printf("%zu %zu %d %u\\n", e.Width, e.Height, e.Format, e.NumChannels);
+    CUDA_MEMCPY2D c = {};
+    c.srcMemoryType = CU_MEMORYTYPE_HOST; c.srcHost = h; c.srcPitch = 16;
+    c.dstMemoryType = CU_MEMORYTYPE_ARRAY; c.dstArray = a;
+    c.WidthInBytes = 16; c.Height = 3;
+    OK(cuMemcpy2D(&c));
+    CUDA_MEMCPY2D b = {};
+    b.srcMemoryType = CU_MEMORYTYPE_ARRAY; b.srcArray = a; b.srcXInBytes = 4; b.srcY = 1;
+    b.dstMemoryType = CU_MEMORYTYPE_HOST; b.dstHost = back; b.dstPitch = 16;
+    b.WidthInBytes = 8; b.Height = 2;
+    OK(cuMemcpy2D(&b));
+    printf("%g %g %g %g\\n", back[0][0], back[0][1], back[1][0], back[1][1]);
+    b.srcXInBytes = 2;
+    SHOW(cuMemcpy2D(&b));
+    CUDA_ARRAY_DESCRIPTOR line = {8, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    CUarray bytes;
+    OK(cuArrayCreate(&bytes, &line));
+    OK(cuMemcpyHtoA(bytes, 2, "abcdef", 6));
+    char text[4] = {};
+    OK(cuMemcpyAtoH(text, bytes, 3, 3));
+    printf("%s\\n", text);
+    CUDA_ARRAY3D_DESCRIPTOR cube = {4, 4, 2, CU_AD_FORMAT_SIGNED_INT16, 2,
+                                    CUDA_ARRAY3D_SURFACE_LDST}, got;
+    CUarray s;
+    OK(cuArray3DCreate(&s, &cube));
+    OK(cuArray3DGetDescriptor(&got, s));
+    printf("%zu %d %u %u\\n", got.Depth, got.Format, got.NumChannels, got.Flags);
+    CUDA_RESOURCE_DESC r = {}, back_r;
+    r.resType = CU_RESOURCE_TYPE_ARRAY; r.res.array.hArray = s;
+    CUsurfObject surface;
+    OK(cuSurfObjectCreate(&surface, &r));
+    OK(cuSurfObjectGetResourceDesc(&back_r, surface));
+    printf("%d\\n", back_r.res.array.hArray == s);
+    OK(cuSurfObjectDestroy(surface));
+    r.res.array.hArray = a;
+    CUDA_TEXTURE_DESC t = {}, back_t;
+    t.addressMode[0] = t.addressMode[1] = CU_TR_ADDRESS_MODE_CLAMP;
+    t.filterMode = CU_TR_FILTER_MODE_LINEAR;
+    CUtexObject texture;
+    OK(cuTexObjectCreate(&texture, &r, &t, nullptr));
+    OK(cuTexObjectGetTextureDesc(&back_t, texture));
+    OK(cuTexObjectGetResourceDesc(&back_r, texture));
+    printf("%d %u %d\\n", back_t.filterMode, back_t.flags, back_r.res.array.hArray == a);
+    CUfunction f;
+    OK(cuModuleLoad(&module, "texture.ptx"));
+    OK(cuModuleGetFunction(&f, module, "sample"));
+    OK(cuMemAlloc(&memory, 16));
+    void *arguments[] = {&texture, &memory};
+    OK(cuLaunchKernel(f, 1, 1, 1, 3, 1, 1, 0, nullptr, arguments, nullptr));
+    OK(cuMemcpyDtoH(back, memory, 12));
+    printf("%g %g %g\\n", back[0][0], back[0][1], back[0][2]);
+    OK(cuTexObjectDestroy(texture));
+    OK(cuArrayDestroy(a)); OK(cuArrayDestroy(bytes)); OK(cuArrayDestroy(s));
+    SHOW(cuArrayDestroy(a));
+    CUmipmappedArray m;
+    CUarray level;
+    OK(cuMipmappedArrayCreate(&m, &cube, 2));
+    OK(cuMipmappedArrayGetLevel(&level, m, 1));
+    OK(cuArray3DGetDescriptor(&got, level));
+    printf("%zu\\n", got.Width);
+    d.Format = CU_AD_FORMAT_NV12;
+    SHOW(cuArrayCreate(&a, &d));
+    OK(cuCtxDestroy(context));
+    OK(cuCtxCreate(&context, nullptr, 0, device));
+    SHOW(cuMipmappedArrayDestroy(m));
+"""
+
+
+def test_arrays_and_texture_objects(tmp_path: Path) -> None:
+    (tmp_path / "texture.cu").write_text(
+        'extern "C" __global__ void sample(cudaTextureObject_t t, float *y) {\n'
+        "    y[threadIdx.x] = tex2D<float>(t, threadIdx.x + 1.0f, 1.0f);\n}\n"
+    )
+    words = [program.nvcc(), "-ptx", "-arch=compute_90", "-o", "texture.ptx", "texture.cu"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    done = run(tmp_path, ARRAYS)
+    assert done.stdout.splitlines() == [
+        "4 3 32 1", "5 6 9 10", "CUDA_ERROR_INVALID_VALUE", "bcd", "2 9 2 2", "1", "1 0 1",
+        "2.5 3.5 4.5", "CUDA_ERROR_INVALID_VALUE", "2", "CUDA_ERROR_NOT_SUPPORTED",
+        "CUDA_ERROR_INVALID_VALUE",
+    ], done.stderr  # fmt: skip

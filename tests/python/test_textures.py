@@ -502,7 +502,7 @@ def test_arguments_are_checked() -> None:
         run[1, 32](y, y)
     with pytest.raises(TypeError, match=r"needs coalesce.texture\(array\)"):
         run[1, 32](coalesce.surface(y.reshape(1, 32)), y)
-    with pytest.raises(TypeError, match="pass the NumPy array"):
+    with pytest.raises(TypeError, match="Pass the NumPy array"):
         run[1, 32](coalesce.texture(y.reshape(1, 32)), coalesce.texture(y))
 
 
@@ -512,18 +512,18 @@ def test_arguments_are_checked() -> None:
         (lambda a: coalesce.texture(list(a)), TypeError, "must be a NumPy array"),
         (lambda a: coalesce.texture(a.astype(np.float64)), TypeError, "float64"),
         (lambda a: coalesce.texture(a.T), ValueError, "not C-contiguous"),
-        (lambda a: coalesce.texture(a[:0]), ValueError, "no texels"),
+        (lambda a: coalesce.texture(a[:0]), ValueError, "must not be empty"),
         (lambda a: coalesce.texture(a, channels=3), ValueError, "channels must be 1, 2 or 4"),
         (lambda a: coalesce.texture(a, channels=2), ValueError, "the last axis"),
         (lambda a: coalesce.texture(a, filter="cubic"), ValueError, "filter must be one of"),
         (lambda a: coalesce.texture(a, address="edge"), ValueError, "address must be one of"),
-        (lambda a: coalesce.texture(a, address=()), ValueError, "address has one mode"),
+        (lambda a: coalesce.texture(a, address=()), ValueError, "address must be one mode"),
         (lambda a: coalesce.texture(a, read="normalized"), ValueError, "integers of 8 or 16"),
         (lambda a: coalesce.texture(a.astype(np.int32), filter="linear"), ValueError, "as floats"),
         (lambda a: coalesce.texture(a, cube=True), ValueError, "6 faces"),
         (lambda a: coalesce.texture(a, linear_memory=True), ValueError, "one axis"),
         (lambda a: coalesce.texture(a[None, None, None]), ValueError, "1 to 3 axes"),
-        (lambda a: coalesce.texture(a, border=(1, 2, 3)), ValueError, "border has a value"),
+        (lambda a: coalesce.texture(a, border=(1, 2, 3)), ValueError, "border must be one number"),
         (lambda a: coalesce.surface(np.broadcast_to(a[0], (1, 4))), ValueError, "read-only"),
     ],
 )

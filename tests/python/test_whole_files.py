@@ -493,3 +493,83 @@ def test_functions_of_the_runtime_in_kernels_and_missing_headers_are_named() -> 
             '#include "range.hpp"\ntemplate <class T> using part = typename range_proxy<T>::part;\n'
             "__global__ void k(part<int>* x) { *x = 1; }" + main
         )
+
+
+TORCH = r"""
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+
+template <typename scalar_t>
+__global__ void scale(scalar_t *y, const scalar_t *x, float factor, int n) {
+    using wide = at::acc_type<scalar_t, true>;
+    CUDA_KERNEL_LOOP(i, n) y[i] = static_cast<scalar_t>(wide(x[i]) * factor);
+}
+__global__ void add(at::Half *x, c10::BFloat16 *y, float *z) {
+    at::Half two = x[0] + x[1];
+    z[0] = two * 1.5f + y[0];
+    z[1] = two * x[1] - 1;
+    gpuAtomicAdd(z + 2, WARP_SHFL_DOWN(float(threadIdx.x), 1));
+}
+__global__ void transpose(torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> x,
+                          float *y) {
+    y[threadIdx.x * x.size(0) + threadIdx.y] = x[threadIdx.y][threadIdx.x];
+}
+torch::Tensor scaled(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "scale", [&] {
+        scale<scalar_t><<<1, 32>>>(y.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(), 2, x.numel());
+    });
+    return y;
+}
+"""
+
+
+def test_types_of_pytorch(device: str) -> None:
+    scale = coalesce.Kernel(TORCH, "scale<at::Half>", device=device)
+    x, y = np.arange(40, dtype=np.float16), np.zeros(40, np.float16)
+    scale[1, 32](y, x, 3.0, 40)
+    assert y.tolist() == (3 * x).tolist()
+    assert any("types of PyTorch" in text for text in scale.left_out)
+    half, bfloat = np.float16([1, 1e-3]), np.array([0x3F80], np.uint16)  # 0x3F80 is 1.0
+    z = np.zeros(3, np.float32)
+    coalesce.Kernel(TORCH, "add", device=device)[1, 1](half, bfloat, z)
+    two = half[0] + half[1]
+    assert z.tolist() == [np.float32(two) * 1.5 + 1, np.float32(np.float16(two * half[1]) - 1), 0]
+
+
+def test_headers_with_host_code_beside_a_kernel(tmp_path: Path, device: str) -> None:
+    (tmp_path / "sizes.h").write_text(
+        "#include <stdbool.h>\nstruct Sizes {\n    Sizes() : n(0) {}\n    int n;\n};\n"
+        "void print(const Sizes &sizes);\n"
+    )
+    path = tmp_path / "fill.hip"
+    path.write_text('#include "sizes.h"\n__global__ void fill(int *x, Sizes s) { *x = s.n; }\n')
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(path, device=device)[1, 1](x, np.int32(7).tobytes())
+    assert x[0] == 7
+
+
+@pytest.mark.parametrize(
+    ("source", "entry", "advice"),
+    [
+        ("```cuda\n__global__ void f() {}\n```", None, "Leave out the lines that start with ```"),
+        ("%%cu\n__global__ void f() {}", None, "Leave out the line `%%cu`"),
+        ("__global__ void f() { printf(“x”); }", None, "LEFT DOUBLE QUOTATION MARK"),
+        ("__global__ void f(int *x) {\u00a0x[0] = 1; }", None, "NO-BREAK SPACE (U+00A0)"),
+        ("__kernel void f() {}", None, "This is a kernel for OpenCL"),
+        ("__global__ void f(std::vector<int> x) {}", None, "std::vector is for host code"),
+        ("__global__ void f(int *p) { cudaMalloc(&p, 4); }", None, "malloc() allocates memory"),
+        ("template <class T, int N> __global__ void f(T *x) {}", None, 'entry="f<float, 16>"'),
+        ("template <class T, int N> __global__ void f(T *x) {}", "f<int>", "no default, in order"),
+        ("namespace a { template <class T> __global__ void f(T *x) {} }", "f<int>", "name::f"),
+        (
+            "#include <boost/array.hpp>\n__global__ void f(boost::array<int> x) {}",
+            None,
+            "for the host and were left out: boost/array.hpp",
+        ),
+    ],
+)
+def test_mistakes_of_a_first_paste(source: str, entry: str | None, advice: str) -> None:
+    with pytest.raises((coalesce.CompileError, ValueError)) as raised:
+        coalesce.Kernel(source, entry, device="sim")
+    assert advice in str(raised.value)

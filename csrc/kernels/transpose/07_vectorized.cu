@@ -2,8 +2,8 @@
 //
 // In 05_padded, each thread has one load of 4 bytes in flight. Here a block moves a tile of 64 x
 // 64, and a thread starts all its loads, 16 bytes each, before it uses the first. Sixteen lanes
-// cover 256 bytes of a row: memory delivers such pieces faster than pieces of 128 bytes. The tile
-// has a column of padding. Pairs of lanes share a bank (float). The latency of memory hides this.
+// cover 256 bytes of a row, which memory delivers faster than two pieces of 128 bytes. The tile has
+// a column of padding. With floats, pairs of lanes still conflict; other waits hide these conflicts.
 //
 // Vectors need rows of `in` and `out` that begin at multiples of 16 bytes. If they do not, the same
 // tile is moved element by element, with 16 loads in flight per thread.

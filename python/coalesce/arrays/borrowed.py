@@ -32,7 +32,7 @@ def adopted(array: GpuArray) -> DeviceArray:
 
 
 class _BorrowedMemory:
-    """Memory of another library, kept alive."""
+    """Memory of another library. It is not freed while this object exists."""
 
     def __init__(self, array: GpuArray, device: Any):
         self.address = array.address

@@ -18,15 +18,16 @@ def copy(source: Any, target: Any) -> None:
     if a.shape != b.shape or a.code != b.code:
         raise ValueError(
             f"source has shape {a.shape}, {dtypes.dtype_name(a.code)}; "
-            f"target has shape {b.shape}, {dtypes.dtype_name(b.code)}. They must be equal"
+            f"target has shape {b.shape}, {dtypes.dtype_name(b.code)}. Both must have the same "
+            "shape and dtype"
         )
     if not a.contiguous or not b.contiguous:
         which = "target" if a.contiguous else "source"
-        raise ValueError(f"{which} is not C-contiguous; both arrays must be")
+        raise ValueError(f"{which} is not C-contiguous; both arrays must be C-contiguous")
     if a.ordinal != b.ordinal:
         raise ValueError(
-            f"source is on cuda:{a.ordinal}, target on cuda:{b.ordinal}; both arrays must be on "
-            "the same GPU"
+            f"source is on cuda:{a.ordinal} and target is on cuda:{b.ordinal}; both arrays must be "
+            "on the same GPU"
         )
     device = cuda.Device(a.ordinal)
     others = {s for s in (a.stream, b.stream) if s not in (None, foreign.LEGACY_STREAM)}

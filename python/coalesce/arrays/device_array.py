@@ -32,8 +32,9 @@ class DeviceArray:
     memory with the array. The result of `reshape` shares memory, too. Assigning to an index copies
     the values into this memory.
 
-    Work on arrays of this package is ordered on the default stream. `get` waits for that stream. If
-    a launch uses another stream, later work on the default stream waits for the launch.
+    All work on the arrays of this package is ordered, as if it ran on CUDA's default stream. `get`
+    waits for earlier work. If a launch uses another stream, later work on the default stream waits
+    for this launch.
 
     Attributes
     ----------
@@ -274,8 +275,8 @@ class DeviceArray:
             dims[dims.index(-1)] = self.size // rest if rest else 0
         if any(n < 0 for n in dims) or math.prod(dims) != self.size:
             raise ValueError(
-                f"an array of shape {self.shape} has {self.size} elements and cannot get the "
-                f"shape {tuple(dims)}"
+                f"an array of shape {self.shape} has {self.size} elements, so it cannot be "
+                f"reshaped to {tuple(dims)}"
             )
         return self._part(tuple(dims), self._address)
 

@@ -166,8 +166,9 @@ def devices() -> list[Device]:
 def modelled_gpu(device: Device) -> str:
     """Return the name of the simulated GPU that represents a device: ``"h200"``.
 
-    A GPU that is not in the table is represented by the newest simulated GPU whose compute
-    capability is not higher. If there is none, the oldest simulated GPU is used.
+    A simulated GPU represents itself, and so does a real GPU that is in the table of simulated
+    GPUs. Any other real GPU is represented by a simulated GPU of the same or a lower compute
+    capability: by the one with the highest. If there is none, the oldest simulated GPU is used.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")
@@ -186,9 +187,10 @@ def modelled_gpu(device: Device) -> str:
 def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) -> Device:
     """Return the device that a call with ``device=device`` runs on.
 
-    None means ``COALESCE_DEVICE`` if it is set, else the GPU of the first of `gpu_arrays`, else the
-    first usable GPU, else the simulator. Raises ValueError for an unknown name, DeviceUnavailable
-    for a missing GPU.
+    If `device` is None, it is the first of these that exists: the device that the environment
+    variable ``COALESCE_DEVICE`` names, the GPU of the first array in `gpu_arrays`, the first usable
+    GPU, the simulator. Raises ValueError for an unknown name, and DeviceUnavailable for a missing
+    GPU.
     """
     if device is None:
         given = os.environ.get("COALESCE_DEVICE")
@@ -232,7 +234,7 @@ def _named(name: str, argument: str) -> Device:
 
 @lru_cache(maxsize=1)
 def _gpus() -> tuple[Device, ...]:
-    """Return the usable GPUs. There are none if the driver is too old for the compiler."""
+    """Return the usable GPUs. If the driver is too old for the compiler, the list is empty."""
     # Look for the driver first. If there is none, the compiler is not needed.
     if _cuda.driver_status()["status"] != "ok" or not gpu_status():
         return ()

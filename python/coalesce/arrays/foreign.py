@@ -31,7 +31,10 @@ def seen(value: Any, name: str = "the array") -> GpuArray:
 
 
 def look(value: Any, name: str = "the array") -> GpuArray | None:
-    """Return the description of a GPU array, or None for other values. Errors call it `name`."""
+    """Return the description of a GPU array, or None for other values.
+
+    `name` is the name of the value in error messages.
+    """
     if isinstance(value, np.ndarray | np.generic | int | float | type):
         return None
     if isinstance(value, GpuArray):
@@ -59,7 +62,8 @@ def _dlpack_device(value: Any) -> Any:
 def look_on_host(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
     """Return a NumPy view of another library's array in host memory, or None for anything else.
 
-    A `DeviceArray` in the simulator's memory is such an array, too. Errors call it `name`.
+    A `DeviceArray` in the simulator's memory is such an array, too. `name` is the name of the value
+    in error messages.
     """
     array: np.ndarray[Any, Any]
     if is_device_array(value):
@@ -125,13 +129,12 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     where = f"{name} has a __cuda_array_interface__ whose"
     if not isinstance(interface, Mapping):
         raise TypeError(
-            f"{name} has a __cuda_array_interface__ that must be a dict; got "
-            f"{checks.shown(interface)}"
+            f"the __cuda_array_interface__ of {name} must be a dict; got {checks.shown(interface)}"
         )
     missing = [repr(key) for key in ("shape", "typestr", "data") if key not in interface]
     if missing:
         raise TypeError(
-            f"{name} has a __cuda_array_interface__ without {' and '.join(missing)}; it must "
+            f"the __cuda_array_interface__ of {name} has no {' and no '.join(missing)}; it must "
             "have 'shape', 'typestr' and 'data'"
         )
     typestr = interface["typestr"]
@@ -155,8 +158,8 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
         strides = _extents(f"{where} 'strides'", strides, least=-(2**63))
         if len(strides) != len(shape):
             raise ValueError(
-                f"{where} 'strides' has {len(strides)} numbers; its 'shape' has {len(shape)}. They "
-                "must have equally many"
+                f"{where} 'strides' has {len(strides)} numbers and whose 'shape' has {len(shape)}; "
+                "both must have the same length"
             )
     stream = interface.get("stream")
     if stream == 0:
@@ -191,8 +194,8 @@ def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
         described = cuda.from_dlpack(capsule)
     if not described["dtype"]:
         raise TypeError(
-            f"{name} is a GPU array whose element type NumPy does not have; convert it to one that "
-            "NumPy has"
+            f"{name} is a GPU array with an element type that NumPy does not have; convert it to a "
+            "type of NumPy, such as float32"
         )
     shape, code = tuple(described["shape"]), described["dtype"]
     return GpuArray(
@@ -215,9 +218,10 @@ def _ordinal(value: Any) -> int:
 
 
 def to_library_of(model: Any, result: Any) -> Any:
-    """Convert a device array to the library of `model`, through DLPack, if that is possible.
+    """Convert a device array to an array of the same library as `model`, through DLPack.
 
-    At this time the library is already loaded. This function imports no array library.
+    If that is impossible, the device array is returned. The library is loaded already, because
+    `model` is its array; nothing is imported here.
     """
     name = type(model).__module__.split(".")[0]
     library = sys.modules.get("jax.dlpack" if name in ("jax", "jaxlib") else name)

@@ -23,8 +23,8 @@ def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
 class GpuArray:
     """An array of any library in a GPU's memory. It keeps the owner of the memory alive.
 
-    `strides` is in bytes. `code` is a typestr without byte order. `stream` is the handle of the
-    stream of its pending work, None if there is no need to wait.
+    `strides` counts bytes. `code` names the element type, such as ``"f4"`` for float32. `stream` is
+    the handle of the stream that still works on the array; None if there is nothing to wait for.
     """
 
     address: int

@@ -11,7 +11,7 @@ from coalesce.arrays.gpu_array import c_strides
 
 
 def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tuple[int, ...], int]:
-    """Return the shape of the indexed part of a C-ordered array, and its offset in bytes.
+    """Return the shape of ``array[index]``, and its offset in bytes, for an array in C order.
 
     Raises
     ------

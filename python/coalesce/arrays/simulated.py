@@ -1,12 +1,14 @@
 """Device memory of the simulator: host memory with a device address, and a mask of undefined bytes.
 
-A NumPy array that is a view of such memory is recognised by the object at the end of its chain of
-bases. From the view, `memory_of`, `undefined` and `define` find the memory.
+`memory_of`, `undefined` and `define` take a NumPy array that is a view of such memory. They find
+the memory by following the attribute `base` of the array, then the `base` of that object, and so
+on.
 
-UNDEFINED BYTES. Memory of `coalesce.empty` is undefined. The mask that `undefined` returns is True
-for each byte that was never written. A run that watches a kernel's stores (`Kernel.check`) clears
-the mask for the bytes that the kernel wrote, in place. Other launches may have written anything, so
-`define` removes the mask afterwards. Memory that was allocated with contents has no mask.
+UNDEFINED BYTES. Memory of `coalesce.empty` is undefined until it is written. `undefined` returns a
+mask that is True for each byte that was never written. `Kernel.check` watches the stores of the
+kernel, and sets the mask to False for each byte that the kernel writes. A normal launch does not
+watch the stores. After it, nobody knows which bytes were written, so `define` removes the mask: all
+bytes then count as written. Memory that was allocated with contents has no mask.
 """
 
 from __future__ import annotations
@@ -51,7 +53,10 @@ class SimulatedMemory(sim.Memory):
 
 
 def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None:
-    """Return the memory that a NumPy array views, and its offset; None for other arrays."""
+    """Return the simulated memory in which a NumPy array lies, and the array's offset there.
+
+    For an array in other memory, return None.
+    """
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

@@ -122,7 +122,10 @@ def texture(
         else [checks.number("border", border)] * 4
     )
     if len(colors) not in (channels, 4):
-        raise ValueError(f"border has a value for each of {channels} channels; got {len(colors)}")
+        raise ValueError(
+            f"border must be one number, or one for each of the {channels} channels; got "
+            f"{len(colors)} numbers"
+        )
     floats = array.dtype.kind == "f"
     if read == "normalized" and (floats or array.dtype.itemsize == 4):
         raise ValueError(
@@ -240,30 +243,34 @@ def _described(
 def _extents(
     array: np.ndarray[Any, Any], channels: int, layered: bool, cube: bool, linear_memory: bool
 ) -> tuple[tuple[int, ...], int]:
-    """Return width, height, depth as far as there are any, and the number of layers."""
+    """Return the extents of a layer, x first (one to three numbers), and the number of layers."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"array must be a NumPy array; got {checks.shown(array)}")
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
-        raise TypeError(f"array has dtype {array.dtype}; a texel has one of {', '.join(_DTYPES)}")
+        raise TypeError(
+            f"array has dtype {array.dtype}; textures and surfaces take {', '.join(_DTYPES)}"
+        )
     if not array.flags.c_contiguous:
         raise ValueError(
             f"array is not C-contiguous (strides {array.strides}); pass "
             "numpy.ascontiguousarray(array)"
         )
     if array.size == 0:
-        raise ValueError(f"array of shape {array.shape} has no texels")
+        raise ValueError(f"array must not be empty; got shape {array.shape}")
     if checks.integer("channels", channels) not in (1, 2, 4):
         raise ValueError(f"channels must be 1, 2 or 4; got {channels}")
     for name, value in (("layered", layered), ("cube", cube), ("linear_memory", linear_memory)):
         checks.flag(name, value)
     if linear_memory and (layered or cube):
-        raise ValueError("linear_memory has no layers and no faces")
+        raise ValueError(
+            "linear_memory=True is a texture of one axis; layered and cube must then be False"
+        )
     shape = array.shape
     if channels > 1:
         if shape[-1] != channels:
             raise ValueError(
-                f"the last axis of an array with channels={channels} has the channels; the array "
-                f"has shape {shape}"
+                f"with channels={channels}, the last axis of the array must have length "
+                f"{channels}; the array has shape {shape}"
             )
         shape = shape[:-1]
     layers = 1
@@ -271,8 +278,8 @@ def _extents(
         layers, shape = (shape[0], shape[1:]) if shape else (0, ())
     if cube and (layers % 6 or (layers != 6 and not layered)):
         raise ValueError(
-            f"a cube map has 6 faces in its first axis, or with layered=True a multiple of 6; the "
-            f"array has shape {array.shape}"
+            "the first axis of a cube map has its 6 faces (with layered=True, 6 faces for each "
+            f"layer); the array has shape {array.shape}"
         )
     axes = (2, 2) if cube else (1, 1) if linear_memory else (1, 2) if layered else (1, 3)
     if not axes[0] <= len(shape) <= axes[1] or (cube and shape[0] != shape[1]):
@@ -286,9 +293,9 @@ def _extents(
             else "1 to 3 axes"
         )
         raise ValueError(
-            f"the texels need {wanted}"
-            + (f", besides that of {channels} channels" if channels > 1 else "")
-            + f"; the array has shape {array.shape}"
+            f"the array must have {wanted}"
+            + (f", and one more axis for the {channels} channels" if channels > 1 else "")
+            + f"; it has shape {array.shape}"
         )
     return shape[::-1], layers
 
@@ -298,6 +305,9 @@ def _modes(address: Address | Sequence[Address]) -> tuple[int, int, int]:
     for mode in given:
         checks.choice("address", mode, _MODES)
     if not 1 <= len(given) <= 3:
-        raise ValueError(f"address has one mode, or one for each of x, y, z; got {len(given)}")
+        raise ValueError(
+            'address must be one mode, such as "clamp", or a sequence with a mode for each axis '
+            f"(x, y, z); got {len(given)} modes"
+        )
     x, y, z = (_MODES.index(mode) for mode in [*given, given[-1], given[-1]][:3])
     return x, y, z

@@ -170,7 +170,7 @@ def _by_events(
     elapsed: Callable[[Any, Any], float],
     count: int,
 ) -> list[float]:
-    """Time calls on a GPU, queued together so that short calls do not wait for the host."""
+    """Time calls on a GPU. All are queued first, so that short calls do not wait for the host."""
     pairs = [events() for _ in range(count)]
     for begin, end in pairs:
         begin.record()
@@ -207,6 +207,6 @@ def _timed(batch: Callable[[int], list[float]], runs: Runs) -> list[float]:
 
 
 def spread_of(times: Sequence[float]) -> float:
-    """Return (80th - 20th percentile) / median, as for the package's own times."""
+    """Return the spread as for the package's own kernels: (80th - 20th percentile) / median."""
     low, median, high = np.percentile(times, [20, 50, 80])
     return float((high - low) / median) if median else 0.0

@@ -104,7 +104,10 @@ def _row(
         array, run = _run(operation, name, [o.given for o in given], device, options, settings)
         if not run.records:
             shapes = ", ".join(str(o.shape) for o in given)
-            raise ValueError(f"{operation} of arrays of shape {shapes} launches no kernel to time")
+            raise ValueError(
+                f"there is nothing to time: {operation} launches no kernel for arrays of shape "
+                f"{shapes}, because an array is empty"
+            )
         result, timing = _host(array), run.timing()
         modelled = run.own.modelled
         bound = None if modelled is None else modelled.why
@@ -249,7 +252,8 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     if not all(math.prod(o.shape) for o in operands):
         shapes = ", ".join(str(o.shape) for o in operands)
         raise ValueError(
-            f"{operation} of arrays of shape {shapes} has nothing to time: an array is empty"
+            f"there is nothing to time: {operation} launches no kernel for arrays of shape "
+            f"{shapes}, because an array is empty"
         )
     return operands
 

@@ -101,8 +101,8 @@ def _error(row: BenchmarkRow) -> str:
 def fastest(benchmark: BenchmarkData) -> BenchmarkRow | None:
     """Return the fastest row, or None if fewer than two rows can be compared.
 
-    Rows can be compared if they have times of the same source as the first row's, measured or
-    modelled, and their results are not wrong.
+    Rows are compared if their results are not wrong, and if their times have the same source as the
+    time of the first row: all measured, or all modelled.
     """
     first = benchmark.rows[0].timing.source
     rows = [

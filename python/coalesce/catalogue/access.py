@@ -47,8 +47,8 @@ def run_access(
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in OPTIONS[pattern]:
-            takes = ", ".join(OPTIONS[pattern]) or "no option"
-            raise ValueError(f"{name} does not belong to pattern {pattern!r}, which takes {takes}")
+            takes = ", ".join(OPTIONS[pattern]) or "none"
+            raise ValueError(f"pattern {pattern!r} has no option {name}; its options: {takes}")
 
     axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")
     source = catalogue_operands.array("x", x, axes, "access", dtypes=())
@@ -88,8 +88,8 @@ def run_access(
     return run.deliver(written, operands, target), run
 
 
-# For each pattern, a function of x and the options. It returns the number of elements of the
-# result, the other arguments of the kernel, its macros, and a further array that the kernel reads.
+# What a pattern needs for its launch: the number of elements of the result, the scalar arguments of
+# the kernel, its macros, and further arrays that it reads.
 Setup = tuple[int, dict[str, Any], tuple[str, ...], list[Operand]]
 
 
@@ -143,7 +143,9 @@ def _vector(x: Operand, given: dict[str, Any]) -> Setup:
         raise ValueError(f"width must be one of 1, 2, 4, 8, 16; got {width}")
     size = x.shape[0] * x.dtype.itemsize
     if size % width:
-        raise ValueError(f"x holds {size} bytes; width must divide it, got {width}")
+        raise ValueError(
+            f"x has {size} bytes; this number must be a multiple of width, which is {width}"
+        )
     return x.shape[0], {"width": width}, (), []
 
 
@@ -159,7 +161,7 @@ def _soa(x: Operand, given: dict[str, Any]) -> Setup:
 
 def _field(fields: int, given: dict[str, Any]) -> dict[str, Any]:
     if fields == 0:
-        raise ValueError("x has no fields; it must have at least one")
+        raise ValueError("x must have at least one field; the axis of its fields has length 0")
     field = checks.whole("field", given.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}
 
@@ -178,7 +180,10 @@ _PATTERNS = {
 
 
 def _as_elements(array: Any, width: int) -> Any:
-    """Return the same memory with the dtype of the kernel's ELEMENT. The kernel only moves bits."""
+    """Return the same memory with another dtype of the same size, that of the kernel's ELEMENT.
+
+    This is allowed because the kernel only copies elements and does not compute with them.
+    """
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):
         # Keep the shape if possible. A profile sees from the shape that each row is a structure.

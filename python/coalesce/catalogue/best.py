@@ -1,9 +1,10 @@
 """``variant="best"``: the fastest variant for a shape and a GPU, from a measured table.
 
 `best.json` holds the fastest variants that benchmarks/best.py measured on an H200, by shape. A call
-uses the entry of the nearest measured shape. The distance of two shapes is the sum of the squared
-doublings of M, N and K. Products of float64 use tensor cores. GPUs below compute capability 9.0 and
-the simulator use the next fastest variant. "best" never chooses a variant that rounds its operands.
+uses the entry of the nearest measured shape. The distance of two shapes is the sum of log2(M /
+M')², log2(N / N')² and log2(K / K')². Products of float64 use tensor cores. GPUs below compute
+capability 9.0 and the simulator use the next fastest variant. "best" never chooses a variant that
+rounds its operands.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Operand:
         return replace(self, array=self.array.T, shape=self.shape[::-1])
 
     def row_by_row(self, alignment: int = 1) -> bool:
-        """Whether a kernel needs no copy: C order, aligned, native byte order."""
+        """Whether a kernel can use the array as it is: C order, aligned, native byte order."""
         if self.on_gpu:
             return bool(self.array.contiguous and self.array.address % alignment == 0)
         flags = self.array.flags
@@ -56,7 +56,10 @@ def array(
     dtypes: Sequence[Any] = REAL,
     bfloat16: bool = False,
 ) -> Operand:
-    """Check an array. `axes` names its dimensions: "(M, K)". `bfloat16` also allows bfloat16."""
+    """Check an array argument, and return it as an `Operand`.
+
+    `axes` names its dimensions in messages: "(M, K)". With `bfloat16`, this dtype is accepted, too.
+    """
     checked = operand(name, value)
     if dtypes and checked.dtype not in dtypes and not (bfloat16 and is_bfloat16(checked.dtype)):
         wanted = " or ".join(np.dtype(d).name for d in dtypes)

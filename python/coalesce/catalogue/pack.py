@@ -58,7 +58,7 @@ def prepared(
 
 
 def _maps(kernel: str, layouts: dict[str, tuple[tuple[int, ...], int]]) -> dict[str, TensorMap]:
-    """Return the tensor maps of arrays, given their shapes and the elements from row to row."""
+    """Return the tensor maps of arrays. Each comes with its shape and the length of its rows."""
     maps = {}
     for name, (element, box) in _BOXES[kernel].items():
         (rows, cols), pitch = layouts[name]
@@ -69,7 +69,7 @@ def _maps(kernel: str, layouts: dict[str, tuple[tuple[int, ...], int]]) -> dict[
 
 
 def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
-    """Return a in strips, and the memory that blocks need to add up tiles together."""
+    """Return `a` packed in strips, and scratch memory in which blocks exchange partial sums."""
     m, k = a.shape
     depth = -(-k // _STAGE) * _STAGE
     strips = run.scratch((-(-m // _ROWS) * _ROWS * depth + _ZEROS,), a.dtype)
@@ -90,7 +90,7 @@ def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
 def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
     """Return an operand with rows at multiples of 16 bytes, and the elements from row to row.
 
-    If the operand's rows already do, the operand itself is returned.
+    If its rows already begin at such multiples, the operand itself is returned, not a copy.
     """
     (rows, cols), item = operand.shape, operand.dtype.itemsize
     width = 16 // item

@@ -185,7 +185,10 @@ def _one_kernel(
     flops: int,
     how: dict[str, Any],
 ) -> tuple[Array, Run]:
-    """Run a kernel that reads one matrix and writes one array. `names` are its two pointers."""
+    """Run a kernel that reads one matrix and writes one array.
+
+    `names` has the names of the kernel's parameters for the two arrays.
+    """
     rows, cols = source.shape
     dtype = source.dtype
     target = output(out, shape, dtype, "")
@@ -244,7 +247,10 @@ def product_work(
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return the operations and bytes of one pass over an array. `operations` is per element."""
+    """Return the number of operations and of bytes if each element is read and written once.
+
+    `operations` is the number of operations for one element.
+    """
     return float(flops * read), float((read + written) * item_size)
 
 
@@ -264,6 +270,6 @@ def _addend(
 
 
 def _column_major(run: Run, b: Operand) -> Any:
-    """Return b^T in C order: the memory of a Fortran-ordered b, else a transposed copy."""
+    """Return the transpose of b in C order. If b is in Fortran order, this is the memory of b."""
     turned = b.transposed()
     return turned.array if turned.row_by_row() else run.transposed(b)

@@ -47,7 +47,10 @@ class Reference:
     terms: int = 0
 
     def error(self, result: Array) -> float:
-        """Return the largest error as a share of `scale`; for moved elements 0 or infinity."""
+        """Return the largest error, divided by `scale`.
+
+        If elements are only moved, it is 0, or infinity if an element differs.
+        """
         if result.shape != self.exact.shape:
             return float("inf")
         if self.scale is None:
@@ -133,5 +136,5 @@ _PATTERNS: dict[str, Callable[[Array, Mapping[str, Any]], Array]] = {
 
 
 def _bits(array: Array) -> Array:
-    """Return the elements as bytes, so that a NaN equals itself."""
+    """Return the bytes of the elements. Unlike NaNs, their bytes can be compared."""
     return np.ascontiguousarray(array).view(np.uint8)

@@ -250,7 +250,7 @@ class Run:
         out: Operand | None,
         alignment: int = 1,
     ) -> Any:
-        """Return the array that a kernel writes: `out` if that is possible, else a new one."""
+        """Return the array for the result of a kernel: `out` if possible, else a new array."""
         if (
             out is not None
             and out.row_by_row(alignment)

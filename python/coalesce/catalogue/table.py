@@ -65,7 +65,7 @@ class Operation:
         device: Any,
         purpose: str,
     ) -> None:
-        """Run the operation with a launcher that needs a launch, for example to "profile" it.
+        """Run the operation with a launcher. `purpose` is a verb for messages: "profile".
 
         Raises
         ------
@@ -76,7 +76,8 @@ class Operation:
         if not run.records:
             shapes = ", ".join(str(np.shape(array)) for array in arrays)
             raise ValueError(
-                f"{self.name} of arrays of shape {shapes} launches no kernel to {purpose}"
+                f"there is nothing to {purpose}: {self.name} launches no kernel for arrays of "
+                f"shape {shapes}, because an array is empty"
             )
 
     @property

@@ -69,12 +69,12 @@ def _masks(
         named = parameter.name in undefined
         if not isinstance(argument, HostArray):
             if named:
-                raise ValueError(f"undefined names {parameter}, which is no array")
+                raise ValueError(f"undefined must name arrays; {parameter} is not an array")
         elif arrays_simulated.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
-                    f"undefined names {parameter}, which is a DeviceArray. A DeviceArray knows its "
-                    "undefined bytes; make it with coalesce.empty"
+                    f"undefined names {parameter}, which is a DeviceArray; undefined is for NumPy "
+                    "arrays. The elements of coalesce.empty are undefined until they are written"
                 )
             mask = arrays_simulated.undefined(argument.array)
             if mask is not None:
@@ -89,7 +89,8 @@ def simulated(device: Any) -> Device:
     chosen = devices.resolve("sim" if device is None else device)
     if chosen.kind != "sim":
         raise ValueError(
-            f'a check runs on the simulator; got device={chosen.name!r}. Leave it out or pass "sim"'
+            f"a check runs on the simulator; got device={chosen.name!r}. Leave device out, or pass "
+            'device="sim"'
         )
     return chosen
 

@@ -144,7 +144,9 @@ def _explain(options: argparse.Namespace) -> int:
     settings = {"device": options.device, "sample": options.sample}
     if options.what in catalogue.operations() and not Path(options.what).is_file():
         if options.wavefront is not None:
-            raise ValueError("--wavefront is for a kernel of a file")
+            raise ValueError(
+                f"--wavefront needs a kernel of a .cu file; {options.what} is an operation"
+            )
         explained: Any = of_operation(
             options.what,
             options.variants,
@@ -160,7 +162,10 @@ def _explain(options: argparse.Namespace) -> int:
                 f"the operations are {', '.join(catalogue.operations())}"
             )
         if options.grid is None or options.block is None:
-            raise ValueError(f"explain {options.what} needs --grid and --block")
+            raise ValueError(
+                f"explain {options.what} needs the launch: add --grid and --block, such as "
+                "--grid 4 --block 256"
+            )
         entry, words = split_entry(options.entry, options.argument)
         explained = of_file(
             options.what,

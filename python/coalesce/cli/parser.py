@@ -374,7 +374,7 @@ def _positive(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1; got {text!r}")
     return value
 
 
@@ -385,7 +385,7 @@ def _launch(text: str) -> str:
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise argparse.ArgumentTypeError(f"must be names separated by commas, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be names with commas between them; got {text!r}")
     return names
 
 
@@ -395,5 +395,7 @@ def _extents(text: str) -> tuple[int, ...]:
     except ValueError:
         extents = ()
     if not 1 <= len(extents) <= 3 or min(extents) < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 to 3 positive integers, not {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"must be one to three positive integers with commas, such as 4 or 16,16; got {text!r}"
+        )
     return extents

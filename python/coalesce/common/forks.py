@@ -1,4 +1,4 @@
-"""Locks that are open in a forked child.
+"""Locks that are not locked in a child process after a fork.
 
 A forked child has only the thread that forked. A lock that another thread held at that moment would
 stay locked in the child for ever. Therefore the child replaces each of these locks by a new one.
@@ -20,7 +20,7 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def lock() -> threading.RLock:
-    """Return a lock that is open in a forked child, unless the forking thread held it.
+    """Return a lock that is not locked in a child, unless the forking thread held it.
 
     It is a plain `threading.RLock`, without a wrapper class. In a Python method, Ctrl-C could come
     after the method has acquired the lock and before it returns. The lock would not be released.

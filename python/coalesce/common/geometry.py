@@ -26,7 +26,7 @@ _LIMITS = {
 def extent(kind: Literal["grid", "block"], value: Any, name: str = "") -> Extent:
     """Return `value`, one to three ints, as (x, y, z) within CUDA's limits.
 
-    Errors call it `name`, by default its kind.
+    `name` is the name of the value in error messages; by default it is `kind`.
 
     Raises TypeError for anything else, LaunchError for an extent that no GPU supports.
     """
@@ -97,9 +97,9 @@ def shared(value: Any) -> int:
 def stream(value: Any) -> int | None:
     """Return the handle of a stream. None, the current stream of the arrays' library, stays None.
 
-    A stream may be an int, `cupy.cuda.Stream`, `torch.cuda.Stream`, Numba's
-    and cuda-python's (``__cuda_stream__``). 0 and 1 are the legacy default stream, 2 the calling
-    thread's own.
+    A stream may be an int (a handle), or a stream object of CuPy, PyTorch, Numba or cuda-python.
+    The handles 0 and 1 mean CUDA's legacy default stream, and 2 means the default stream of the
+    calling thread.
     """
     if value is None:
         return None

@@ -31,7 +31,7 @@ Report = Callable[[int, int], object]
 def reporter(
     progress: bool | Report | None, what: str, unit: str = "blocks"
 ) -> Iterator[Report | None]:
-    """Yield the function to call with the number of finished blocks and of all blocks, or None.
+    """Yield a function to call with two numbers: the finished blocks and all blocks. Or yield None.
 
     Parameters
     ----------

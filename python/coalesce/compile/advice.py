@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 
 from coalesce.compile.headers import is_for_host
 from coalesce.cxx.signature import plain_name
@@ -14,7 +15,13 @@ DEVICE_CODE_ONLY = (
 )
 RUNTIME_IN_A_KERNEL = (
     "Device code calls a function of the CUDA runtime here (dynamic parallelism), which is not "
-    "supported. Only host code can call it."
+    "supported. Only host code can call it. Create arrays in Python, and launch from "
+    "Python: kernel[grid, block](arguments). In a kernel, malloc() allocates memory."
+)
+_OPENCL = re.compile(r"\b__kernel\b|\bget_(?:global|local)_id\b")
+_HOST_CLASSES = re.compile(
+    r'"std" has no member "(vector|string|map|unordered_map|set|list|deque|cout|cerr|endl|thread'
+    r'|shared_ptr|unique_ptr|ifstream|ofstream|ostream)"'
 )
 _RUNTIME = re.compile(r'identifier "(cuda[A-Z]\w*|cublas\w+)" is undefined')
 _WHEELS = (
@@ -29,12 +36,66 @@ _WHEELS = (
 def explained(title: str, log: str, architectures: Sequence[int]) -> str:
     """Return the message of a CompileError: the compiler's log and what may help."""
     advice = [*_missing_header(log), *_host_code(log), *_missing_function(log), *_removed(log)]
+    advice += [*pasted(log), *_template_arguments(log)]
     if "Loop in catastrophic error processing" in log:
         advice.append("The compiler ran out of memory: a macro or an expression grows too large.")
     if "invalid value for --gpu-architecture" in log:
         known = ", ".join(f"sm_{number}" for number in architectures)
         advice.append(f"This NVRTC knows {known}")
     return "\n  ".join([f"{title}\n{_shortened(log)}", *advice])
+
+
+def pasted(log: str) -> Iterator[str]:
+    """Yield advice about what is often copied together with a kernel, but is not CUDA C++."""
+    shown = [line.strip() for line in log.splitlines()]
+    if any(line.startswith("```") for line in shown):
+        yield "Leave out the lines that start with ```. They mark code in Markdown."
+    if command := next((line for line in shown if re.match(r"%%?[A-Za-z]", line)), None):
+        yield f"Leave out the line `{command}`. It is a command of a notebook."
+    if _OPENCL.search(log):
+        yield (
+            "This is a kernel for OpenCL. In CUDA, write `__global__ void` in place of "
+            "`__kernel void`, leave out `__global` before parameters, and write "
+            "blockIdx.x * blockDim.x + threadIdx.x in place of get_global_id(0)."
+        )
+    if "unrecognized token" in log:
+        letters = dict.fromkeys(c for line in shown for c in line if ord(c) > 127)
+        names = ", ".join(f"{unicodedata.name(c, '')} (U+{ord(c):04X})" for c in letters)
+        if names:
+            yield (
+                "The source has characters that are not C++; text that was copied from a page or "
+                f"a document may have them: {names}. Type ordinary quotes, dashes and spaces there."
+            )
+    if of_host := _HOST_CLASSES.search(log):
+        yield (
+            f"std::{of_host[1]} is for host code. Pass a kernel a pointer to the elements and "
+            "their number, such as (float *v, int n), and print with printf."
+        )
+
+
+def _template_arguments(log: str) -> Iterator[str]:
+    """Yield advice for an instantiation in `entry` that the compiler does not know."""
+    if "__nv_name_map" not in log:
+        return
+    if "cannot determine which instance" in log:
+        yield (
+            "The template arguments in entry= do not fit the template. Give one for each template "
+            'parameter that has no default, in order, such as entry="kernel<float, 16>".'
+        )
+    elif unknown := re.search(r'__nv_name_map.*identifier "(\w+)" is undefined', log):
+        yield (
+            f"The source has no template {unknown[1]} at this place. If it is in a namespace, "
+            f'write the namespace, too: entry="name::{unknown[1]}<float>".'
+        )
+
+
+def of_the_host(headers: Sequence[str]) -> str:
+    """Return advice about headers of host libraries, which are always left out."""
+    listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
+    return (
+        f"These headers are for the host and were left out: {listed}. If kernels use types or "
+        "functions of them, define these in the source."
+    )
 
 
 def missing(headers: Sequence[str]) -> str:
@@ -103,7 +164,7 @@ def _missing_function(log: str) -> list[str]:
 
 
 def _removed(log: str) -> list[str]:
-    """Return the replacement for functions that CUDA no longer has."""
+    """If the log names a function that CUDA removed, say which function replaces it."""
     advice = []
     if vote := re.search(
         r'identifier "__(shfl(?:_up|_down|_xor)?|any|all|ballot)" is undefined', log

@@ -18,9 +18,9 @@ PRELUDE_NAME = "coalesce_prelude.h"
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 INCLUDE_OPTION = re.compile(r"(?:-I|--include-path=)(.+)")
 
-# The names that nvcc gives to every kernel. A source may define the same names, so the definitions
-# are guarded. CCCL (NVIDIA's C++ library) defines the limits again. The compiler would warn if its
-# text differed, so the text here is the same.
+# The names that every kernel can use with nvcc. A source may define the same names, so each
+# definition here is inside an #ifndef. CCCL (NVIDIA's C++ library) defines the limits, too. The
+# compiler warns if two definitions of a macro differ, so the definitions here have the same text.
 PRELUDE = """\
 #pragma once
 typedef signed char int8_t;
@@ -192,6 +192,21 @@ _HOST_STANDARD = {
         "clocale",
         "errno.h",
         "cerrno",
+        "any",
+        "initializer_list",
+        "new",
+        "ratio",
+        "typeindex",
+        "ctype.h",
+        "cctype",
+        "inttypes.h",
+        "cinttypes",
+        "stdbool.h",
+        "cstdbool",
+        "wchar.h",
+        "io.h",
+        "direct.h",
+        "process.h",
         "fcntl.h",
         "getopt.h",
         "libgen.h",
@@ -201,6 +216,9 @@ _HOST_STANDARD = {
     *("unistd.h", "windows.h", "dirent.h", "conio.h", "cstdarg", "stdarg.h"),
 }
 
+# Types of PyTorch that kernels use. PyTorch's own headers declare code for the host.
+_TORCH = Path(__file__).with_name("torch_types.h").read_text(encoding="utf-8")
+_OF_TORCH = re.compile(r"(?:torch|ATen|c10)/")
 _HIP = Path(__file__).with_name("hip_runtime.h").read_text(encoding="utf-8")
 
 # The parts of CUB for blocks and warps. CUB as a whole does not compile here, because it also has
@@ -269,13 +287,13 @@ _HOST_LIBRARIES = re.compile(
     r"cublas|cusparse|cusolver|cufft|cudnn|curand\.h|nvml\.h|nccl|npp\w*\.h|nvtx|nvToolsExt|nvrtc"
     r"|nvjpeg|cuda_profiler_api|cuda_gl_interop|cuda_egl|cudaProfiler|exception\.h|sys/|GL/|EGL/"
     r"|helper_(?:cuda|functions|timer|string|image|gl|multiprocess|cusolver|cuda_drvapi)\.h"
-    r"|boost/|opencv|Eigen/|mpi\.h|omp\.h|torch/|ATen/"
+    r"|boost/|opencv|Eigen/|mpi\.h|omp\.h|torch/|ATen/|c10/|pybind11/|cudaEGL|cudaGL|cudaVDPAU"
     r"|thrust/(?!complex|pair|tuple|functional|swap|optional)"
 )
 
 
 def is_for_host(header: str) -> bool:
-    """Whether a header, found or not, is left out of a program."""
+    """Whether kernels cannot use a header, so that its ``#include`` is left out."""
     return _HOST_LIBRARIES.match(header) is not None
 
 
@@ -284,32 +302,46 @@ def folders_of(options: Sequence[str]) -> list[Path]:
     return [Path(match[1]) for option in options if (match := INCLUDE_OPTION.match(option))]
 
 
-def replaced(source: str, given: Mapping[str, str], options: Sequence[str]) -> list[str]:
-    """Return the headers of NVIDIA's samples that were not found and have a replacement here."""
+def replaced(
+    source: str, given: Mapping[str, str], options: Sequence[str]
+) -> dict[str, tuple[str, str]]:
+    """Return the included headers that a text of coalesce replaces: what is said, and the text.
+
+    The headers were not found, or most of them is for the host.
+    """
     names = INCLUDE.findall("\n".join([source, *given.values()]))
-    return [
-        name
+    return {
+        name: replacement
         for name in dict.fromkeys(name for _, name in names)
-        if has_replacement(name)
+        if (replacement := _replacement(name))
         and name not in given
-        and not any((folder / name).is_file() for folder in folders_of(options))
-    ]
+        and (is_for_host(name) or not any((f / name).is_file() for f in folders_of(options)))
+    }
 
 
 def has_replacement(header: str) -> bool:
-    """Whether `vector_operators` can take the place of a header that is not found."""
-    return header.rpartition("/")[2] in vector_operators.HEADERS
+    """Whether a text of coalesce can take the place of a header that is not found."""
+    return _replacement(header) is not None
+
+
+def _replacement(header: str) -> tuple[str, str] | None:
+    if _OF_TORCH.match(header):
+        return "replaced by coalesce's own types of PyTorch", _TORCH
+    if header.rpartition("/")[2] in vector_operators.HEADERS:
+        said = "not found; replaced by coalesce's own operators on vectors"
+        return said, vector_operators.TEXT
+    return None
 
 
 def texts_for(source: str, given: Mapping[str, str], options: Sequence[str] = ()) -> dict[str, str]:
-    """Return the texts that a source's ``#include`` finds, including the prelude.
+    """Return the headers for a source: a text for each name that ``#include`` can find.
 
-    `given` are the user's own headers. Parts of the standard library are added if a text mentions
-    std.
+    They include the prelude and `given`, the user's own headers. If a text uses ``std::``, parts of
+    the C++ standard library are added.
     """
     mentioned = "\n".join([source, *given.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}
-    texts |= dict.fromkeys(replaced(source, given, options), vector_operators.TEXT)
+    texts |= {name: text for name, (_, text) in replaced(source, given, options).items()}
     if standard_library.USES.search(mentioned):
         texts[PRELUDE_NAME] += standard_library.TEXT
         for header in standard_library.COSTLY:

@@ -192,7 +192,11 @@ def include_folders() -> tuple[str, ...]:
 
 
 def architecture(compute_capability: tuple[int, int]) -> str:
-    """Return the architecture to compile for on a GPU: its own, or PTX of the newest known one."""
+    """Return the architecture to compile for on a GPU.
+
+    It is the GPU's own. If the compiler is too old for the GPU, it is PTX for the newest
+    architecture that the compiler knows.
+    """
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures
     if wanted in known:
@@ -297,7 +301,7 @@ _READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include
 
 
 def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) -> bool:
-    """Whether the result depends on files that are not part of the cache's key."""
+    """Whether the source includes files whose text is not part of the key of the cache."""
     if any(_READING_OPTION.match(option) for option in options):
         return True
     return any(

@@ -40,6 +40,7 @@ NAMES = {
 }
 _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
 _TEXTURE_REFERENCES = Path(__file__).with_name("texture_references.h")
+_LIBRARIES = Path(__file__).with_name("libraries")  # replacements for closed libraries
 _SECTION = ".nv_fatbin"
 # The static runtime asks the driver for its private functions.
 _STATIC_RUNTIME = b"cuGetExportTable"
@@ -57,7 +58,27 @@ _CLOSED = {
     "nvjpeg": "nvJPEG",
     "cutensor": "cuTENSOR",
 }
+# Those of them of which a part is replaced, and the file that has this part.
+_REPLACED = {"cublas": _LIBRARIES / "cublas.cu", "curand": _LIBRARIES / "curand.cu"}
+_LINKED_CLOSED = re.compile(rf"-l(?:{'|'.join(_CLOSED)})\w*")
+# Functions and headers of these libraries in the errors of compilers and linkers.
+_UNKNOWN = re.compile(
+    rf"""undefined reference to `((?:{"|".join(_CLOSED)})\w+)'"""
+    rf"""|identifier "((?:{"|".join(_CLOSED)})\w+)" is undefined"""
+    rf"""|\W((?:{"|".join(_CLOSED)})\w+)\W+was not declared"""
+    rf"""|error: ((?:{"|".join(_CLOSED)})\w*\.h): No such file"""
+)
 _GRAPHICS = re.compile(r"undefined reference to `(cu(?:GL|EGL|VDPAU)\w+)'")
+
+
+class _NeedsLibraryError(LookupError):
+    """The program uses a library of which `file` replaces a part."""
+
+    def __init__(self, file: Path, function: str, library: str) -> None:
+        super().__init__(
+            f"{function}() of {library}, which coalesce's replacement for {library} does not have"
+        )
+        self.file = file
 
 
 @dataclass(frozen=True)
@@ -110,33 +131,64 @@ def build(
     """
     paths = [Path(source).resolve() for source in sources]
     program = nvcc()
+    # A closed library would be linked if it is on this machine, but could not run.
+    options = [word for word in options if not _LINKED_CLOSED.fullmatch(word)]
     words = _words(f"{arch}", options, debug=debug)
     texts = [[str(path), _text_of(path)] for path in paths]
-    own = [_text_of(header) for header in (_OLDER_NAMES, _TEXTURE_REFERENCES)]
+    own = [_text_of(file) for file in (_OLDER_NAMES, _TEXTURE_REFERENCES, *_REPLACED.values())]
     key = cache.key_of("program", 4, *own, texts, words, _identity(program))
     known = cache.load(key)
     if known is not None and known[1] is not None and _are_unchanged(known[2]["headers"]):
         return Built(known[1], json.loads(known[0]), known[2]["log"])
-    included = [_OLDER_NAMES]
-    try:
-        try:
-            made, headers = _compile(program, paths, words, included)
-        except CompileError as error:
-            if "texture is not a template" not in str(error):
-                raise
-            included.append(_TEXTURE_REFERENCES)
-            made, headers = _compile(program, paths, words, included)
-    except CompileError as error:
-        # wgmma and setmaxnreg need sm_90a, whose code runs on compute capability 9.0 only.
-        if f"not supported on .target 'sm_{arch}'" not in str(error) or arch < 90:
-            raise
-        newer = _words(f"{arch}a", options, debug=debug)
-        made, headers = _compile(program, paths, newer, included)
+    made, headers = _compile_as_needed(program, paths, options, arch=arch, debug=debug)
     read = [text for _, text in texts] + [_text_of(header) for header in headers]
     code = code_of(made.executable, arch, "\n".join(read))
     notes = {"headers": [[str(h), _digest(h)] for h in headers], "log": made.log}
     cache.store(key, json.dumps(code), made.executable, notes)
     return Built(made.executable, code, made.log)
+
+
+def _compile_as_needed(
+    program: str, paths: Sequence[Path], options: Sequence[str], *, arch: int, debug: bool
+) -> tuple[Built, list[Path]]:
+    """Compile and link, with what the compiler's errors show to be needed."""
+    included = [_OLDER_NAMES]
+    texts = [_text_of(path) for path in paths]
+    # Mostly, the source shows it, so that the program is compiled once.
+    replaced = [
+        file for word, file in _REPLACED.items() if any(f"{word}Create" in t for t in texts)
+    ]
+    name = f"{arch}"
+    while True:
+        words = _words(name, options, debug=debug)
+        try:
+            objects = [_replacement(program, file, f"{arch}") for file in replaced]
+            return _compile(program, paths, words, included, objects)
+        except _NeedsLibraryError as error:
+            if error.file in replaced:
+                raise LookupError(f"{paths[0].name} uses {error}") from None
+            replaced.append(error.file)
+        except CompileError as error:
+            if "texture is not a template" in str(error) and _TEXTURE_REFERENCES not in included:
+                included.append(_TEXTURE_REFERENCES)
+            elif f"not supported on .target 'sm_{name}'" in str(error) and name == "90":
+                # wgmma and setmaxnreg need sm_90a, whose code runs on compute capability 9.0 only.
+                name = "90a"
+            else:
+                raise
+
+
+def _replacement(program: str, source: Path, arch: str) -> bytes:
+    """Return the object file of a source that replaces a library."""
+    words = _words(arch, (), debug=False)
+    key = cache.key_of("library", _text_of(source), words, _identity(program))
+    if (known := cache.load(key)) is not None and known[1] is not None:
+        return known[1]
+    with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
+        made = Path(folder) / "library.o"
+        _nvcc(program, [*words, *_more_headers(program), "-c", "-o", made, source], source)
+        cache.store(key, "", made.read_bytes(), {})
+        return made.read_bytes()
 
 
 def _words(arch: str, options: Sequence[str], *, debug: bool) -> list[str]:
@@ -170,9 +222,16 @@ def tool(name: str) -> str | None:
 
 
 def _compile(
-    program: str, paths: Sequence[Path], words: Sequence[str], included: Sequence[Path]
+    program: str,
+    paths: Sequence[Path],
+    words: Sequence[str],
+    included: Sequence[Path],
+    objects: Sequence[bytes],
 ) -> tuple[Built, list[Path]]:
-    """Compile and link; `included` are headers of this package for .cu files."""
+    """Compile and link.
+
+    `included` are headers of this package for .cu files. `objects` are object files.
+    """
     with tempfile.TemporaryDirectory(prefix="coalesce-") as name:
         folder = Path(name)
         # The program is linked with the library that it later runs with, so that a function which
@@ -182,13 +241,16 @@ def _compile(
         found: list[Path] = []
         parts: list[Path] = []
         own: list[str | Path]
-        words = [*words, *_nvrtc_headers(program)]
+        words = [*words, *_more_headers(program)]
         for number, path in enumerate(paths if len(paths) > 1 else []):
             parts.append(folder / f"{number}.o")
             own = [*_listing(folder), *_including(path, included), "-o", parts[-1], path]
             log += _nvcc(program, [*words, "-c", *own], path)
             found += _headers(folder / "headers", path)
         own = [*parts] or [*_listing(folder), *_including(paths[0], included), paths[0]]
+        for number, content in enumerate(objects):
+            own.append(folder / f"library{number}.o")
+            Path(own[-1]).write_bytes(content)
         libraries = ["-Xlinker", "--as-needed", "-lnvrtc", *_of_wheels(program, folder)]
         log += _nvcc(program, [*words, *libraries, "-o", out, *own], paths[0])
         if not parts:
@@ -208,12 +270,15 @@ def _listing(folder: Path) -> list[str]:
     return ["-MMD", "-MF", str(folder / "headers")]
 
 
-def _nvrtc_headers(program: str) -> list[str]:
-    """Return the option for NVRTC's header, if it is not among nvcc's headers."""
-    if (Path(program).resolve().parent.parent / "include" / "nvrtc.h").is_file():
-        return []
-    found = pathfinder.file_of("nvidia-cuda-nvrtc", "nvrtc.h")
-    return [f"-I{Path(found).parent}"] if found else []
+def _more_headers(program: str) -> list[str]:
+    """Return the options for headers that are not among nvcc's headers."""
+    # A header of cuBLAS that is installed comes first.
+    options = ["-Xcompiler", f"-idirafter,{_LIBRARIES / 'include'}"]
+    if not (Path(program).resolve().parent.parent / "include" / "nvrtc.h").is_file() and (
+        found := pathfinder.file_of("nvidia-cuda-nvrtc", "nvrtc.h")
+    ):
+        options.append(f"-I{Path(found).parent}")
+    return options
 
 
 def _nvcc(program: str, words: Sequence[str | Path], path: Path) -> str:
@@ -239,12 +304,21 @@ def _of_wheels(program: str, folder: Path) -> list[str]:
 
 
 def _error(path: Path, log: str) -> Exception:
-    for word, name in _CLOSED.items():
-        if re.search(rf"undefined reference to `{word}\w+'|cannot find -l{word}", log):
+    if match := _UNKNOWN.search(log):
+        found = next(filter(None, match.groups()))
+        prefix = next(word for word in _CLOSED if found.startswith(word))
+        name = _CLOSED[prefix]
+        if found.startswith("curand") and found.endswith(".h"):
             return LookupError(
-                f"{path.name} uses {name}, a library of closed code that needs a GPU; "
-                "it cannot be simulated"
+                f"{path.name} includes {found}, a header of cuRAND, which is not installed: "
+                "pip install nvidia-curand"
             )
+        if prefix in _REPLACED and not found.endswith(".h"):
+            return _NeedsLibraryError(_REPLACED[prefix], found.removesuffix("_v2"), name)
+        return LookupError(
+            f"{path.name} uses {name}, a library of closed code that needs a GPU; "
+            "it cannot be simulated"
+        )
     if match := _GRAPHICS.search(log):
         return LookupError(f"{path.name} uses {match[1]}(); graphics are not simulated")
     if (
@@ -293,12 +367,12 @@ def _identity(program: str) -> list[object]:
     return found
 
 
-def section_of(executable: bytes) -> bytes:
-    """Return the device code of an ELF executable. It is empty if there is no device code."""
+def section_of(executable: bytes, name: str = _SECTION) -> bytes:
+    """Return a section of an executable: by default its device code. It may be empty."""
     from coalesce.compile import cubin
 
     try:
-        return cubin.section(executable, _SECTION)
+        return cubin.section(executable, name)
     except (ValueError, LookupError, IndexError):
         return b""
 
@@ -347,18 +421,27 @@ def check_executable(path: Path) -> None:
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":
         raise ValueError(f"{path} is not an executable of Linux")
+    closed = rf"lib({'|'.join(_CLOSED)})\w*\.so".encode()
+    if found := re.search(closed, section_of(content, ".dynstr")):
+        name = found[1].decode()
+        advice = " Run its source: coalesce run program.cu" if name in _REPLACED else ""
+        raise ValueError(
+            f"{path} loads {_CLOSED[name]}, a library of closed code that needs a GPU.{advice}"
+        )
     if LIBRARY.encode() in content:
         return
     if found := re.search(rb"libcudart\.so\.(\d+)", content):
         raise ValueError(
-            f"{path} was built with CUDA {found[1].decode()}; programs of CUDA 13 are run. Build "
-            "it with nvcc 13 -cudart shared, or run its source: coalesce run program.cu"
+            f"{path} was built with CUDA {found[1].decode()}; only programs of CUDA 13 can be run. "
+            "Build it with nvcc 13 -cudart shared, or run its source: coalesce run program.cu"
         )
     if _STATIC_RUNTIME in content or section_of(content):
         raise ValueError(
-            f"{path} has CUDA's runtime linked into it, so that it cannot be replaced. Build it "
-            "with nvcc -cudart shared (CMake: set CMAKE_CUDA_RUNTIME_LIBRARY to Shared), or run "
-            "its source: coalesce run program.cu"
+            f"{path} contains CUDA's runtime (it was linked statically), so that coalesce cannot "
+            "replace it. Build the program with nvcc -cudart shared (CMake: set "
+            "CMAKE_CUDA_RUNTIME_LIBRARY to Shared), or run its source: coalesce run program.cu"
         )
     if b"libcuda.so" not in content:
-        raise ValueError(f"{path} uses neither CUDA's runtime nor its driver API")
+        raise ValueError(
+            f"{path} is not a CUDA program: it uses neither CUDA's runtime nor its driver API"
+        )

@@ -153,6 +153,12 @@ template <class A, class B>
 struct conditional<false, A, B> {
     using type = B;
 };
+template <size_t bytes, size_t alignment = bytes>
+struct aligned_storage {
+    struct type {
+        alignas(alignment) unsigned char data[bytes];
+    };
+};
 template <class T>
 struct remove_const {
     using type = T;
@@ -360,6 +366,8 @@ template <bool b, class T = void>
 using enable_if_t = typename enable_if<b, T>::type;
 template <bool b, class A, class B>
 using conditional_t = typename conditional<b, A, B>::type;
+template <size_t bytes, size_t alignment = bytes>
+using aligned_storage_t = typename aligned_storage<bytes, alignment>::type;
 template <class T>
 using remove_const_t = typename remove_const<T>::type;
 template <class T>

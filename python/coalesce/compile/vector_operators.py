@@ -19,7 +19,10 @@ def _function(result: str, name: str, parameters: str, body: str) -> str:
 
 
 def _each(vector: str, n: int, element: str) -> str:
-    """Make a vector; `element` says how, with ``@`` for the name of the element."""
+    """Return C++ code that returns a vector, such as ``return make_float2(a.x + b.x, a.y + b.y);``.
+
+    `element` is the code for one element. In it, ``@`` stands for x, y, z or w: ``a.@ + b.@``.
+    """
     return f"return make_{vector}({', '.join(element.replace('@', f) for f in _FIELDS[:n])});"
 
 

@@ -71,7 +71,11 @@ def compile_whole(
             f"{name} has no kernel; a kernel is a function declared __global__."
             + (missing if code.missing else f"\n{first}")
         ) from first
-    if first is not None and (code.text == source or not code.kernels):
+    unchanged = code.text == source and not code.headers
+    if first is not None and (unchanged or not code.kernels):
+        if unchanged and code.kernels and not re.search(r"\bmain\s*\(", source):
+            said = str(first).replace(advice.DEVICE_CODE_ONLY, advice.RUNTIME_IN_A_KERNEL)
+            raise CompileError(said) from None
         raise first
     wanted = list(expressions)
     if not wanted:
@@ -100,7 +104,7 @@ def device_code(source: str, options: Sequence[str], headers: Mapping[str, str])
         if header in headers:
             return headers[header]
         if is_for_host(header):
-            return True if header in STANDARD else None
+            return True if header in STANDARD or has_replacement(header) else None
         for folder in folders:
             path = folder / header
             if path.is_file() and path.stat().st_size < 16 << 20:
@@ -186,7 +190,10 @@ def _in_the_users_lines(
         if re.search(rf'"{re.escape(called)}["(<]', str(error))
         and "texture refer" not in str(error)
     ]
+    more += [said for said in advice.pasted("\n".join(lines)) if said not in text]
     unknown = [header for header in code.missing if not is_for_host(header)]
     if unknown:
         more.append(advice.missing(unknown))
+    elif code.missing and re.search(r'name followed by "::"|is undefined|has no member', text):
+        more.append(advice.of_the_host(code.missing))
     return CompileError("\n  ".join(["\n".join(lines), *more]))

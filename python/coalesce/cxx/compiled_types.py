@@ -1,9 +1,9 @@
 """The types of parameters and variables as the compiler sees them.
 
-The mangled name of a C++ kernel holds the types of its parameters. A kernel or a variable declared
-`extern "C"` has no mangled name, and the mangled name of a variable holds no type. In these cases,
-the source is compiled once more, with an additional template at its end. The template is
-instantiated with ``decltype(...)``, and the mangled names of the instances hold the types.
+The compiler gives a C++ kernel a mangled name, which contains the types of the parameters. Two
+cases have no such name: kernels that are declared `extern "C"`, and variables. For them, the source
+is compiled once more, with an additional template at its end. The template is instantiated for
+``decltype(...)`` of the kernel or variable. The mangled name of this instance contains the type.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Reads the parameters of a kernel from its CUDA C++ declaration.
 
-This is not a C++ parser. It knows the declarations that kernels usually have, replaces names with a
-certain definition (definitions), and fills in the arguments of a template's instantiation. If it
-cannot read a declaration, or if two declarations of the same name differ, the result is None.
+This is not a C++ parser, but it knows the declarations that kernels usually have. If it is certain
+what a name means (definitions.py), it replaces the name by its definition. In a template, it
+replaces the template parameters by the arguments of the instantiation. If it cannot read a
+declaration, or if two declarations of the same name differ, the result is None.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def as_compiled(text: str) -> Declared:
 
 
 def lines_of(source: str) -> list[str]:
-    """Return the lines as the compiler counts them: form feeds and line separators end no line."""
+    """Return the lines as the compiler counts them. Unlike in Python, a form feed ends no line."""
     return [line.removesuffix("\r") for line in source.removesuffix("\n").split("\n")]
 
 
@@ -176,7 +177,7 @@ def _kernels(text: str) -> list[tuple[str, str, str, int]]:
 
 
 def _closing(text: str, place: int) -> int:
-    """Return the place of the parenthesis that closes the one opened before `place`, or -1."""
+    """Return where the parenthesis is closed that was opened just before `place`; -1 if nowhere."""
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):
         depth += 1 if match[0] == "(" else -1

@@ -40,7 +40,10 @@ _READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include
 
 
 def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
-    """Return the definition of each name in a bare text, or `UNKNOWN`. A class stays itself."""
+    """Return the definition of each name in a bare text, or `UNKNOWN`.
+
+    The definition of the name of a class is the name itself.
+    """
     values_of: dict[str, list[str]] = {}
     for name, value in _of_options(options):
         values_of.setdefault(name, []).append(value)

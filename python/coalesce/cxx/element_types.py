@@ -66,12 +66,18 @@ def is_known(name: str) -> bool:
 
 
 def compiler_shows(name: str) -> bool:
-    """Whether the compiler uses this name for the known type and not for a user's type."""
+    """Whether this name, as the compiler prints it, means the type of C++ or CUDA.
+
+    Otherwise a user may have defined a type of the same name.
+    """
     return name not in _NAMED
 
 
 def element_types(spelled: str) -> tuple[tuple[str, ...], int]:
-    """Return the dtypes of arrays of a C++ type (() means any), and the bytes per element."""
+    """Return which dtypes an array of this C++ type may have, and the bytes of an element.
+
+    If the type is not known, the dtypes are (): every dtype is accepted.
+    """
     if code := SCALARS.get(spelled):
         return (code, *_ALSO.get(spelled, ())), int(code[1:])
     if vector := _VECTOR.fullmatch(spelled):

@@ -81,7 +81,8 @@ class DeviceCode:
     kernels : tuple of str
         Names of kernels; a template's ends in ``<>``.
     has_unmarked : bool
-        Whether functions are kept that are device code without saying so: constexpr ones.
+        Whether the text still has functions that kernels can use although they are not marked with
+        ``__device__``: constexpr functions.
     """
 
     text: str
@@ -328,9 +329,9 @@ def _classes_in(node: Any) -> Iterator[Any]:
 def _unmarked_members(
     own: Any, text: str, marks: set[str]
 ) -> Iterator[tuple[tuple[int, int], bool]]:
-    """Yield a class's functions that are not marked for the device, and whether they are host code.
+    """Yield the functions of a class without a mark such as ``__device__``. Say which to remove.
 
-    A constexpr function is not.
+    Host code is removed. A constexpr function is kept, because kernels can use it.
     """
     for member in own.child_by_field_name("body").named_children:
         inner = member

@@ -275,7 +275,10 @@ def _draw_words(canvas: Canvas, board: Board, base: int, y: float) -> float:
 def _row(
     canvas: Canvas, board: Board, y: float, words: list[tuple[int, Word]], height: float = _ROW
 ) -> None:
-    """Draw 32 cells and fill those of `words`. Neighbours that the same lanes access are merged."""
+    """Draw a row of 32 cells, and fill the cells of `words`.
+
+    If the same lanes access neighbouring words, these words are drawn as one wide cell.
+    """
     canvas.rect(_X, y, INNER - _LEFT, height, fill=WASH)
     grid = "".join(
         f"M{number(_X + i * _BANK)} {number(y)}v{number(height)}" for i in range(BANKS + 1)

@@ -263,7 +263,7 @@ class Canvas:
     def picture(
         self, height: float, *, headline: str, description: str, text: str, paper: bool = True
     ) -> Picture:
-        """Put the paper under the shapes and close the SVG."""
+        """Return the picture: a background as large as the drawing, and all shapes on top of it."""
         sheet = (
             f'<rect width="100%" height="100%" rx="6" {_paint("fill", PAPER)}/>' if paper else ""
         )

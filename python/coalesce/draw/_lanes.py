@@ -73,7 +73,9 @@ def lanes_of(
     values = _integers(addresses)
     most = warp_size or MOST_LANES
     if not 1 <= len(values) <= most:
-        raise ValueError(f"addresses must be those of 1 to {most} lanes; got {len(values)}")
+        raise ValueError(
+            f"addresses must hold 1 to {most} addresses, one for each lane; got {len(values)}"
+        )
     lanes = warp_size or (32 if len(values) <= 32 else 64)
     active = _active(mask, len(values), lanes)
     if not active.any():
@@ -99,7 +101,8 @@ def _integers(addresses: Any) -> list[int]:
     if isinstance(addresses, np.ndarray):
         if addresses.ndim != 1:
             raise ValueError(
-                f"addresses must be one for each lane, of shape (lanes,); got {addresses.shape}"
+                "addresses must have one axis, with an address for each lane; got shape "
+                f"{addresses.shape}"
             )
         if addresses.dtype.kind not in "iu":
             raise TypeError(f"addresses must be integers; got dtype {addresses.dtype}")
@@ -118,17 +121,20 @@ def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
         bits = int(mask)
         if not 0 <= bits < 2**given:
             raise ValueError(
-                f"mask must have a bit for each of the {given} addresses, lane 0 the lowest; "
-                f"got {bits:#x}"
+                f"mask must be from 0 to 2**{given} - 1, with a bit for each address (the lowest "
+                f"bit is lane 0); got {bits:#x}"
             )
         active[:given] = [bits >> lane & 1 for lane in range(given)]
         return active
     flags = checks.as_array("mask", mask)
     if flags.dtype.kind != "b":
         raise TypeError(
-            f"mask must be an integer of bits or one bool for each lane; got {checks.shown(mask)}"
+            "mask must be an integer with a bit for each lane, or a bool for each lane; got "
+            f"{checks.shown(mask)}"
         )
     if flags.shape != (given,):
-        raise ValueError(f"mask must have shape ({given},), as addresses; got {flags.shape}")
+        raise ValueError(
+            f"mask must have the shape of addresses, ({given},); got shape {flags.shape}"
+        )
     active[:given] = flags
     return active

@@ -181,7 +181,10 @@ class Arrangement:
 
 
 def _arrange(frames: Mapping[str, Sequence[Matrix]]) -> Arrangement:
-    """Find the arrangement with the largest cells that is not too tall, else the least tall."""
+    """Return the arrangement with the largest cells that is not too tall.
+
+    If all are too tall, return the one with the smallest height.
+    """
     named: dict[str, list[Matrix]] = {}
     for matrix in (matrix for panels in frames.values() for matrix in panels):
         named.setdefault(matrix.name, []).append(matrix)

@@ -175,7 +175,7 @@ class Matrix:
 
     @property
     def direction(self) -> str:
-        """Describe the order of the touched cells, or return nothing."""
+        """The order of the touched cells in words: "lanes along a row". It may be empty."""
         if self.labels is not None or len(self.cells) < 2:
             return ""
         steps = {(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(self.cells)}
@@ -196,7 +196,7 @@ class Window:
 
 
 def window_over(matrices: Iterable[Matrix], most: int) -> Window:
-    """Choose rows and columns that show the touched cells of all frames of a matrix."""
+    """Return which rows and columns of a matrix to show: those with touched cells in any frame."""
     touched: set[Cell] = set()
     around: set[Cell] = set()
     extents = (1, 1)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Paint:
-    """A colour on light and on dark paper, and the colour of text on top of it."""
+    """A colour for a light page, one for a dark page, and the colour of text on top of them."""
 
     name: str
     light: str

@@ -175,7 +175,10 @@ def _indices(
     x: float,
     y: float,
 ) -> None:
-    """Number the first and last row and column of each run, and the touched ones if few."""
+    """Write the index of the first and last row and column of each part that is shown.
+
+    If only few rows or columns are touched, write their indices, too.
+    """
     touched_rows = {row for row, _ in panel.matrix.written}
     touched_cols = {col for _, col in panel.matrix.written}
     reach = float("-inf")
@@ -241,7 +244,7 @@ def _grid(
 
 
 def _runs(at: dict[Item, float], size: float) -> Iterator[tuple[float, float]]:
-    """Return begin and end of each stretch of neighbouring rows or columns."""
+    """Yield where each group of neighbouring rows or columns begins and ends."""
     stretch: list[float] = []
     for item, place in at.items():
         if isinstance(item, Gap):

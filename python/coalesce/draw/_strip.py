@@ -1,4 +1,4 @@
-"""A strip of memory: the lines an access touches, side by side, sectors and used bytes shaded."""
+"""Draws a strip of memory: the lines that an access touches, with their sectors and used bytes."""
 
 from __future__ import annotations
 

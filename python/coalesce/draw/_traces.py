@@ -143,7 +143,9 @@ def steps(
         raise ValueError(f"trace must hold the events of one warp; it has {warps}{hint}")
     accesses = _accesses(trace)
     if not accesses:
-        raise ValueError("trace has no events whose array is known")
+        raise ValueError(
+            "trace has no event to draw: for none of its events is it known which array it accesses"
+        )
 
     def panels(step: int, members: list[Events]) -> list[Matrix]:
         return [_matrix(trace, int(m[step]), shapes or {}, cells) for m in members if step < len(m)]
@@ -152,7 +154,10 @@ def steps(
     single = [events for events in accesses if len(events) == 1]
     if loops and not any(step < len(events) for step in wanted for events in loops):
         most = max(map(len, loops))
-        raise ValueError(f"numbers must contain a step of the trace, 0 to {most - 1}; got {wanted}")
+        raise ValueError(
+            f"the trace has the steps 0 to {most - 1}; numbers must contain at least one of them, "
+            f"got {wanted}"
+        )
     begin = min((events[0] for events in loops), default=0)
     before = panels(0, [events for events in single if events[0] < begin])
     after = panels(0, [events for events in single if events[0] >= begin])

@@ -49,9 +49,10 @@ class HostArray:
 
     @property
     def undefined(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """For memory of `coalesce.empty`: for each byte of `array`, whether it is undefined.
+        """A mask of the bytes of `array`: True if nobody has written the byte yet.
 
-        A run that watches the kernel's stores clears it in place. None: every byte is defined.
+        Only arrays of `coalesce.empty` have such a mask; None means that every byte was written. A
+        checked run changes the mask when the kernel writes.
         """
         return simulated.undefined(self.array)
 
@@ -64,7 +65,8 @@ class HostArray:
     def finish(self, watched: bool = False) -> None:
         """Write a copy back to the caller's array.
 
-        Unless the launch was `watched`, the whole array counts as defined from now on.
+        If the stores of the launch were not `watched`, it is not known which bytes the kernel
+        wrote. All bytes of the array then count as written.
         """
         if self.copied and self.written:
             self.given[...] = self.array
@@ -93,7 +95,10 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
 
 def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
-    """Return names of the arguments for errors: those of the parameters, if there are as many."""
+    """Return the names of the arguments for errors: those of the parameters.
+
+    If there are more or fewer arguments than parameters, they are numbered.
+    """
     parameters: Sequence[Any] = signature.parameters
     if len(parameters) != len(arguments):
         return [f"argument {number}" for number in range(1, len(arguments) + 1)]
@@ -101,7 +106,10 @@ def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
 
 
 def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
-    """Return a value for each parameter: the arguments; for Numba's arrays, their fields."""
+    """Return one value for each parameter of the PTX.
+
+    In most kernels these are the arguments. In a kernel of Numba, an array has several parameters.
+    """
     if signature.numba is not None and len(arguments) == len(signature.parameters):
         return arguments  # the caller passed a value for each parameter
     wanted = len(signature.parameters if signature.numba is None else signature.numba)
@@ -154,8 +162,8 @@ def _texture(parameter: Parameter, value: Texture) -> HostArray:
     kind = "surface" if value.is_surface else "texture"
     if parameter.bytes != 8 or parameter.kind not in ("word", "scalar"):
         raise TypeError(
-            f"argument {parameter} is no cuda{kind.capitalize()}Object_t; got {value!r}. To pass "
-            "the array itself, pass the NumPy array"
+            f"argument {parameter} is not a {kind} object (cuda{kind.capitalize()}Object_t), but "
+            f"got {value!r}. Pass the NumPy array instead"
         )
     wrong = "cudaTextureObject_t" if value.is_surface else "cudaSurfaceObject_t"
     if wrong in parameter.spelled:
@@ -169,8 +177,8 @@ def _refuse_arrays(parameter: Parameter, value: Any) -> None:
     if isinstance(value, np.ndarray) or foreign.look(value, f"argument {parameter}") is not None:
         make = "surface" if "Surface" in parameter.spelled else "texture"
         raise TypeError(
-            f"argument {parameter} is the handle of a {make} object; got an array. Make an object "
-            f"of it: coalesce.{make}({parameter.name})"
+            f"argument {parameter} needs a {make} object; got an array. Pass "
+            f"coalesce.{make}({parameter.name})"
         )
 
 
@@ -243,9 +251,9 @@ def _check_writeable(parameter: Parameter, array: np.ndarray[Any, Any]) -> None:
         why = f"a broadcast array (strides {array.strides}), whose elements share memory"
     constant = parameter.spelled.replace(" *", "").strip()
     raise ValueError(
-        f"argument {parameter} is {why}, and the kernel may write it. Declare the parameter "
-        f"`const {constant} *{parameter.name}` if it only reads, or pass a copy: "
-        f"{parameter.name}.copy()"
+        f"argument {parameter} is {why}, but the kernel may write to it. If the kernel only "
+        f"reads it, declare the parameter as `const {constant} *{parameter.name}`. Otherwise "
+        f"pass a copy: {parameter.name}.copy()"
     )
 
 
@@ -261,7 +269,9 @@ def _gpu_array(parameter: Parameter, array: GpuArray) -> GpuArray:
             "copy it first, for example with cupy.ascontiguousarray or tensor.contiguous()"
         )
     if array.read_only and not parameter.const and parameter.spelled:
-        raise ValueError(f"argument {parameter} is a read-only GPU array; the kernel may write it")
+        raise ValueError(
+            f"argument {parameter} is a read-only GPU array, but the kernel may write to it"
+        )
     return array
 
 
@@ -289,8 +299,8 @@ def _share_copies(arrays: Sequence[HostArray]) -> None:
             if _overlap(item.given, other.given):
                 raise ValueError(
                     f"arguments `{item.name}` and `{other.name}` share memory, and "
-                    f"`{item.name}` is not C-contiguous (strides {item.given.strides}), so the "
-                    "kernel would not see that they share memory; pass contiguous copies"
+                    f"`{item.name}` is not C-contiguous (strides {item.given.strides}). The kernel "
+                    "would get a copy of it, which does not share memory; pass contiguous arrays"
                 )
 
 

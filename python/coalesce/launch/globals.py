@@ -48,9 +48,9 @@ class Globals(Mapping[str, Any]):
     launches see it. As in NumPy, the value is broadcast to the variable's shape. A structure, or a
     variable of unknown type, is an array of its bytes.
 
-    The variables belong to the module. Kernels that `Kernel.get_function` returns share them; two
-    `Kernel` objects made from one source do not. Each device has its own copy; `on` returns the
-    variables of another device.
+    All kernels of one source that `Kernel.get_function` returns share these variables. If you make
+    two `Kernel` objects from one source, each has variables of its own. Each device has its own
+    copy of the variables; `on` returns the variables of another device.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
     with np.errstate(over="ignore", invalid="ignore"):
         cast = given.astype(variable.dtype)
     if given.dtype.kind in "iu" and not np.array_equal(cast, given):
-        raise ValueError(f"{wanted}; a value does not fit")
+        raise ValueError(f"{wanted}; a value is outside the range of this type")
     if given.dtype.kind == "f" and np.isinf(cast).sum() != np.isinf(given).sum():
         raise ValueError(f"{wanted}; a value does not fit")
     try:

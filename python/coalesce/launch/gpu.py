@@ -90,8 +90,8 @@ def run(
     kernel_ms, spread, done = 0.0, 0.0, 0
     cuda.launch(*launch, cooperative=cooperative)
     if runs is not None:
-        # The first launch has computed the result. The timed launches may change the arrays, so the
-        # result is saved.
+        # The first launch has computed the result. The kernel is now launched again to time it, and
+        # this may change the arrays. So the result is saved here and restored afterwards.
         kept = _Kept(gpu, signature, arguments, staged, stream)
         wait()
         kernel_ms, spread, done = cuda.time(
@@ -148,9 +148,9 @@ def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) ->
 def _join(gpu: Any, arguments: Sequence[Argument], with_hosts: bool, stream: int) -> bool:
     """Make `stream` wait for the pending work on the arrays.
 
-    Returns whether memory of this package is used. That memory stays ordered on the default stream,
-    so the default stream waits afterwards. For arrays of other libraries, users order the streams
-    themselves, as these libraries require.
+    Returns whether the launch uses memory of this package. Then the default stream must wait for
+    the launch, because all work on this memory is ordered on the default stream. For arrays of
+    other libraries, the user orders the streams, as these libraries require.
     """
     arrays = [a for a in arguments if isinstance(a, GpuArray)]
     ours = with_hosts or any(type(a.owner).__name__ == "DeviceArray" for a in arrays)

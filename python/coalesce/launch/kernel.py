@@ -193,8 +193,8 @@ class BaseKernel:
         given = module.headers if code is None else {**module.headers, **code.headers}
         options = module.options if code is None else ()
         replaced = tuple(
-            f"#include {name} (not found; replaced by coalesce's own operators on vectors)"
-            for name in headers.replaced(source, given, options)
+            f"#include {name} ({what})"
+            for name, (what, _) in headers.replaced(source, given, options).items()
         )
         return replaced + (() if code is None else code.left_out)
 
@@ -388,7 +388,8 @@ class BaseKernel:
     def _waits_for_the_grid(self) -> bool:
         """Whether the kernel contains grid.sync(), which traps in an ordinary launch.
 
-        The result is kept: every launch on a GPU needs it, and PTX can be megabytes long.
+        The result is stored, because every launch on a GPU needs it, and searching long PTX takes
+        time.
         """
         after = self.ptx.partition(f".entry {self.entry}")[2].partition(".entry ")[0]
         return "%envreg2" in after and re.search(r"\btrap;", after) is not None

@@ -38,7 +38,8 @@ class Modelled:
         The resource that takes longest: ``"data"``, ``"dram"``, ``"latency"``, ... `why` has the
         words.
     cycles : dict
-        Cycles that each resource of the busiest multiprocessor takes by itself, by the same keys.
+        For each resource, the cycles that its part of the work takes on the busiest multiprocessor.
+        The keys are the possible values of `bound`.
     work : dict
         The counts that the time was computed from, by name: ``"global_requests"``,
         ``"tag_lookups"``, ``"dram_bytes"``, ... See ``coalesce::model::Work`` in

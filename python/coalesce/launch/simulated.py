@@ -78,7 +78,11 @@ def run(
 
 
 def scalar(argument: Argument, arguments: Sequence[Argument]) -> bytes | tuple[int, bytes]:
-    """Return the bytes of a scalar; for a tensor map, the number of its array and the map."""
+    """Return an argument that is no array, as the simulator takes it.
+
+    This is the bytes of a scalar. For a tensor map, it is the number of the array that the map
+    describes, and the map.
+    """
     if isinstance(argument, TensorMap):
         names = [a.name if isinstance(a, HostArray) else None for a in arguments]
         return names.index(argument.of), argument.simulated()

@@ -15,7 +15,7 @@ from coalesce.launch.module import Module
 
 MOST_SOURCE_BYTES = 32 << 20  # five times the size of CUDA's largest headers together
 
-_FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|ptx|txt|cubin|fatbin)\s*")
+_FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|hip|cpp|cc|cxx|c|h|hpp|ptx|txt|cubin|fatbin)\s*")
 
 
 def _plain(name: str) -> str:
@@ -28,7 +28,7 @@ def _check_source(source: Any) -> None:
         raise TypeError(f"source must be a string or a path; got {checks.shown(source)}")
     if len(source) > MOST_SOURCE_BYTES:
         raise ValueError(
-            f"source has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are taken"
+            f"source has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are allowed"
         )
     if len(source) < 4096 and _FILE_NAME.fullmatch(source):
         raise ValueError(
@@ -44,7 +44,8 @@ def _read(path: Path) -> tuple[str, list[str]]:
     """Return the text of a file, and the options for including files beside it."""
     if path.stat().st_size > 4 * MOST_SOURCE_BYTES:
         raise ValueError(
-            f"source {path} has {path.stat().st_size:,} bytes, which is too large for a source"
+            f"source {path} has {path.stat().st_size:,} bytes; at most {4 * MOST_SOURCE_BYTES:,} "
+            "are allowed"
         )
     content = path.read_bytes()
     if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):

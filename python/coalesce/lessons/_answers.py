@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Answer:
-    """The explanation of an answer, and a sentence for each wrong guess that many make."""
+    """The explanation of the right answer, and a sentence for each common wrong guess."""
 
     why: str = ""
     mistakes: Mapping[float | str, str] = field(default_factory=dict)
@@ -155,10 +155,10 @@ _LESSON_1 = {
         },
     ),
     "piece of memory": Answer(
-        "In pieces of 64 bytes, both strides move the same bytes per second: the memory "
-        "is as busy with both. The cache model reads DRAM in halves of a line, 64 bytes, "
-        "and so finds the same traffic for both strides. At stride 32 every other piece "
-        "is not needed.",
+        "In pieces of 64 bytes, strides 8 and 16 move the same number of bytes per second, so "
+        "the memory is equally busy. Our cache model reads DRAM in halves of a line, 64 bytes. "
+        "So it finds that both strides read the same number of bytes. At stride 32, only every "
+        "other piece is needed.",
         {
             "32 bytes": "Then stride 16 would move half as many bytes per second as stride 8. The "
             "table above shows this.",
@@ -372,8 +372,8 @@ _LESSON_3 = {
 
 _LESSON_4 = {
     "store of naive_read": Answer(
-        "The lanes write down a column: 32 rows, 32 sectors, 4 bytes of each. `naive_write` is "
-        "the mirror image: 32 for the load, 4 for the store.",
+        "The lanes write down a column: 32 rows, 32 sectors, 4 bytes of each. In `naive_write` "
+        "it is the other way round: 32 sectors for the load, 4 for the store.",
         {
             4: "That is its load. A warp that reads along a row writes down a column.",
             8: "Neighbouring lanes write a whole row apart, so each has a sector of its own.",

@@ -77,7 +77,7 @@ class Code(str):
         return list(enumerate(self.split("\n"), self.first))
 
     def part(self, begin: str, end: str) -> Code:
-        """Return the lines from the first with `begin` to the next with `end`.
+        """Return the lines from the first that contains `begin` to the next that contains `end`.
 
         The `whole` of the result is this source.
 

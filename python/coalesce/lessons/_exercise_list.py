@@ -76,7 +76,11 @@ def _global(profile: Profile, *kinds: str) -> list[Access]:
 
 
 def _few(kind: Kind, quantity: Quantity, most: float, profile: Profile, case: Case) -> None:
-    """Demand that the cost is at most so many times the cost of one pass over the array."""
+    """Raise AssertionError if the kernel loads or stores too often.
+
+    The limit is `most` times the number of requests (or sectors) that a single pass over the array
+    takes.
+    """
     accesses = _global(profile, kind)
     found = sum(getattr(a, quantity) for a in accesses)
     elements = case.elements if kind == "load" and case.elements else case.out.size
@@ -84,13 +88,13 @@ def _few(kind: Kind, quantity: Quantity, most: float, profile: Profile, case: Ca
     if found > most * once:
         message = (
             f"global {kind}s take {found:,} {quantity}, one pass over the array takes {once:,}; "
-            f"at most {most:g} times as many wanted"
+            f"at most {most:g} times as many are allowed"
         )
         raise AssertionError("\n".join([message, *_reasons(accesses, quantity, once)]))
 
 
 def _reasons(accesses: list[Access], quantity: Quantity, once: int) -> list[str]:
-    """Say which lines repeat, and why even good accesses can be too frequent."""
+    """Return the lines of a message: where the accesses are, and why there are too many of them."""
     lines = [
         f"  {a.place}: {a.name}, {a.requests:,} requests, {a.per_request:.3g} sectors per request"
         for a in accesses
@@ -115,14 +119,14 @@ def _few_atomics(profile: Profile, case: Case) -> None:
     found = sum(a.requests for a in accesses)
     if found > 4 * blocks:
         raise AssertionError(
-            f"atomics on global memory take {found:,} requests; at most {4 * blocks} wanted, 4 for "
-            "each block\n    Threads of a block count the same bins. Let each block count in "
-            "shared memory first, and add its counts once."
+            f"atomics on global memory take {found:,} requests; at most {4 * blocks} are allowed, "
+            "4 for each block\n    Threads of a block count the same bins. Let each block count "
+            "in shared memory first, and add its counts once."
         )
 
 
 def _shared_words(most: float) -> Demand:
-    """Demand a product that loads few words of shared memory for each multiply-add."""
+    """Return a demand for matrix products: few wavefronts of shared loads per multiply-add."""
 
     def judge(profile: Profile, case: Case) -> None:
         accesses = [a for a in profile.accesses() if (a.space, a.kind) == ("shared", "load")]
@@ -136,7 +140,7 @@ def _shared_words(most: float) -> Demand:
             ]
             message = (
                 f"shared loads take {found / steps:.3g} wavefronts per multiply-add of a warp; "
-                f"at most {most:g} wanted"
+                f"at most {most:g} are allowed"
             )
             advice = (
                 "    A thread with R x C elements uses R + C words for R * C multiply-adds. Which "
@@ -162,8 +166,9 @@ def _no_padding(most: int) -> Demand:
         found = sum(math.prod(shape) * size for shape, size, _ in arrays.values())
         if found > most:
             raise AssertionError(
-                f"shared memory takes {found:,} bytes; at most {most:,} wanted\n    Padding makes "
-                "the tile larger. Keep its size, and store the elements of a row in another order."
+                f"shared memory takes {found:,} bytes; at most {most:,} are allowed\n    Padding "
+                "makes the tile larger. Keep its size, and store the elements of a row in another "
+                "order."
             )
 
     return Demand(f"shared memory of at most {most:,} bytes", judge)

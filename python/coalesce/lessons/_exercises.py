@@ -36,7 +36,7 @@ _failures: dict[str, int] = {}  # for each exercise: how many checks of this ses
 
 @dataclass(frozen=True)
 class Case:
-    """A launch of an exercise's kernel: its arguments, and the result that is expected."""
+    """One test of an exercise: the launch of its kernel, the arguments, and the expected result."""
 
     grid: Any
     block: Any
@@ -48,7 +48,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Demand:
-    """A demand on a profile; `judge` raises AssertionError with the lines that miss it."""
+    """A demand of an exercise on the counts of a kernel.
+
+    `judge` gets the profile. It raises AssertionError if the demand is not met; the message shows
+    the lines that cause this.
+    """
 
     text: str
     judge: Callable[[Profile, Case], None]
@@ -85,7 +89,7 @@ class Verdict:
 
 
 _HEADS = {
-    "solved": "solved. The result is right, the check finds nothing, and the counts pass.",
+    "solved": "solved. The result is right, the check finds no mistake, and the counts pass.",
     "time": "not yet. The kernel did not end:",
     "check": "not yet. The check of the run found:",
     "result": "not yet. The result is wrong:",
@@ -149,12 +153,13 @@ class Exercise:
         """
         number = checks.whole("number", number, 1)
         if number > len(self._hints):
-            return f"There are {len(self._hints)} hints. exercise({self.name!r}).solution has all."
+            call = f"lessons.exercise({self.name!r}).solution"
+            return f"There are {len(self._hints)} hints. {call} shows one solution."
         return self._hints[number - 1]
 
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self.task}", f"  launch: {self.launch}"]
-        hints = f"  hints: exercise({self.name!r}).hint(1) to .hint({len(self._hints)})"
+        hints = f"  hints: lessons.exercise({self.name!r}).hint(1) to .hint({len(self._hints)})"
         return "\n".join([*lines, *(f"  - {text}" for text in self.demands), hints])
 
     def check(self, kernel: Kernel | str) -> Verdict:
@@ -185,7 +190,9 @@ class Exercise:
         if isinstance(kernel, str):
             kernel = Kernel(kernel, self.name)
         if not isinstance(kernel, Kernel):
-            raise TypeError(f"kernel must be a Kernel or its CUDA text; got {checks.shown(kernel)}")
+            raise TypeError(
+                f"kernel must be a Kernel, or a string with its source; got {checks.shown(kernel)}"
+            )
         try:
             with _patience(_PATIENCE):
                 stage, text = self._checked(kernel)
@@ -273,7 +280,7 @@ def _once(failed: list[str]) -> str:
 
 
 def _found(name: str, finding: Finding, case: Case) -> str:
-    """Return a finding, and the mistake that usually is the cause in this exercise."""
+    """Return the text of a finding, and a sentence about its usual cause in this exercise."""
     known = _findings.FINDINGS.get(name, {})
     kind = finding.kind
     sentence = known.get(f"{kind} in {finding.space}") or known.get(kind, "")

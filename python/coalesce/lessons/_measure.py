@@ -91,7 +91,7 @@ def code(
 
 @dataclass(frozen=True)
 class _Launch:
-    """How one of the lessons' own kernels is launched for n elements, or n x n matrices."""
+    """How to launch one of the lessons' own kernels, for n elements or for n x n matrices."""
 
     file: str
     entry: str

@@ -1,7 +1,7 @@
-"""Wrong results of the exercises: the results of common mistakes, each with a sentence.
+"""The wrong results that common mistakes give in the exercises, each with a sentence about it.
 
-A wrong result that equals one of them gets its sentence. A sentence names the mistake and may ask a
-question. It gives no solution.
+If the result of a student's kernel equals one of them, the check shows its sentence. The sentence
+names the mistake, and often asks a question. It does not give the solution.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def _thread_number(_: Sequence[Any], expected: Array) -> Mistakes:
         ),
         y + height * (x + width * z),
     )
+    yield "Your numbers begin at 1. Which number has the first thread of the block?", expected + 1
     yield (
         "You multiplied z by the square of the width. How many rows does a layer have?",
         x + width * (y + width * z),
@@ -75,6 +76,7 @@ def _which_warp(_: Sequence[Any], expected: Array) -> Mistakes:
         "You divided by 8, the number of floats in a sector. How many threads are in a warp?",
         t // 8,
     )
+    yield "Your warps are numbered from 1. Which number has the first warp?", t // 32 + 1
     for size in (16, 64, 128):
         yield f"You divided by {size}. How many threads are in a warp?", t // size
     yield "You rounded up. In which warp is thread 1 of the line?", (t + 31) // 32
@@ -88,6 +90,20 @@ def _which_warp(_: Sequence[Any], expected: Array) -> Mistakes:
     )
     yield "You divided by the width of the block. A warp has 32 threads in any block.", t // width
     yield "This is the thread's number in the line. In which warp is it?", t
+
+
+def _copy_four(arguments: Sequence[Any], _: Array) -> Mistakes:
+    x = arguments[0]
+    i = np.arange(x.size)
+    for count in (1, 2, 3):
+        verb = "is" if count == 1 else "are"
+        sentence = f"Only {count} of the four elements of each thread {verb} copied. "
+        sentence += "How often must the loop run?"
+        yield sentence, np.where(i % 1024 < 256 * count, x, np.nan)
+        yield sentence, np.where(i % 4 < count, x, np.nan)
+    sentence = "out[i] is x[i {} 1]. The load and the store need the same index."
+    yield sentence.format("-"), np.roll(x, 1)
+    yield sentence.format("+"), np.roll(x, -1)
 
 
 def _pair_means(arguments: Sequence[Any], expected: Array) -> Mistakes:
@@ -168,9 +184,12 @@ def _sums(a: Array, b: Array) -> Mistakes:
     )
 
 
-def _gram(arguments: Sequence[Any], _: Array) -> Mistakes:
+def _gram(arguments: Sequence[Any], expected: Array) -> Mistakes:
     x = arguments[0]
     yield from _sums(x.T, x)
+    sentence = "out[i, j] is the product of columns i and j {} 1. Which column does the store name?"
+    yield sentence.format("-"), np.roll(expected, 1, axis=1)
+    yield sentence.format("+"), np.roll(expected, -1, axis=1)
     squares = (x * x).sum(axis=0)
     for sentence, result in (
         ("Both factors come from column j. Which two columns meet in out[i, j]?", squares),
@@ -466,6 +485,7 @@ def _smooth(arguments: Sequence[Any], _: Array) -> Mistakes:
 _RESULTS: dict[str, Callable[[Sequence[Any], Array], Mistakes]] = {
     "thread_number": _thread_number,
     "which_warp": _which_warp,
+    "copy_four": _copy_four,
     "pair_means": _pair_means,
     "grey": _grey,
     "crop": _crop,

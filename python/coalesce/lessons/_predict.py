@@ -251,7 +251,7 @@ def _html(thing: Any) -> Markup:
 
 
 def _plot(axes: Any) -> Markup:
-    """Return a plot as an image, and keep the notebook from showing it a second time."""
+    """Return a matplotlib plot as an image, and close it, so that it is not shown a second time."""
     import matplotlib.pyplot as plt
 
     figure = axes.get_figure()

@@ -103,7 +103,9 @@ def _timing(row: Mapping[str, Any]) -> Timing:
 def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: Timing) -> Any:
     """Return a time in the form that the file uses."""
     if t.source != "measured":
-        raise ValueError(f"a {t.source} time of {operation} {variant} is no measurement")
+        raise ValueError(
+            f"only measured times can be recorded; the time of {operation} {variant} is {t.source}"
+        )
     return {
         "operation": operation,
         "variant": variant,
@@ -122,7 +124,9 @@ def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: 
 def sweep_row(sweep: Sweep) -> Any:
     """Return a sweep in the form that the file uses."""
     if sweep.gbps is None or sweep.source != "measured":
-        raise ValueError(f"the sweep of {sweep.pattern} was not measured")
+        raise ValueError(
+            f"only measured sweeps can be recorded; the sweep of {sweep.pattern} was not measured"
+        )
     return {
         "pattern": sweep.pattern,
         "itemsize": sweep.itemsize,

@@ -24,9 +24,9 @@ Variants = Iterable[str | tuple[str, Mapping[str, Any]]]
 class Times(Mapping[str, Timing]):
     """Times of variants of an operation. It prints as a table, also in a notebook.
 
-    It is a mapping from variants to times: those measured here if there is a GPU, else the recorded
-    ones. So ``coalesce.plots.ladder(times, of="gbps")`` draws them. It is empty, and false, without
-    any times.
+    It is a mapping from variants to times. If this machine has a GPU, these are the times that were
+    measured on it, otherwise the recorded times. You can pass it to a plot:
+    ``coalesce.plots.ladder(times, of="gbps")``. Without any times, it is empty and false.
 
     Attributes
     ----------

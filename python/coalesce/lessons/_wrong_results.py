@@ -16,6 +16,12 @@ def close(out: Array, expected: Array) -> NDArray[np.bool_]:
     return np.isclose(out, expected, rtol=1e-4, atol=1e-5)
 
 
+def _same(out: Array, variant: Array) -> bool:
+    """Return whether two results are equal. Elements that were not written (NaN) count as equal."""
+    unwritten = np.isnan(out) & np.isnan(variant)
+    return bool((close(out, variant) | unwritten).all())
+
+
 def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = ()) -> str:
     """Describe a wrong result in a sentence: the mistake if it is known, else where it is wrong.
 
@@ -25,19 +31,21 @@ def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = 
     wrong = ~close(out, expected)
     if not written.any():
         return "Nothing was written at all. Does any thread reach the store?"
+    if sentence := recognized(out, expected, known):
+        return sentence
     if wrong.sum() == (~written).sum():
         return (
             "What was written is right, but some elements were not written. Do the indices of all "
             "threads together cover the array, also where it is no multiple of the block?"
         )
-    found = recognized(out, expected, known) or _scaled(out, expected) or _permuted(out, expected)
+    found = _scaled(out, expected) or _permuted(out, expected)
     return found or " ".join(filter(None, [_place(wrong), _direction(out, expected)]))
 
 
 def recognized(out: Array, expected: Array, known: Sequence[tuple[str, Array]]) -> str:
     """Return the sentence of the mistake that gives this result, or "" if none does."""
     for sentence, variant in [*known, *_variants(expected)]:
-        if variant.size == out.size and close(out.ravel(), variant.ravel()).all():
+        if variant.size == out.size and _same(out.ravel(), variant.ravel()):
             return sentence
     return ""
 

@@ -74,8 +74,8 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
             title = getattr(kernel, "title", None)
         if not isinstance(title, str):
             raise TypeError(
-                f"{argument} without names must be profiles, which have a title; got "
-                f"{checks.shown(kernel)}. Pass a mapping of names to profiles"
+                f"{argument} must be profiles, or a mapping of names to profiles; got "
+                f"{checks.shown(kernel)}"
             )
         if title in result:
             raise ValueError(
@@ -91,14 +91,17 @@ def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
     """Return the value of a variant, and whether it is an estimate."""
     if of == "sectors":
         if not hasattr(variant, "metrics"):
-            raise ValueError(f'{name!r} has no sectors; for of="sectors", pass a profile')
+            raise ValueError(f'of="sectors" needs a profile, but {name!r} is not a profile')
         short = {"load": "ld", "store": "st"}[kind]
         found = variant.metrics().get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum", 0)
         return float(found), False
     if of == "time" and not hasattr(variant, "kernel_ms"):
         return _time(name, variant)
     if not hasattr(variant, "kernel_ms"):
-        raise ValueError(f'{name!r} has no rate; for of="{of}", pass a Timing (return_timing=True)')
+        raise ValueError(
+            f'of="{of}" needs a Timing, but {name!r} is a profile; return_timing=True returns a '
+            "Timing"
+        )
     if why := getattr(variant, "no_time", ""):
         raise ValueError(f"{name!r} has no time: {why}")
     value = variant.kernel_ms if of == "time" else getattr(variant, of)
@@ -125,8 +128,9 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
     traffic = [metrics.get(f"dram__bytes_{way}.sum") for way in ("read", "write")]
     if None in traffic:
         raise ValueError(
-            f"{name!r} has no dram__bytes_read.sum or no dram__bytes_write.sum; a roofline needs "
-            "both. Profile the kernel with caches=True and without a sample"
+            f"the profile of {name!r} does not have both dram__bytes_read.sum and "
+            "dram__bytes_write.sum, which a roofline needs. Profile the kernel with caches=True "
+            "and without sample="
         )
     ms, modelled = _time(name, profile)
     return Work(

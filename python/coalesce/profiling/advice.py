@@ -81,12 +81,16 @@ def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
 
 
 def remarks(access: Access, text: str) -> str:
-    """Return remarks: `text` if the access is wasteful, and which accesses were merged."""
+    """Return `text` if the access is wasteful, and a sentence if the assembler merged accesses."""
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
 
 
 def worth_a_sentence(access: Access) -> bool:
-    """Whether waste, or lanes that wait for each other, cost the kernel at least 1 %."""
+    """Whether a report should describe an access.
+
+    It should if the access is wasteful, or if its lanes update one address. In addition, it must
+    have at least 1 % of the kernel's sectors (of its wavefronts for shared memory).
+    """
     return (wasteful(access) or contended(access)) and access.share >= 0.01
 
 

@@ -63,7 +63,7 @@ class Assertions:
             if per_request > most + _SLACK:
                 _fail(
                     f"global {kind}s take {number(per_request)} sectors per request; "
-                    f"at most {number(most)} wanted",
+                    f"at most {number(most)} are allowed",
                     [a for a in judged if a.per_request > most],
                 )
 
@@ -84,7 +84,7 @@ class Assertions:
         bad = [a for a in judged if wasteful(a)]
         if bad:
             excess = sum(a.excess for a in bad)
-            _fail(f"accesses of global memory take {excess:,} sectors more than packed ones", bad)
+            _fail(f"accesses of global memory take {excess:,} sectors more than needed", bad)
 
     def assert_bytes_used(self, at_least: float, *, line: int | None = None) -> None:
         """Assert that at least this share of the bytes moved by global memory is used (0 to 1).
@@ -106,7 +106,7 @@ class Assertions:
         if used < at_least - _SLACK:
             _fail(
                 f"{used:.0%} of the bytes that global memory moves are used; "
-                f"at least {at_least:.0%} wanted",
+                f"at least {at_least:.0%} must be used",
                 [a for a in judged if a.efficiency < at_least],
             )
 
@@ -132,9 +132,10 @@ class Assertions:
     def _judged(
         self, what: str, line: int | None, chosen: Callable[[Access], bool], needed: bool = True
     ) -> list[Access]:
-        """Return the accesses to judge; ValueError if there are none, so that a typo is noticed.
+        """Return the accesses that `chosen` selects, from one line or from the whole kernel.
 
-        A whole kernel may have none, unless they are `needed`.
+        If there are none at a given `line`, raise ValueError, because the number may be a typo. If
+        no line is given, raise it only if accesses are `needed`.
         """
         __tracebackhide__ = True
         line = None if line is None else checks.integer("line", line)

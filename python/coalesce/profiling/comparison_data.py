@@ -129,7 +129,7 @@ class ComparisonData:
         raise ValueError(f"name: unknown quantity {name!r}; there are {known}, and metrics")
 
     def lines(self, of: int = 1) -> list[tuple[Line | None, Line | None]]:
-        """Pair the source lines that access memory with the lines of the baseline.
+        """Return pairs of source lines: a line of the baseline, and the same line of a profile.
 
         Parameters
         ----------

@@ -217,5 +217,5 @@ class ProfileData:
 
 
 def _whole(value: float) -> float:
-    """Return a count as an int, so that it is printed without decimals."""
+    """Return a float that is a whole number as an int, which is printed without decimals."""
     return int(value) if float(value).is_integer() else value

@@ -149,7 +149,7 @@ def _watches_in_a_loop(table: Any) -> Any:
 
 
 def _some_lanes_conflict(table: Any) -> Any:
-    """Select 16-byte shared loads by some lanes of a warp that share words or banks."""
+    """Select some shared loads of 16 bytes: not all lanes are active, and lanes share banks."""
     some = table["accesses"] < 32 * table["requests"]
     spare = table["wavefronts"] * 128 - table["bytes"].astype(np.int64)
     packed = (table["wavefronts"] == table["ideal_wavefronts"]) & (

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from coalesce.draw import Picture
     from coalesce.simulate.events import Trace, TraceArray
 
-_ALL_LANES = 0xFFFFFFFF
-
 
 @dataclass(frozen=True)
 class Example:
@@ -65,8 +63,6 @@ class Example:
     @property
     def active(self) -> list[int]:
         """The byte addresses of the active lanes."""
-        if self.mask == _ALL_LANES:
-            return list(self.addresses)
         return [a for lane, a in enumerate(self.addresses) if self.mask >> lane & 1]
 
     @cached_property
@@ -162,30 +158,28 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
     """Return the examples of each instruction, by its row in the table of counts."""
     by_instruction: dict[int, list[Example]] = {}
     threads: dict[int, tuple[Thread, ...]] = {}
-    columns = (trace.block, trace.space, trace.kind, trace.width, trace.mask, trace.addresses)
-    numbers = (trace.instruction, trace.warp, trace.array)
-    for i, (instruction, warp, array, block, space, kind, width, mask, addresses) in enumerate(
-        zip(*(column.tolist() for column in (*numbers, *columns)), strict=True)
-    ):
+    for i in range(len(trace)):
+        array = int(trace.array[i])
+        warp = int(trace.warp[i])
         if warp not in threads:
             threads[warp] = tuple((x, y, z) for x, y, z in trace.thread[i].tolist())
         example = Example(
-            block=tuple(block),
+            block=tuple(trace.block[i].tolist()),
             warp=warp,
-            space=space,
-            kind=kind,
-            width=width,
-            mask=mask,
-            addresses=tuple(addresses),
+            space=str(trace.space[i]),
+            kind=str(trace.kind[i]),
+            width=int(trace.width[i]),
+            mask=int(trace.mask[i]),
+            addresses=tuple(trace.addresses[i].tolist()),
             array=trace.arrays[array] if array >= 0 else None,
             threads=threads[warp],
         )
-        by_instruction.setdefault(instruction, []).append(example)
+        by_instruction.setdefault(int(trace.instruction[i]), []).append(example)
     return by_instruction
 
 
 def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:
-    """Return the example whose cost is nearest to the mean (the first of several).
+    """Return the example whose cost is nearest to the mean cost of the accesses.
 
     For a wasteful access, only wasteful examples are considered, because they show the cause.
     """

@@ -1,8 +1,10 @@
-"""Runs of lanes: a warp may span several rows of a block, with an even step along each row.
+"""Finds regular steps in the addresses of a warp that contains several rows of its block.
 
-A warp of a 4 x 4 x 4 block has eight rows of four lanes. In a 5 x 3 x 7 block, the rows do not fit
-evenly into a warp. The first and the last row are cut off, and planes begin in the middle of a
-warp. Then only the indices of the threads show that the addresses have a regular step.
+A run is a sequence of neighbouring lanes whose addresses have the same distance. For example, a
+warp of a 4 x 4 x 4 block has eight rows of four lanes: eight runs. In a 5 x 3 x 7 block, a row has
+5 lanes, and 32 is not a multiple of 5. Then the first and the last row of a warp are incomplete,
+and the runs have different lengths. In this case, the indices of the threads (threadIdx) are needed
+to see that the addresses follow a rule.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ Thread = tuple[int, int, int]
 
 
 class Runs(NamedTuple):
-    """Runs of lanes: the length of the longest, the bytes from lane to lane, the number of runs."""
+    """The runs of a warp: the lanes of the longest, the bytes between two lanes, and the number."""
 
     length: int
     step: int
@@ -26,7 +28,7 @@ class Runs(NamedTuple):
 
 
 def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> Runs | None:
-    """Return the runs that make up the addresses of the active lanes, or None if there are none.
+    """Return the runs of the active lanes, or None if their addresses follow no rule.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> R
 
 
 def _even(active: Sequence[int]) -> Runs | None:
-    """Return runs of equal length."""
+    """Return the runs if all have the same length and the same step, else None."""
     steps = [b - a for a, b in pairwise(active)]
     for length in range(len(active) // 2, 1, -1):
         if len(active) % length == 0:
@@ -50,12 +52,15 @@ def _even(active: Sequence[int]) -> Runs | None:
 
 
 def _nested(starts: Sequence[int]) -> bool:
-    """Whether the starts of the runs have an equal step, or are runs again, as in 3D blocks."""
+    """Whether the addresses at which the runs start follow a rule: one step, or runs again."""
     return len({b - a for a, b in pairwise(starts)}) <= 1 or _even(starts) is not None
 
 
 def _of_threads(active: Sequence[int], threads: Sequence[Thread]) -> Runs | None:
-    """Return rows of the block, if each address is a fixed step times x, y and z, summed up."""
+    """Return the rows of the block as runs, if there is a rule.
+
+    The rule is: address = start + a * x + b * y + c * z in all lanes, with fixed a, b and c.
+    """
     offsets = np.array(active, np.float64) - active[0]
     index = np.array(threads, np.float64)
     rows = Counter((y, z) for _, y, z in threads)

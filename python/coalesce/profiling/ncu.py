@@ -165,7 +165,7 @@ def parse(text: str) -> list[dict[str, float]]:
 
 
 def unknown_metrics(text: str) -> set[str]:
-    """Return the metrics that ncu does not know, from its message."""
+    """Read from the message of ncu which metrics it does not know."""
     names: set[str] = set()
     for listed in re.findall(r"Failed to find metrics?:?\s+(.*)", text):
         names |= set(re.findall(r"[\w.]+", listed))

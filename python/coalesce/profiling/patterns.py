@@ -226,7 +226,10 @@ def _stride(who: str, step: int, width: int, array: Any, where: str = "") -> Pat
 
 
 def _structure(array: Any, item: int) -> int:
-    """Return the bytes of a structure, or of a row as short as a structure, or 0 if neither."""
+    """Return the number of bytes of an element that is a structure; 0 for other arrays.
+
+    A short row of a matrix counts as a structure, too.
+    """
     if array.dtype.startswith("V"):
         return item
     row = item * array.shape[-1] if len(array.shape) >= 2 else 0
@@ -234,7 +237,10 @@ def _structure(array: Any, item: int) -> int:
 
 
 def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
-    """Return the axis before the last along which the stride is one step, and words for it."""
+    """Return the axis along which neighbouring lanes step, and words for it.
+
+    The last axis does not count. If there is no such axis, return None and "".
+    """
     shape = array.shape if array is not None else ()
     stride = item
     for axis in reversed(range(len(shape))):

@@ -343,9 +343,11 @@ def instructions(
 ) -> tuple[Instruction, ...]:
     """Make the rows of a `Counts.table()`.
 
-    `parameters` are the names of the kernel's parameters. `examples` are by row. The counters are
-    multiplied by `scale`. `ptx_widths` has the bytes per lane that the instructions of the PTX
-    access, by line of the PTX. A machine instruction that accesses more bytes replaces several.
+    `parameters` has the names of the kernel's parameters. `examples` maps the number of a row of
+    the table to its examples. All counts are multiplied by `scale`. `ptx_widths` maps a line of the
+    PTX to the number of bytes that its instruction accesses in each lane. If the machine
+    instruction of this line accesses more bytes, the assembler has merged several PTX instructions
+    into it.
     """
     texts = ("opcode", "space", "kind", "variable")
     names = [c for c in _COUNTERS if c in table]

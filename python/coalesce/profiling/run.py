@@ -58,7 +58,7 @@ def of_operation(
     """Call the operation with its launches profiled. See `coalesce.profile`."""
     asked = table.operation(operation)
     if "return_timing" in options:
-        raise TypeError("profile takes no return_timing: a profile has the times")
+        raise TypeError("profile does not take return_timing: the profile itself has the times")
     taken: list[Profile] = []
     own: list[Profile] = []
 
@@ -217,10 +217,10 @@ def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
 def _again(
     launch: counting.Prepared, given: Sequence[Any], ptx: Mapping[str, np.ndarray[Any, Any]]
 ) -> list[Any]:
-    """Return arguments with which the kernel can be launched again after this launch.
+    """Return the arguments for another launch of the kernel, after this launch.
 
-    Only arrays that the kernel both reads and writes are copied. The old contents of other arrays
-    do not matter.
+    If the kernel reads and writes an array, this launch changes what the next one reads. So such an
+    array is copied. The other arrays need no copy.
     """
     reads = (ptx["kind"] != "") & (ptx["kind"] != "store")
     read = set(ptx["parameter"][reads & np.isin(ptx["space"], ("global", "generic"))].tolist())

@@ -166,7 +166,7 @@ def modelled(profile: ProfileData) -> str | None:
 
 
 def _tags_per_request(profile: ProfileData) -> str:
-    """Say how many lines a request looks up, if these look-ups bound the kernel."""
+    """Say how many lines L1 looks up for a request, if this is what limits the kernel."""
     m = profile.modelled
     requests = sum(t.requests for t in profile.totals() if t.space == "global")
     if m is None or m.bound != "data" or not requests:

@@ -178,7 +178,7 @@ def _wasteful(accesses: Sequence[Access]) -> bool:
 
 
 def _factor(accesses: Sequence[Access], unit: str) -> str:
-    """Return ``"3 times the sectors"`` or ``"4% more sectors than"``, to go before "it needs"."""
+    """Return the beginning of "3 times the sectors it needs" or "4% more sectors than it needs"."""
     factor = sum(a.cost for a in accesses) / sum(a.needed for a in accesses)
     if factor < 1.095:
         return f"{factor - 1:.0%} more {unit} than"

@@ -1,4 +1,4 @@
-"""The lines of host code that made a mistake, from return addresses and debugging information."""
+"""Finds the source lines of mistakes in host code, from return addresses and debug information."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find(report: dict[str, Any] | None) -> None:
 
 
 def _lines(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
-    """Return ``file:line`` of addresses of code, as far as addr2line knows them."""
+    """Return ``file:line`` for each address of code that the tool addr2line can find."""
     program = shutil.which("addr2line")
     found: dict[tuple[str, int], str] = {}
     by_object: dict[str, list[int]] = {}

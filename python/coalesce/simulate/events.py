@@ -338,11 +338,11 @@ class Trace:
         return self[keep]
 
     def wavefronts(self, lanes: int = 64, line_bytes: int = 64) -> wavefronts.Wavefronts:
-        """Derive what wavefronts of an AMD GPU would ask of their vector L1 cache.
+        """Return which cache lines the wavefronts of an AMD GPU would access.
 
-        Neighbouring warps are taken together. The result counts the cache lines that their active
-        lanes access in global memory. It is derived from an NVIDIA GPU's code. It was not compared
-        with an AMD GPU.
+        A wavefront of 64 lanes is formed from two neighbouring warps. The result counts the cache
+        lines of the vector L1 cache that its active lanes access in global memory. The kernel was
+        compiled for an NVIDIA GPU, and the result was not compared with an AMD GPU.
 
         Parameters
         ----------

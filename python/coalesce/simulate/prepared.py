@@ -77,7 +77,10 @@ class Prepared:
         )
 
     def step(self, number: int, **options: Any) -> sim.Stepping:
-        """Start block `number` by itself. `options` are the options of ``Program.step``."""
+        """Start one block, so that it can be executed step by step.
+
+        `number` is the linear number of the block. `options` are passed to ``Program.step``.
+        """
         return self.program.step(
             self.kernel.entry,
             self.grid,

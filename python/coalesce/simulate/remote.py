@@ -218,7 +218,7 @@ def _program(launch: Launch) -> Any:
 def _events(
     parts: Sequence[dict[str, np.ndarray[Any, Any]]], exemplars: int
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Keep up to a number of events of each instruction, from jobs all over the grid."""
+    """Join the events of all jobs. Keep a limited number of each instruction, of different jobs."""
     # Take the first, the last and the middle job, then others if needed.
     order = [*dict.fromkeys([0, len(parts) - 1, len(parts) // 2, *range(len(parts))])]
     joined = {name: np.concatenate([parts[i][name] for i in order]) for name in parts[order[0]]}

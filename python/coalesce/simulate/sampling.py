@@ -1,11 +1,12 @@
 """Samples of a grid's blocks, and estimates of the whole grid's counts with their errors.
 
-METHOD The blocks, in linear order, are divided into as many ranges as blocks will be run. One
-random block of each range is run. This is a stratified sample: it follows changes from one end of
-the grid to the other. The blocks are assigned to groups in turn, so that each group is a sample by
-itself. The spread of the groups' estimates gives the standard error of their mean ("random groups":
-K. M. Wolter, Introduction to Variance Estimation, 2007, chapter 2), with the correction for a
-finite population. The choice is the same in every run.
+METHOD
+To run n blocks, the grid is divided into n ranges of consecutive blocks, and one random block of
+each range is run. So the sample has blocks from all parts of the grid (a stratified sample). The
+blocks of the sample are dealt out to a few groups. Each group gives an estimate of its own. The
+more these estimates differ, the larger is the standard error of their mean (the method of random
+groups: K. M. Wolter, Introduction to Variance Estimation, 2007, chapter 2, with the correction for
+a finite population). The choice of blocks is the same in every run.
 """
 
 from __future__ import annotations

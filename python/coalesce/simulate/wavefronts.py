@@ -1,11 +1,12 @@
 """What wavefronts of 64 lanes, as on AMD's GPUs, would ask of their vector L1 cache.
 
 The kernel was compiled for an NVIDIA GPU and was executed by warps of 32 lanes. Here two
-neighbouring warps of a block are taken together: an instruction that both executed equally often
-becomes one instruction of a wavefront. Each cache line that its active lanes access counts once.
-That is how AMD counts the bytes that are looked up (ROCm Compute Profiler, "Vector L1 cache":
-number of cache lines requested times their size). The address unit may split an instruction
-further; this is not modelled. Nothing here was compared with an AMD GPU.
+neighbouring warps of a block are treated as one wavefront. The first execution of an instruction in
+one warp and its first execution in the other warp become one instruction of the wavefront, and so
+on. Each cache line that its active lanes access counts once. That is how AMD counts the bytes that
+are looked up (ROCm Compute Profiler, "Vector L1 cache": number of cache lines requested times their
+size). The address unit may split an instruction further; this is not modelled. Nothing here was
+compared with an AMD GPU.
 """
 
 from __future__ import annotations

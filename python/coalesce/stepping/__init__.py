@@ -396,8 +396,8 @@ class Stepper:
         Each value is a masked array of 32 lanes. Lanes that are elsewhere, or have not written the
         register, are masked. The dtype follows from the instructions that use the register, or from
         the array that it was loaded from; otherwise it is an unsigned integer of the register's
-        width. Predicates are bool. A register is listed from the instruction that writes it to its
-        last use.
+        width. Predicates are bool. A register is listed only where its value is still needed: from
+        the instruction that writes it to the last instruction that reads it.
         """
         return self._registers_of(self._warp)
 
@@ -498,7 +498,8 @@ class Stepper:
             if not self._waits_for_others or "stopped after the limit" not in str(error):
                 raise
             raise LaunchError(
-                f"{error}. Only the chosen block runs; it may wait for a block that does not run"
+                f"{error}. Only the chosen block runs; perhaps it waits for another block, which "
+                "does not run"
             ) from None
         finally:
             if said := session.take_output():

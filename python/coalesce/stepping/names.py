@@ -117,10 +117,11 @@ def _types_of(text: str, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _results(line: Sequence[Instruction], compound: bool) -> list[str]:
-    """Return the register that a line's instructions compute last, and its predecessors.
+    """Return the registers that hold the result of a source line.
 
-    The result is empty if there is no such register or several. For an unrolled ``sum += ...``, it
-    has each step of the sum.
+    Usually this is one register: the one that the instructions of the line compute last. If a loop
+    with ``sum += ...`` was unrolled, there is one register for each copy of the line. If it is not
+    clear which register has the result, none is returned.
     """
     read = {r for i in line for r in i.reads if r not in i.results}
     roots = [r for i in line for r, bytes_ in i.results.items() if bytes_ and r not in read]

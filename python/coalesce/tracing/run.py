@@ -43,7 +43,9 @@ def of_operation(
     """Call the operation with its kernel traced. See `coalesce.trace`."""
     for name in ("out", "return_timing"):
         if name in options:
-            raise TypeError(f"trace takes no {name}: it returns the events, not the result")
+            raise TypeError(
+                f"trace does not take {name}: it returns the events of the kernel, not its result"
+            )
     taken: list[Trace] = []
     asked = table.operation(operation)
 
@@ -99,7 +101,7 @@ def _take(launch: counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecor
 
 
 def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
-    """Run some blocks of a launch. A block that waits for a block that does not run is an error.
+    """Run only some blocks of a launch. If one of them waits for any other block, raise an error.
 
     The error comes after `PATIENCE` warp instructions, unless the kernel has its own limit.
     """
@@ -111,7 +113,8 @@ def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
         if "stopped after the limit" not in str(error):
             raise
         raise LaunchError(
-            f"{error}. Only the chosen blocks run; one may wait for a block that does not run"
+            f"{error}. Only the chosen blocks run; perhaps one of them waits for another block, "
+            "which does not run"
         ) from None
 
 

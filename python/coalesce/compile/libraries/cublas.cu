@@ -1,0 +1,475 @@
+// A replacement for a part of cuBLAS, for whole programs on the simulator. The kernels are simple:
+// their results are those of cuBLAS up to rounding, their costs are not. Matrices are column-major.
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdio>
+#include <mutex>
+#include <new>
+
+struct cublasContext {
+    cudaStream_t stream = nullptr;
+    cublasPointerMode_t pointers = CUBLAS_POINTER_MODE_HOST;
+    cublasMath_t math = CUBLAS_DEFAULT_MATH;
+};
+
+namespace {
+
+constexpr int threads = 256, tile = 16;
+
+// A factor, which the caller keeps on the host or on the device.
+template <typename T>
+struct Factor {
+    T value;
+    const T *place;
+    __device__ T get() const { return place ? *place : value; }
+};
+template <typename T>
+Factor<T> factor(cublasHandle_t h, const T *pointer) {
+    if (h->pointers == CUBLAS_POINTER_MODE_DEVICE) return {T(0), pointer};
+    return {*pointer, nullptr};
+}
+
+// Returns where element i of a vector is. With a negative increment the vector is stored backwards.
+__device__ long long at(long long i, int n, int inc) {
+    return inc >= 0 ? i * inc : (i - (n - 1)) * inc;
+}
+__device__ long long own_index() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
+
+template <typename T>
+__global__ void cublas_axpy(int n, Factor<T> alpha, const T *x, int incx, T *y, int incy) {
+    const long long i = own_index();
+    if (i < n) y[at(i, n, incy)] += alpha.get() * x[at(i, n, incx)];
+}
+template <typename T>
+__global__ void cublas_scal(int n, Factor<T> alpha, T *x, int incx) {
+    const long long i = own_index();
+    if (i < n) x[i * incx] *= alpha.get();
+}
+template <typename T>
+__global__ void cublas_copy(int n, const T *x, int incx, T *y, int incy) {
+    const long long i = own_index();
+    if (i < n) y[at(i, n, incy)] = x[at(i, n, incx)];
+}
+template <typename T>
+__global__ void cublas_swap(int n, T *x, int incx, T *y, int incy) {
+    const long long i = own_index();
+    if (i >= n) return;
+    const T kept = x[at(i, n, incx)];
+    x[at(i, n, incx)] = y[at(i, n, incy)];
+    y[at(i, n, incy)] = kept;
+}
+
+// Reductions run in one block, so that the sum is always added in the same order.
+enum class Sum { dot, norm, magnitudes };
+template <Sum kind, typename T>
+__global__ void cublas_sum(int n, const T *x, int incx, const T *y, int incy, T *result) {
+    __shared__ T part[threads];
+    T sum = 0;
+    for (long long i = threadIdx.x; i < n; i += threads) {
+        const T a = x[at(i, n, incx)];
+        sum += kind == Sum::magnitudes ? (a < 0 ? -a : a) : a * (kind == Sum::dot ? y[at(i, n, incy)] : a);
+    }
+    part[threadIdx.x] = sum;
+    for (int half = threads / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) *result = kind == Sum::norm ? T(sqrt(part[0])) : part[0];
+}
+// The index of the first element with the largest or smallest magnitude, counted from 1.
+template <bool largest, typename T>
+__global__ void cublas_amax(int n, const T *x, int incx, int *result) {
+    __shared__ T value[threads];
+    __shared__ int index[threads];
+    T best = 0;
+    int place = -1;
+    for (long long i = threadIdx.x; i < n; i += threads) {
+        const T a = x[i * incx] < 0 ? -x[i * incx] : x[i * incx];
+        if (place < 0 || (largest ? a > best : a < best)) best = a, place = int(i);
+    }
+    value[threadIdx.x] = best, index[threadIdx.x] = place;
+    __syncthreads();
+    if (threadIdx.x) return;
+    for (int t = 1; t < threads && t < n; ++t) {
+        const bool better = largest ? value[t] > best : value[t] < best;
+        if (better || (value[t] == best && index[t] < place)) best = value[t], place = index[t];
+    }
+    *result = place + 1;
+}
+
+template <typename T>
+__global__ void cublas_gemv(bool transposed, int m, int n, Factor<T> alpha, const T *a, int lda,
+                            const T *x, int incx, Factor<T> beta, T *y, int incy) {
+    const int rows = transposed ? n : m, columns = transposed ? m : n;
+    const long long i = own_index();
+    if (i >= rows) return;
+    T sum = 0;
+    for (long long j = 0; j < columns; ++j)
+        sum += a[transposed ? j + i * lda : i + j * lda] * x[at(j, columns, incx)];
+    T &to = y[at(i, rows, incy)];
+    const T b = beta.get();
+    to = alpha.get() * sum + (b == T(0) ? T(0) : b * to);
+}
+template <typename T>
+__global__ void cublas_ger(int m, int n, Factor<T> alpha, const T *x, int incx, const T *y,
+                           int incy, T *a, int lda) {
+    const long long i = own_index(), j = blockIdx.y;
+    if (i < m) a[i + j * lda] += alpha.get() * x[at(i, m, incx)] * y[at(j, n, incy)];
+}
+template <typename T>
+__global__ void cublas_geam(bool ta, bool tb, int m, int n, Factor<T> alpha, const T *a, int lda,
+                            Factor<T> beta, const T *b, int ldb, T *c, int ldc) {
+    const long long i = own_index(), j = blockIdx.y;
+    if (i >= m) return;
+    const T fa = alpha.get(), fb = beta.get();
+    const T left = fa == T(0) ? T(0) : fa * a[ta ? j + i * lda : i + j * lda];
+    c[i + j * ldc] = left + (fb == T(0) ? T(0) : fb * b[tb ? j + i * ldb : i + j * ldb]);
+}
+
+// The matrices of a batch: at a stride, or each with a pointer of its own.
+template <typename T>
+struct Batch {
+    T *first;
+    long long stride;
+    T *const *each;
+    __device__ T *get(int number) const { return each ? each[number] : first + number * stride; }
+};
+template <typename In, typename Out, typename Sum>
+__global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Sum> alpha,
+                            Batch<const In> as, int lda, Batch<const In> bs, int ldb,
+                            Factor<Sum> beta, Batch<Out> cs, int ldc) {
+    __shared__ Sum left[tile][tile + 1], right[tile][tile + 1];
+    const In *const a = as.get(blockIdx.z), *const b = bs.get(blockIdx.z);
+    const int x = threadIdx.x, y = threadIdx.y;
+    const long long row0 = (long long)blockIdx.x * tile, column0 = (long long)blockIdx.y * tile;
+    const long long row = row0 + x, column = column0 + y;
+    Sum sum = 0;
+    for (long long at = 0; at < k; at += tile) {
+        // Neighbouring threads read neighbouring elements: which index they step depends on the
+        // transposition.
+        const long long i = row0 + (ta ? y : x), p = at + (ta ? x : y);
+        left[ta ? y : x][ta ? x : y] =
+            i < m && p < k ? Sum(a[ta ? p + i * lda : i + p * lda]) : Sum(0);
+        const long long j = column0 + (tb ? x : y), q = at + (tb ? y : x);
+        right[tb ? y : x][tb ? x : y] =
+            j < n && q < k ? Sum(b[tb ? j + q * ldb : q + j * ldb]) : Sum(0);
+        __syncthreads();
+        for (int step = 0; step < tile; ++step) sum += left[x][step] * right[step][y];
+        __syncthreads();
+    }
+    if (row >= m || column >= n) return;
+    Out &to = cs.get(blockIdx.z)[row + column * ldc];
+    const Sum f = beta.get();
+    to = Out(alpha.get() * sum + (f == Sum(0) ? Sum(0) : f * Sum(to)));
+}
+
+unsigned blocks_of(long long n, int each) { return unsigned((n + each - 1) / each); }
+
+cublasStatus_t launched() {
+    return cudaPeekAtLastError() == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+cublasStatus_t status_of(cudaError_t error) {
+    return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_MAPPING_ERROR;
+}
+
+// Calls `kernel` with a place on the device, and gives the caller what is written there.
+template <typename T, typename Kernel>
+cublasStatus_t to_result(cublasHandle_t h, T *result, Kernel kernel) {
+    if (h->pointers == CUBLAS_POINTER_MODE_DEVICE) {
+        kernel(result);
+        return launched();
+    }
+    T *place = nullptr;
+    if (cudaMalloc(&place, sizeof(T)) != cudaSuccess) return CUBLAS_STATUS_ALLOC_FAILED;
+    kernel(place);
+    cudaError_t error = cudaMemcpyAsync(result, place, sizeof(T), cudaMemcpyDeviceToHost, h->stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(h->stream);
+    cudaFree(place);
+    return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+template <Sum kind, typename T>
+cublasStatus_t sum_of(cublasHandle_t h, int n, const T *x, int incx, const T *y, int incy,
+                      T *result) {
+    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (!result) return CUBLAS_STATUS_INVALID_VALUE;
+    // The sums of one vector are 0 for an increment that is not positive.
+    if (kind != Sum::dot && incx <= 0) n = 0;
+    return to_result(h, result, [&](T *place) {
+        cublas_sum<kind><<<1, threads, 0, h->stream>>>(n < 0 ? 0 : n, x, incx, y, incy, place);
+    });
+}
+template <bool largest, typename T>
+cublasStatus_t index_of(cublasHandle_t h, int n, const T *x, int incx, int *result) {
+    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (!result) return CUBLAS_STATUS_INVALID_VALUE;
+    return to_result(h, result, [&](int *place) {
+        cublas_amax<largest>
+            <<<1, threads, 0, h->stream>>>(n < 0 || incx <= 0 ? 0 : n, x, incx, place);
+    });
+}
+
+bool is_operation(cublasOperation_t op) { return op >= CUBLAS_OP_N && op <= CUBLAS_OP_C; }
+
+template <typename In, typename Out, typename Sum>
+cublasStatus_t multiply(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
+                        int n, int k, const Sum *alpha, Batch<const In> a, int lda,
+                        Batch<const In> b, int ldb, const Sum *beta, Batch<Out> c, int ldc,
+                        int count) {
+    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
+    const bool ta = opa != CUBLAS_OP_N, tb = opb != CUBLAS_OP_N;
+    const auto least = [](int rows) { return rows > 1 ? rows : 1; };
+    if (!is_operation(opa) || !is_operation(opb) || m < 0 || n < 0 || k < 0 || count < 0 ||
+        lda < least(ta ? k : m) || ldb < least(tb ? n : k) || ldc < least(m) || !alpha || !beta)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (m == 0 || n == 0 || count == 0) return CUBLAS_STATUS_SUCCESS;
+    const dim3 grid(blocks_of(m, tile), blocks_of(n, tile), unsigned(count));
+    cublas_gemm<In, Out, Sum><<<grid, dim3(tile, tile), 0, h->stream>>>(
+        ta, tb, m, n, k, factor(h, alpha), a, lda, b, ldb, factor(h, beta), c, ldc);
+    return launched();
+}
+
+cublasStatus_t copy_matrix(int rows, int columns, int bytes, const void *a, int lda, void *b,
+                           int ldb, cudaMemcpyKind kind, cudaStream_t stream, bool waits) {
+    if (rows < 0 || columns < 0 || bytes <= 0 || lda < rows || ldb < rows)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    const size_t width = size_t(rows) * bytes, from = size_t(lda) * bytes, to = size_t(ldb) * bytes;
+    return status_of(waits ? cudaMemcpy2D(b, to, a, from, width, columns, kind)
+                           : cudaMemcpy2DAsync(b, to, a, from, width, columns, kind, stream));
+}
+cublasStatus_t copy_vector(int n, int bytes, const void *x, int incx, void *y, int incy,
+                           cudaMemcpyKind kind, cudaStream_t stream, bool waits) {
+    if (n < 0 || bytes <= 0 || incx <= 0 || incy <= 0) return CUBLAS_STATUS_INVALID_VALUE;
+    return copy_matrix(1, n, bytes, x, incx, y, incy, kind, stream, waits);
+}
+
+// A template for the functions of one element type. Its members have the names of the functions.
+#define LAUNCH(kernel, n, ...)                                                          \
+    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                       \
+    if ((n) <= 0) return CUBLAS_STATUS_SUCCESS;                                         \
+    kernel<<<blocks_of(n, threads), threads, 0, h->stream>>>(n, __VA_ARGS__);           \
+    return launched();
+
+}  // namespace
+
+extern "C" {
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t *handle) {
+    static std::once_flag said;
+    std::call_once(said, [] {
+        std::fprintf(stderr,
+                     "coalesce: simple kernels replace cuBLAS; their costs are not those of cuBLAS\n");
+    });
+    if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
+    *handle = new (std::nothrow) cublasContext;
+    return *handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+}
+cublasStatus_t cublasDestroy_v2(cublasHandle_t h) {
+    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
+    delete h;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int *version) {
+    if (!version) return CUBLAS_STATUS_INVALID_VALUE;
+    *version = 130000;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+#define ATTRIBUTE(set, get, type, member)                      \
+    cublasStatus_t set(cublasHandle_t h, type value) {         \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;          \
+        h->member = value;                                     \
+        return CUBLAS_STATUS_SUCCESS;                          \
+    }                                                          \
+    cublasStatus_t get(cublasHandle_t h, type *value) {        \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;          \
+        *value = h->member;                                    \
+        return CUBLAS_STATUS_SUCCESS;                          \
+    }
+ATTRIBUTE(cublasSetStream_v2, cublasGetStream_v2, cudaStream_t, stream)
+ATTRIBUTE(cublasSetPointerMode_v2, cublasGetPointerMode_v2, cublasPointerMode_t, pointers)
+ATTRIBUTE(cublasSetMathMode, cublasGetMathMode, cublasMath_t, math)
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t h, void *, size_t) {
+    return h ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+
+const char *cublasGetStatusName(cublasStatus_t status) {
+    switch (status) {
+#define NAME(name) \
+    case name:     \
+        return #name;
+        NAME(CUBLAS_STATUS_SUCCESS)
+        NAME(CUBLAS_STATUS_NOT_INITIALIZED)
+        NAME(CUBLAS_STATUS_ALLOC_FAILED)
+        NAME(CUBLAS_STATUS_INVALID_VALUE)
+        NAME(CUBLAS_STATUS_ARCH_MISMATCH)
+        NAME(CUBLAS_STATUS_MAPPING_ERROR)
+        NAME(CUBLAS_STATUS_EXECUTION_FAILED)
+        NAME(CUBLAS_STATUS_INTERNAL_ERROR)
+        NAME(CUBLAS_STATUS_NOT_SUPPORTED)
+        NAME(CUBLAS_STATUS_LICENSE_ERROR)
+#undef NAME
+    }
+    return "unknown status";
+}
+const char *cublasGetStatusString(cublasStatus_t status) { return cublasGetStatusName(status); }
+
+cublasStatus_t cublasSetVector(int n, int bytes, const void *x, int incx, void *y, int incy) {
+    return copy_vector(n, bytes, x, incx, y, incy, cudaMemcpyHostToDevice, nullptr, true);
+}
+cublasStatus_t cublasGetVector(int n, int bytes, const void *x, int incx, void *y, int incy) {
+    return copy_vector(n, bytes, x, incx, y, incy, cudaMemcpyDeviceToHost, nullptr, true);
+}
+cublasStatus_t cublasSetMatrix(int rows, int columns, int bytes, const void *a, int lda, void *b,
+                               int ldb) {
+    return copy_matrix(rows, columns, bytes, a, lda, b, ldb, cudaMemcpyHostToDevice, nullptr, true);
+}
+cublasStatus_t cublasGetMatrix(int rows, int columns, int bytes, const void *a, int lda, void *b,
+                               int ldb) {
+    return copy_matrix(rows, columns, bytes, a, lda, b, ldb, cudaMemcpyDeviceToHost, nullptr, true);
+}
+cublasStatus_t cublasSetVectorAsync(int n, int bytes, const void *x, int incx, void *y, int incy,
+                                    cudaStream_t s) {
+    return copy_vector(n, bytes, x, incx, y, incy, cudaMemcpyHostToDevice, s, false);
+}
+cublasStatus_t cublasGetVectorAsync(int n, int bytes, const void *x, int incx, void *y, int incy,
+                                    cudaStream_t s) {
+    return copy_vector(n, bytes, x, incx, y, incy, cudaMemcpyDeviceToHost, s, false);
+}
+cublasStatus_t cublasSetMatrixAsync(int rows, int columns, int bytes, const void *a, int lda,
+                                    void *b, int ldb, cudaStream_t s) {
+    return copy_matrix(rows, columns, bytes, a, lda, b, ldb, cudaMemcpyHostToDevice, s, false);
+}
+cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int bytes, const void *a, int lda,
+                                    void *b, int ldb, cudaStream_t s) {
+    return copy_matrix(rows, columns, bytes, a, lda, b, ldb, cudaMemcpyDeviceToHost, s, false);
+}
+
+#define DEFINE(L, l, T)                                                                            \
+    cublasStatus_t cublas##L##axpy_v2(cublasHandle_t h, int n, const T *alpha, const T *x,         \
+                                      int incx, T *y, int incy) {                                  \
+        LAUNCH(cublas_axpy<T>, n, factor(h, alpha), x, incx, y, incy)                              \
+    }                                                                                              \
+    cublasStatus_t cublas##L##scal_v2(cublasHandle_t h, int n, const T *alpha, T *x, int incx) {   \
+        LAUNCH(cublas_scal<T>, incx > 0 ? n : 0, factor(h, alpha), x, incx)                        \
+    }                                                                                              \
+    cublasStatus_t cublas##L##copy_v2(cublasHandle_t h, int n, const T *x, int incx, T *y,         \
+                                      int incy) {                                                  \
+        LAUNCH(cublas_copy<T>, n, x, incx, y, incy)                                                \
+    }                                                                                              \
+    cublasStatus_t cublas##L##swap_v2(cublasHandle_t h, int n, T *x, int incx, T *y, int incy) {   \
+        LAUNCH(cublas_swap<T>, n, x, incx, y, incy)                                                \
+    }                                                                                              \
+    cublasStatus_t cublas##L##dot_v2(cublasHandle_t h, int n, const T *x, int incx, const T *y,    \
+                                     int incy, T *result) {                                        \
+        return sum_of<Sum::dot>(h, n, x, incx, y, incy, result);                                   \
+    }                                                                                              \
+    cublasStatus_t cublas##L##nrm2_v2(cublasHandle_t h, int n, const T *x, int incx, T *result) {  \
+        return sum_of<Sum::norm>(h, n, x, incx, x, incx, result);                                  \
+    }                                                                                              \
+    cublasStatus_t cublas##L##asum_v2(cublasHandle_t h, int n, const T *x, int incx, T *result) {  \
+        return sum_of<Sum::magnitudes>(h, n, x, incx, x, incx, result);                            \
+    }                                                                                              \
+    cublasStatus_t cublasI##l##amax_v2(cublasHandle_t h, int n, const T *x, int incx,              \
+                                       int *result) {                                              \
+        return index_of<true>(h, n, x, incx, result);                                              \
+    }                                                                                              \
+    cublasStatus_t cublasI##l##amin_v2(cublasHandle_t h, int n, const T *x, int incx,              \
+                                       int *result) {                                              \
+        return index_of<false>(h, n, x, incx, result);                                             \
+    }                                                                                              \
+    cublasStatus_t cublas##L##gemv_v2(cublasHandle_t h, cublasOperation_t op, int m, int n,        \
+                                      const T *alpha, const T *a, int lda, const T *x, int incx,   \
+                                      const T *beta, T *y, int incy) {                             \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                              \
+        if (!is_operation(op) || m < 0 || n < 0 || lda < m || lda < 1 || !incx || !incy)           \
+            return CUBLAS_STATUS_INVALID_VALUE;                                                    \
+        const int rows = op == CUBLAS_OP_N ? m : n;                                                \
+        if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;                                        \
+        cublas_gemv<T><<<blocks_of(rows, threads), threads, 0, h->stream>>>(                       \
+            op != CUBLAS_OP_N, m, n, factor(h, alpha), a, lda, x, incx, factor(h, beta), y, incy); \
+        return launched();                                                                         \
+    }                                                                                              \
+    cublasStatus_t cublas##L##ger_v2(cublasHandle_t h, int m, int n, const T *alpha, const T *x,   \
+                                     int incx, const T *y, int incy, T *a, int lda) {              \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                              \
+        if (m < 0 || n < 0 || lda < m || lda < 1 || !incx || !incy)                                \
+            return CUBLAS_STATUS_INVALID_VALUE;                                                    \
+        if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;                                        \
+        cublas_ger<T><<<dim3(blocks_of(m, threads), n), threads, 0, h->stream>>>(                  \
+            m, n, factor(h, alpha), x, incx, y, incy, a, lda);                                     \
+        return launched();                                                                         \
+    }                                                                                              \
+    cublasStatus_t cublas##L##geam(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, \
+                                   int m, int n, const T *alpha, const T *a, int lda,              \
+                                   const T *beta, const T *b, int ldb, T *c, int ldc) {            \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                              \
+        if (!is_operation(opa) || !is_operation(opb) || m < 0 || n < 0 || ldc < m)                 \
+            return CUBLAS_STATUS_INVALID_VALUE;                                                    \
+        if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;                                        \
+        cublas_geam<T><<<dim3(blocks_of(m, threads), n), threads, 0, h->stream>>>(                 \
+            opa != CUBLAS_OP_N, opb != CUBLAS_OP_N, m, n, factor(h, alpha), a, lda,                \
+            factor(h, beta), b, ldb, c, ldc);                                                      \
+        return launched();                                                                         \
+    }                                                                                              \
+    cublasStatus_t cublas##L##gemm_v2(cublasHandle_t h, cublasOperation_t opa,                     \
+                                      cublasOperation_t opb, int m, int n, int k, const T *alpha,  \
+                                      const T *a, int lda, const T *b, int ldb, const T *beta,     \
+                                      T *c, int ldc) {                                             \
+        return multiply<T, T, T>(h, opa, opb, m, n, k, alpha, {a, 0, nullptr}, lda,                \
+                                 {b, 0, nullptr}, ldb, beta, {c, 0, nullptr}, ldc, 1);             \
+    }                                                                                              \
+    cublasStatus_t cublas##L##gemmBatched(cublasHandle_t h, cublasOperation_t opa,                 \
+                                          cublasOperation_t opb, int m, int n, int k,              \
+                                          const T *alpha, const T *const a[], int lda,             \
+                                          const T *const b[], int ldb, const T *beta,              \
+                                          T *const c[], int ldc, int count) {                      \
+        return multiply<T, T, T>(h, opa, opb, m, n, k, alpha, {nullptr, 0, a}, lda,                \
+                                 {nullptr, 0, b}, ldb, beta, {nullptr, 0, c}, ldc, count);         \
+    }                                                                                              \
+    cublasStatus_t cublas##L##gemmStridedBatched(                                                  \
+        cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k,       \
+        const T *alpha, const T *a, int lda, long long stride_a, const T *b, int ldb,              \
+        long long stride_b, const T *beta, T *c, int ldc, long long stride_c, int count) {         \
+        return multiply<T, T, T>(h, opa, opb, m, n, k, alpha, {a, stride_a, nullptr}, lda,         \
+                                 {b, stride_b, nullptr}, ldb, beta, {c, stride_c, nullptr}, ldc,   \
+                                 count);                                                           \
+    }
+DEFINE(S, s, float)
+DEFINE(D, d, double)
+
+cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
+                            int n, int k, const void *alpha, const void *a, cudaDataType type_a,
+                            int lda, const void *b, cudaDataType type_b, int ldb, const void *beta,
+                            void *c, cudaDataType type_c, int ldc, cublasComputeType_t compute,
+                            cublasGemmAlgo_t) {
+    const auto with = [&](auto in, auto out, auto sum) {
+        using In = decltype(in);
+        using Out = decltype(out);
+        using Sum = decltype(sum);
+        return multiply<In, Out, Sum>(
+            h, opa, opb, m, n, k, static_cast<const Sum *>(alpha),
+            {static_cast<const In *>(a), 0, nullptr}, lda,
+            {static_cast<const In *>(b), 0, nullptr}, ldb, static_cast<const Sum *>(beta),
+            {static_cast<Out *>(c), 0, nullptr}, ldc, 1);
+    };
+    const bool single = compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_PEDANTIC;
+    const bool twice = compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC;
+    const auto is = [&](cudaDataType in, cudaDataType out) {
+        return type_a == in && type_b == in && type_c == out;
+    };
+    if (single && is(CUDA_R_16F, CUDA_R_16F)) return with(__half{}, __half{}, 0.0f);
+    if (single && is(CUDA_R_16F, CUDA_R_32F)) return with(__half{}, 0.0f, 0.0f);
+    if (single && is(CUDA_R_16BF, CUDA_R_16BF))
+        return with(__nv_bfloat16{}, __nv_bfloat16{}, 0.0f);
+    if (single && is(CUDA_R_16BF, CUDA_R_32F)) return with(__nv_bfloat16{}, 0.0f, 0.0f);
+    if (single && is(CUDA_R_32F, CUDA_R_32F)) return with(0.0f, 0.0f, 0.0f);
+    if (twice && is(CUDA_R_64F, CUDA_R_64F)) return with(0.0, 0.0, 0.0);
+    std::fprintf(stderr, "coalesce: cublasGemmEx() is not simulated for these types\n");
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+}  // extern "C"

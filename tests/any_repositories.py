@@ -1,0 +1,366 @@
+"""Tries kernels of public repositories: do they run, and are their results right?
+
+    python tests/any_repositories.py CHECKOUT... --json FILE [--jobs N] [--only TEXT]
+    python tests/any_repositories.py --page FILE
+
+A CHECKOUT is a folder with the files of a repository, named OWNER+NAME@COMMIT. The kernels are
+chosen by a rule, before anything runs:
+
+- The candidates are all ``__global__`` functions with a body in the .cu, .cuh and .hip files,
+  except those that a macro defines. If two have the same text, the second is dropped, also if
+  another repository has it.
+- The candidates of a repository are ordered by the SHA-256 of "FILE:NAME". The first 18 are tried.
+
+Each file is passed to `coalesce.Kernel` as it is, with the name of the kernel. If the file includes
+headers of its repository, their folders are passed with -I. A .cuh file that does not compile alone
+is passed through a .cu file that includes it. If there are several instantiations of a template,
+the first is taken. If there is none, types become float, numbers 16 and bools true.
+Arguments, launches and the reference are those of `any_references.py`.
+
+The outcomes:
+
+- right: the result equals that of the reference, and the kernel wrote something;
+- wrong: the results differ, and the check finds no reason;
+- not defined: the results differ, and the check reports a race or memory that nobody wrote;
+- not compared: the kernel ran to its end, but there is no reference;
+- fault: every launch with made-up arguments accesses memory outside its arrays, or waits for ever;
+- refused: it does not compile, or uses what is not simulated;
+- absent: the compiler does not see the kernel, because of ``#if``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import itertools
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import any_files
+import any_references
+
+import coalesce
+from coalesce.arrays import devices
+
+AT_MOST = 18  # the kernels of a repository
+SECONDS = 10  # for one launch
+LONGEST = 300  # seconds for one kernel
+
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n]*\\\r?\n)*[^\n]*", re.MULTILINE)
+_NOT_NAMES = {"__launch_bounds__", "__align__", "__maxnreg__", "__cluster_dims__", "__attribute__"}
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
+
+
+def _closed(text: str, start: int) -> int:
+    """Return the place behind the bracket that closes the one at `start`."""
+    depth = 0
+    for place in range(start, len(text)):
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[place], 0)
+        if not depth:
+            return place + 1
+    return len(text)
+
+
+def read(path: Path) -> str:
+    return path.read_bytes().decode("latin-1")
+
+
+def definitions(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of every kernel that a file defines."""
+    text = _COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else " ", text)
+    text = _MACRO.sub("", text)
+    for mark in re.finditer(r"\b__global__\b", text):
+        for found in re.finditer(r"(\w+)\s*(?:<[^<>()]*>\s*)?\(|[;{}]", text[mark.end() :]):
+            if found[1] in _NOT_NAMES:
+                continue
+            if found[1]:
+                opened = mark.end() + found.end() - 1
+                end = _closed(text, opened)
+                body = re.compile(r"\s*\{").match(text, end)
+                if body:
+                    closed = _closed(text, body.end() - 1)
+                    yield found[1], " ".join(text[mark.start() : closed].split())
+            break
+
+
+def chosen(folder: Path, seen: set[str]) -> list[tuple[Path, str]]:
+    """Return the kernels of a repository that are tried; `seen` has the texts of all before."""
+    found: dict[str, tuple[Path, str]] = {}
+    files = (p for p in folder.rglob("*") if p.suffix in (".cu", ".cuh", ".hip") and p.is_file())
+    for path in sorted(files):
+        for name, text in definitions(read(path)):
+            key = f"{path.relative_to(folder)}:{name}"
+            if text not in seen and key not in found:
+                seen.add(text)
+                found[key] = (path, name)
+    order = sorted(found, key=lambda key: hashlib.sha256(key.encode()).hexdigest())
+    return [found[key] for key in order[:AT_MOST]]
+
+
+def _common(one: Path, other: Path) -> tuple[str, ...]:
+    """Return the folders that two paths have in common."""
+    pairs = zip(one.parts, other.parts, strict=False)
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
+    return tuple(folder for folder, _ in pairs)
+
+
+def include_options(path: Path, folder: Path) -> list[str]:
+    """Return -I options for the headers of the repository that a file includes, also indirectly."""
+    headers: dict[str, list[Path]] = {}
+    for header in sorted(p for p in folder.rglob("*") if p.is_file()):
+        headers.setdefault(header.name, []).append(header)
+    options: dict[str, None] = {}
+    waiting, seen = [path], {path}
+    while waiting:
+        file = waiting.pop()
+        for name in _INCLUDE.findall(read(file)):
+            if f"<{name}>" in read(file) and "/" not in name:
+                continue  # a header of the system
+            target = (file.parent / name).resolve()
+            if not target.is_file():
+                fitting = [h for h in headers.get(Path(name).name, ()) if h.match(name)]
+                if not fitting:
+                    continue
+                target = min(fitting, key=lambda h: (-len(_common(h, path)), len(h.parts), h))
+                options[f"-I{str(target).removesuffix(name)}"] = None
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return list(options)
+
+
+def _namespace(text: str, place: int) -> str:
+    """Return the namespaces around a place of a text: ``a::b::``."""
+    opened: list[str] = []
+    for found in re.finditer(r"\bnamespace\s+([\w:]+)\s*\{|[{}]", text[:place]):
+        if found[0] == "}":
+            del opened[-1:]
+        else:
+            opened.append(found[1] or "")
+    return "".join(f"{name}::" for name in opened if name)
+
+
+def _instantiation(text: str, name: str) -> str:
+    """Return a template's name with made-up template arguments."""
+    text = _MACRO.sub("", _COMMENT.sub(" ", text))
+    found = re.search(rf"\b__global__\b[^;{{}}]*?\b{name}\s*\(", text)
+    if found is None:
+        return name
+    starts = [m.end() for m in re.finditer(r"\btemplate\s*<", text[: found.start()])]
+    arguments, depth, parameter = [], 1, ""
+    for letter in text[starts[-1] :] if starts else ">":
+        depth += {"<": 1, ">": -1, "(": 1, ")": -1}.get(letter, 0)
+        if depth == 0 or (letter == "," and depth == 1):
+            kind = parameter.split()
+            if "=" in parameter or not kind:
+                break
+            made_up = {"typename": "float", "class": "float", "bool": "true"}
+            arguments.append(made_up.get(kind[kind[0] == "const"], "16"))
+            parameter = ""
+        else:
+            parameter += letter
+        if depth == 0:
+            break
+    return f"{_namespace(text, found.start())}{name}<{', '.join(arguments)}>"
+
+
+def _including(path: Path, folder: Path) -> list[Path]:
+    """Return the .cu files of a repository that include a header, the smallest first."""
+    texts = {
+        p: {Path(name).name for name in _INCLUDE.findall(read(p))}
+        for p in folder.rglob("*")
+        if p.suffix in (".cu", ".cuh", ".h", ".hpp", ".hip", ".inl") and p.is_file()
+    }
+    found: set[Path] = set()
+    wanted = {path.name}
+    while wanted:
+        more = {p for p, names in texts.items() if names & wanted} - found
+        found |= more
+        wanted = {p.name for p in more if p.suffix not in (".cu", ".hip")}
+    files = [p for p in found if p.suffix in (".cu", ".hip")]
+    return sorted(files, key=lambda p: (p.stat().st_size, p))
+
+
+def kernel_of(
+    path: Path, name: str, options: Sequence[str], made_up: bool = True
+) -> coalesce.Kernel:
+    """Return a kernel of a file. Of several instantiations, the first is taken."""
+    try:
+        return coalesce.Kernel(path, name, options, device="sim")
+    except ValueError as error:
+        message = str(error)
+        if "choose one of" in message:
+            listed = message.partition("choose one of ")[2]
+            first = re.split(r", (?![^<]*>)", listed)[0]
+            if "(as " in first:
+                first = first.partition("(as ")[2].rstrip(")")
+            return coalesce.Kernel(path, first, options, device="sim")
+        if "template" not in message or not made_up:
+            raise
+    return coalesce.Kernel(path, _instantiation(read(path), name), options, device="sim")
+
+
+def pasted(path: Path, name: str, folder: Path) -> tuple[coalesce.Kernel, list[Path]]:
+    """Return a kernel of a file, and the files that may launch it.
+
+    If the file is a header, the files that include it choose the instantiation of a template. The
+    header is compiled alone if it can be.
+    """
+    files = [path, *(_including(path, folder)[:3] if path.suffix == ".cuh" else ())]
+    found = None
+    for file in files[1:]:
+        with contextlib.suppress(ValueError, coalesce.CoalesceError):
+            found = kernel_of(file, name, include_options(file, folder), made_up=False)
+            break
+    options = include_options(path, folder)
+    if found is None:
+        return kernel_of(path, name, options), files
+    with contextlib.suppress(ValueError, coalesce.CoalesceError):
+        return coalesce.Kernel(path, found.name, options, device="sim"), files
+    return found, files
+
+
+def _constant(expression: str, text: str, depth: int = 0) -> Any:
+    """Return the value of a constant expression for the extents of a block; None if unknown."""
+    expression = re.sub(r"^\s*dim3\s*\((.*)\)\s*$|^\s*\{(.*)\}\s*$", r"\1\2,", expression)
+    for name in set(re.findall(r"[A-Za-z_]\w*", expression)):
+        known = re.compile(
+            rf"#\s*define\s+{name}\s+([^\n/]+)|\bdim3\s+{name}\s*[({{]([^;]*)[)}}]\s*;"
+            rf"|\b(?:int|unsigned|uint|size_t|auto|dim3)\s+{name}\s*=\s*([^;,]+)\s*[;,]"
+        )
+        known = next(reversed(list(known.finditer(text))), None)  # the nearest before the launch
+        if known is None or depth > 4:
+            return None
+        found = known[1] or (known[2] and known[2] + ",") or known[3]
+        value = _constant(found, text, depth + 1)
+        if value is None:
+            return None
+        expression = re.sub(rf"\b{name}\b", str(value), expression)
+    if not re.fullmatch(r"[\d\s+*/(),-]+", expression):
+        return None
+    try:
+        return eval(expression.replace("/", "//"))  # only digits and operators
+    except (SyntaxError, TypeError, ZeroDivisionError):
+        return None
+
+
+def blocks_of(path: Path, name: str) -> list[Any]:
+    """Return the constant shapes of the blocks with which a file launches a kernel."""
+    text = _COMMENT.sub(" ", read(path))
+    found = []
+    for launch in re.finditer(rf"\b{name}\b[^;{{}}]*?<<<(.*?)>>>", text, re.DOTALL):
+        parts = re.split(r",(?![^()]*\))", launch[1])
+        value = _constant(parts[1], text[: launch.start()]) if len(parts) > 1 else None
+        extents = value if isinstance(value, tuple) else (value,)
+        if value and all(isinstance(e, int) and 0 < e <= 1024 for e in extents):
+            found.append(value)
+    return list(dict.fromkeys(found))
+
+
+def tried(path: Path, name: str, folder: Path) -> dict[str, Any]:
+    """Try a kernel; return its outcome."""
+    try:
+        with any_files._limited(LONGEST / 2):
+            kernel, files = pasted(path, name, folder)
+            why = kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
+    except ValueError as error:
+        absent = "no kernel" in str(error)
+        return {"outcome": "absent" if absent else "refused", "detail": str(error)}
+    except coalesce.CoalesceError as error:
+        return {"outcome": "refused", "detail": f"{type(error).__name__}: {error}"}
+    row: dict[str, Any] = {"instance": kernel.name, "ptx": why}
+    with tempfile.TemporaryDirectory() as place:
+        library, message = any_references.build([kernel], Path(place))
+        row.update(
+            any_references.compared(
+                kernel, library, 0, SECONDS, blocks=[b for f in files for b in blocks_of(f, name)]
+            )
+        )
+    if library is None and row["outcome"] == "not compared":
+        row["detail"] = message
+    return row
+
+
+def _worker(path: Path, name: str, folder: Path) -> dict[str, Any]:
+    command = [sys.executable, __file__, str(folder), "--one", str(path), name]
+    start = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
+        line = done.stdout.strip().splitlines()[-1:] or [""]
+        row = json.loads(line[0]) if line[0].startswith("{") else None
+        row = row or {"outcome": "crash", "detail": (done.stdout + done.stderr)[-600:]}
+    except subprocess.TimeoutExpired:
+        row = {"outcome": "too long", "detail": f"more than {LONGEST} s"}
+    return {
+        "file": str(path.relative_to(folder)),
+        "kernel": name,
+        **row,
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("checkouts", nargs="*", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="try only kernels whose FILE:NAME has this text")
+    parser.add_argument("--resume", action="store_true", help="keep what is right in the JSON")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if options.one:
+        try:
+            row = tried(Path(options.one[0]), options.one[1], options.checkouts[0])
+        except any_files._TooLong:
+            row = {"outcome": "too long", "detail": "compilation"}
+        except Exception:
+            row = {"outcome": "exception", "detail": traceback.format_exc()[-900:]}
+        print(json.dumps(row))
+        return 0
+    seen: set[str] = set()
+    jobs = []
+    for folder in options.checkouts:
+        jobs += [(path, name, folder) for path, name in chosen(folder, seen)]
+    jobs = [j for j in jobs if options.only in f"{j[0]}:{j[1]}"]
+    rows = []
+    done = {}
+    if options.resume and options.json and options.json.is_file():
+        for row in json.loads(options.json.read_text()):
+            if row["outcome"] == "right":
+                done[row["repository"], row["file"], row["kernel"]] = row
+
+    def outcome(job: Any) -> dict[str, Any]:
+        repository = job[2].name.partition("@")[0].replace("+", "/")
+        before = done.get((repository, str(job[0].relative_to(job[2])), job[1]))
+        return before or _worker(*job)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for job, row in zip(jobs, pool.map(outcome, jobs), strict=True):
+            repository, _, commit = job[2].name.replace("+", "/").partition("@")
+            rows.append({**row, "repository": repository, "commit": commit})
+            detail = " ".join(str(row.get("detail", "")).split())[:300]
+            said = (repository, row["file"], row["kernel"], row["outcome"], row["seconds"], detail)
+            print(*said, sep="\t", flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    for outcome, number in Counter(row["outcome"] for row in rows).most_common():
+        print(f"{number:6} {outcome}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
