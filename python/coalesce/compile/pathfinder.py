@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,8 @@ def pathfinder() -> Any:
 
 def version_of(package: str) -> str | None:
     """Return the version of an installed package, or None if there is none."""
+    from importlib import metadata  # it takes longer than the other imports together
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -43,6 +44,8 @@ def file_of(package: str, name: str) -> str | None:
     cuda-pathfinder searches the folders of `site`. It does not search the folders of PYTHONPATH
     and of .pth files.
     """
+    from importlib import metadata
+
     if version_of(package) is None:
         return None
     named = [file for file in metadata.files(package) or () if file.name == name]

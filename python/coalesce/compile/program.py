@@ -389,6 +389,20 @@ def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
     return found
 
 
+def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
+    """Return `code_of` an executable whose source is not known. It is kept in the cache."""
+    digest = hashlib.sha256(section_of(executable)).hexdigest()
+    status = library().stat()
+    key = cache.key_of("executable", digest, arch, status.st_size, status.st_mtime_ns)
+    if (known := cache.load(key)) is not None:
+        return dict(json.loads(known[0]))
+    found = code_of(executable, arch)
+    # Without nvdisasm, the next run tries again.
+    if not any("\nreason " in f"\n{text.partition(chr(10) * 2)[0]}" for text in found.values()):
+        cache.store(key, json.dumps(found), None, {})
+    return found
+
+
 def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
     """Return the file of a module that the library reads (``csrc/cudart/code_file.hpp``)."""
     from coalesce.compile import cubin, disassembler, nvrtc

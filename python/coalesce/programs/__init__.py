@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from coalesce.common.errors import CompileError
-from coalesce.compile import nvrtc, program
+from coalesce.compile import program
 
 # The architecture to compile for on each simulated GPU: its own, or the oldest that nvcc knows.
 ARCHITECTURES = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}
@@ -90,7 +90,7 @@ def execute(
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {executable}")
     program.check_executable(path)
-    code = program.code_of(path.read_bytes(), ARCHITECTURES[gpu])
+    code = program.cached_code_of(path.read_bytes(), ARCHITECTURES[gpu])
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
         words = [str(executable), *arguments]
         return _run(path, words, code, Path(folder), gpu, check, launches)
@@ -123,6 +123,8 @@ def _run(
     }
     (own / "helper.py").write_text(_helper())
     if b"libnvrtc.so" in executable.read_bytes():
+        from coalesce.compile import nvrtc
+
         with contextlib.suppress(CompileError):  # the library says that NVRTC is not installed
             environment["COALESCE_PROGRAM_NVRTC"] = nvrtc.library()
     if check:
