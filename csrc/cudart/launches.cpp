@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <sstream>
 #include <tuple>
 
 #include "cudart/api.hpp"
@@ -232,8 +233,12 @@ void run_checked(const KernelWork& w, ModuleRecord& module) {
     analysis::prepare(program, request);
     Prints prints(request.launch);
     run(w, [&] {
-        const auto result =
+        auto result =
             analysis::launch(program, request, rt.memory.address_space(names_of(w)), nullptr);
+        for (analysis::Finding& f : result.checked->findings) {
+            std::istringstream more(explained(f.title, w).substr(f.title.size()));
+            for (std::string line; std::getline(more >> std::ws, line);) f.details.push_back(line);
+        }
         if (result.checked) rt.report.add(*w.function, *result.checked, program);
         for (const analysis::Finding& f : result.checked->findings) {
             using analysis::FindingKind;

@@ -56,8 +56,10 @@ __attribute__((destructor)) void finish() {
                                       ", and the program never asked for the error" +
                                       (rt.unasked_mistake.empty() ? "" : ": " + rt.unasked_mistake),
                                   unasked_caller);
+        // After a fault, cudaFree() fails, too.
         for (const auto& [address, a] : rt.memory.all())
-            if (a.number && a.kind != Kind::registered && a.function != binding_function)
+            if (!rt.fault && a.number && a.kind != Kind::registered &&
+                a.function != binding_function)
                 rt.report.add_mistake("leak", a.described() + " were not freed", a.caller);
     }
     if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);

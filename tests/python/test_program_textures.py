@@ -343,3 +343,28 @@ def test_programs_with_references_have_no_leaks(tmp_path: Path, flag: str) -> No
     done = coalesce("run", written(tmp_path, text), *([flag] if flag else []))
     assert done.stdout == "0 cudaSuccess\n", done.stderr
     assert "leak" not in done.stderr
+
+
+def test_references_know_their_channels(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        #include <cstdio>
+        texture<float, 1, cudaReadModeElementType> t;
+        texture<uchar4, 2, cudaReadModeNormalizedFloat> u;
+        __global__ void k(float *y) { y[threadIdx.x] = tex1Dfetch(t, threadIdx.x); }
+        int main() {
+            float *x, *y, h[4] = {1, 2, 3, 4};
+            cudaMalloc(&x, 16); cudaMalloc(&y, 16);
+            cudaMemcpy(x, h, 16, cudaMemcpyHostToDevice);
+            size_t offset;
+            printf("%d %d %d\\n", t.channelDesc.x, t.channelDesc.f, u.channelDesc.w);
+            printf("%d\\n", cudaBindTexture(&offset, &t, x, &t.channelDesc, 16));
+            k<<<1, 4>>>(y);
+            cudaMemcpy(h, y, 16, cudaMemcpyDeviceToHost);
+            printf("%g %g\\n", h[0], h[3]);
+        }
+        """,
+    )
+    done = coalesce("run", path)
+    assert done.stdout.splitlines() == ["32 2 8", "0", "1 4"], done.stderr

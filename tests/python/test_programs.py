@@ -747,3 +747,21 @@ def test_kernels_of_one_name_are_counted_apart(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     kernels = json.loads((tmp_path / "r.json").read_text())["kernels"]
     assert [(k["name"], k["blocks"]) for k in kernels] == [("k", 1), ("k", 3)]
+
+
+def test_findings_name_the_allocation(tmp_path: Path) -> None:
+    kernel = "__global__ void set(int *x, int n) { if (threadIdx.x <= n) x[threadIdx.x] = 1; }"
+    freed = main_of(
+        "int *x; cudaMalloc(&x, 128); cudaFree(x);\nset<<<1, 32>>>(x, 32);\n"
+        "return cudaDeviceSynchronize() == cudaSuccess;", kernel,
+    )  # fmt: skip
+    done = coalesce("run", written(tmp_path, freed), "--check")
+    assert done.returncode == 3, done.stdout + done.stderr
+    expected = "`x` points into memory that was freed: the 128 bytes of cudaMalloc() number 1 ("
+    assert expected + "program.cu:" in done.stderr
+    # cudaFree() fails after the fault; this is not a leak.
+    outside = main_of("int *x; cudaMalloc(&x, 40); set<<<1, 32>>>(x, 10); cudaFree(x);", kernel)
+    done = coalesce("run", written(tmp_path, outside), "--check")
+    assert done.returncode == 3
+    assert "`x` is in the 40 bytes of cudaMalloc() number 1 (program.cu:" in done.stderr
+    assert "leak" not in done.stderr

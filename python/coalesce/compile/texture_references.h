@@ -19,13 +19,46 @@ struct textureReference {
     cudaTextureObject_t coalesceObject;
 };
 
+// The channels of a texel, which nvcc stored in a reference.
+template <class T>
+struct coalesceChannels { static constexpr cudaChannelFormatDesc value{}; };
+#define COALESCE_CHANNELS(type, bits, kind)                                         \
+    template <>                                                                     \
+    struct coalesceChannels<type##1> {                                              \
+        static constexpr cudaChannelFormatDesc value{bits, 0, 0, 0, kind};          \
+    };                                                                              \
+    template <>                                                                     \
+    struct coalesceChannels<type##2> {                                              \
+        static constexpr cudaChannelFormatDesc value{bits, bits, 0, 0, kind};       \
+    };                                                                              \
+    template <>                                                                     \
+    struct coalesceChannels<type##4> {                                              \
+        static constexpr cudaChannelFormatDesc value{bits, bits, bits, bits, kind}; \
+    };
+COALESCE_CHANNELS(char, 8, cudaChannelFormatKindSigned)
+COALESCE_CHANNELS(uchar, 8, cudaChannelFormatKindUnsigned)
+COALESCE_CHANNELS(short, 16, cudaChannelFormatKindSigned)
+COALESCE_CHANNELS(ushort, 16, cudaChannelFormatKindUnsigned)
+COALESCE_CHANNELS(int, 32, cudaChannelFormatKindSigned)
+COALESCE_CHANNELS(uint, 32, cudaChannelFormatKindUnsigned)
+COALESCE_CHANNELS(float, 32, cudaChannelFormatKindFloat)
+#undef COALESCE_CHANNELS
+template <> struct coalesceChannels<char> : coalesceChannels<char1> {};
+template <> struct coalesceChannels<signed char> : coalesceChannels<char1> {};
+template <> struct coalesceChannels<unsigned char> : coalesceChannels<uchar1> {};
+template <> struct coalesceChannels<short> : coalesceChannels<short1> {};
+template <> struct coalesceChannels<unsigned short> : coalesceChannels<ushort1> {};
+template <> struct coalesceChannels<int> : coalesceChannels<int1> {};
+template <> struct coalesceChannels<unsigned int> : coalesceChannels<uint1> {};
+template <> struct coalesceChannels<float> : coalesceChannels<float1> {};
+
 template <class T, int type = cudaTextureType1D,
           cudaTextureReadMode mode = cudaReadModeElementType>
 struct coalesceTexture : textureReference {
     constexpr coalesceTexture(int normalized = 0,
                               cudaTextureFilterMode filter = cudaFilterModePoint,
                               cudaTextureAddressMode address = cudaAddressModeClamp,
-                              cudaChannelFormatDesc channels = {})
+                              cudaChannelFormatDesc channels = coalesceChannels<T>::value)
         : textureReference{normalized, filter, {address, address, address}, channels, 0, 0,
                            cudaFilterModePoint, 0, 0, 0, 0, mode, 0} {}
 };

@@ -20,15 +20,21 @@ def find(report: dict[str, Any] | None) -> None:
     for mistake in report["host"]:
         wanted.add((mistake["object"], mistake["offset"]))
         wanted |= {(file, int(at, 16)) for file, at in _MARK.findall(mistake["text"])}
+    findings = [finding for launch in report["checked"] for finding in launch["findings"]]
+    for finding in findings:
+        for text in finding["details"]:
+            wanted |= {(file, int(at, 16)) for file, at in _MARK.findall(text)}
     known = _lines(wanted)
+
+    def place(match: re.Match[str]) -> str:
+        found = known.get((match[1], int(match[2], 16)), "")
+        return f" ({found})" if found else ""
+
     for mistake in report["host"]:
         mistake["place"] = known.get((mistake["object"], mistake["offset"]), "")
-
-        def place(match: re.Match[str]) -> str:
-            found = known.get((match[1], int(match[2], 16)), "")
-            return f" ({found})" if found else ""
-
         mistake["text"] = _MARK.sub(place, mistake["text"])
+    for finding in findings:
+        finding["details"] = [_MARK.sub(place, text) for text in finding["details"]]
     report["failure"] = _MARK.sub("", report["failure"])
 
 
