@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/l1_replay.hpp"
 #include "model/atomics.hpp"
 #include "model/block_schedule.hpp"
 #include "model/request_coalescer.hpp"
@@ -21,43 +22,54 @@ struct CacheReplay::Machine {
           coalescer(gpu),
           second(gpu),
           misses(instructions),
-          arrivals(1 << 16) {}
-
-    // Prepares the host's cache for a request.
-    void prefetch(const model::BlockSchedule::Request& r) {
-        const uint32_t cluster = coalescer.cluster_of(r.multiprocessor);
-        __builtin_prefetch(&arrival_of(r.traffic->line), 1);
-        if (r.traffic->kind == Traffic::Kind::read) coalescer.prefetch(cluster, r.traffic->line);
-        second.prefetch(r.traffic->line, cluster);
+          arrivals(1 << 16) {
+        for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm)
+            clusters.push_back(coalescer.cluster_of(sm));
     }
 
-    void ask(const model::BlockSchedule::Request& r) {
-        const uint32_t cluster = coalescer.cluster_of(r.multiprocessor);
-        Traffic t = *r.traffic;
-        Arrival& arrival = arrival_of(t.line);
-        const bool waits = t.kind != Traffic::Kind::write;
-        const bool on_the_way = waits && arrival.line == t.line && r.time < arrival.time;
-        misses[t.pc].read += waits;
+    // Prepares the host's cache for a request.
+    void prefetch(const model::BlockSchedule::Request& r, uint32_t n) {
+        const Traffic::Kind kind = r.traffic->kind;
+        const uint64_t line = r.traffic->line_at(n);
+        const uint32_t cluster = clusters[r.multiprocessor];
+        if (kind != Traffic::Kind::write) __builtin_prefetch(&arrival_of(line), 1);
+        if (kind == Traffic::Kind::read) coalescer.prefetch(cluster, line);
+        second.prefetch(kind, line, cluster);
+    }
+
+    // Handles the n-th of the requests.
+    void ask(const model::BlockSchedule::Request& r, uint32_t n) {
+        const Traffic& t = *r.traffic;
+        const uint32_t cluster = clusters[r.multiprocessor];
+        model::LineAccess a{t.line_at(n), t.sectors, t.whole};
+        if (t.kind == Traffic::Kind::write) {
+            second.handle(t.kind, a, cluster);
+            return;
+        }
+        Arrival& arrival = arrival_of(a.line);
+        const bool on_the_way = arrival.line == a.line && r.time < arrival.time;
+        ++misses[t.pc].read;
         misses[t.pc].slow += on_the_way;
         if (t.kind == Traffic::Kind::read) {
-            t.sectors = coalescer.missing(cluster, t.line, t.sectors, r.time);
-            merged += model::sectors_in(r.traffic->sectors & ~t.sectors);
-            if (!t.sectors) return;
+            a.sectors = coalescer.missing(cluster, a.line, a.sectors, r.time);
+            merged += model::sectors_in(t.sectors & ~a.sectors);
+            if (!a.sectors) return;
         }
-        const bool from_dram = second.handle(t, cluster);
+        const bool from_dram = second.handle(t.kind, a, cluster);
         if (from_dram && !on_the_way) {
-            arrival = {t.line, r.time + model::dram_latency};
+            arrival = {a.line, r.time + model::dram_latency};
             ++misses[t.pc].slow;
         }
         if (t.kind == Traffic::Kind::read)
-            coalescer.ask(cluster, t.line, t.sectors, r.time, from_dram);
+            coalescer.ask(cluster, a.line, a.sectors, r.time, from_dram);
     }
 
     model::BlockSchedule schedule;
     model::RequestCoalescer coalescer;
     model::L2Cache second;
-    uint64_t merged = 0;         // number of sectors merged
-    std::vector<Misses> misses;  // misses with L2's answers, by instruction
+    std::vector<uint32_t> clusters;  // the cluster of each multiprocessor
+    uint64_t merged = 0;             // number of sectors merged
+    std::vector<Misses> misses;      // misses with L2's answers, by instruction
     // A line that DRAM is fetching. If two lines share a table entry, the older one is forgotten.
     struct Arrival {
         uint64_t line = ~uint64_t(0);
@@ -109,10 +121,9 @@ std::unique_ptr<BlockRequests> CacheReplay::begin(const sim::Block& block,
 }
 
 void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
-    std::vector<Misses> misses(sites_.size());
     const uint64_t slot = block.linear % first_round_ * block.warp_count;
-    auto filtered = std::make_shared<const Filtered>(
-        L1Replay(requests, sites_, misses, *atomics_, block.linear, slot, has_barriers_).run());
+    L1Replay replay(requests, sites_, *atomics_, block.linear, slot, has_barriers_);
+    auto filtered = std::make_shared<const Filtered>(replay.run());
     const uint64_t operations = requests.operations(), most = requests.most_operations();
     const size_t warps = block.warp_count;
     const std::lock_guard lock(mutex_);
@@ -122,7 +133,8 @@ void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
         if (++first_round_ended_ == first_round_) decide();
         if (block.linear >= limit_) return;
     }
-    for (size_t i = 0; i < misses.size(); ++i) misses_[i].add(misses[i]);
+    for (size_t i = 0; i < misses_.size(); ++i)
+        if (const Misses& m = replay.misses()[i]; m.requests) misses_[i].add(m);
     ++blocks_ended_;
     warps_ended_ += warps;
     operations_ += operations;
@@ -169,10 +181,22 @@ bool CacheReplay::fill(bool ended) {
 void CacheReplay::run_slice() {
     const model::BlockSchedule::Slice& slice = machine_->schedule.run_slice();
     machine_->coalescer.advance(slice.start);
-    constexpr size_t ahead = 12;
-    for (size_t i = 0; i < slice.requests.size(); ++i) {
-        if (i + ahead < slice.requests.size()) machine_->prefetch(slice.requests[i + ahead]);
-        machine_->ask(slice.requests[i]);
+    auto next = slice.requests.begin();  // requests that are prefetched
+    uint32_t n_of_next = 0;
+    const auto prefetch = [&] {
+        if (next == slice.requests.end()) return;
+        machine_->prefetch(*next, n_of_next);
+        if (++n_of_next < next->traffic->count) return;
+        ++next;
+        n_of_next = 0;
+    };
+    constexpr int ahead = 12;
+    for (int i = 0; i < ahead; ++i) prefetch();
+    for (const model::BlockSchedule::Request& r : slice.requests) {
+        for (uint32_t n = 0; n < r.traffic->count; ++n) {
+            prefetch();
+            machine_->ask(r, n);
+        }
     }
     for (const auto& filtered : slice.ended) l1_counts_.add(filtered->counts);
     retired_ += slice.ended.size();

@@ -20,35 +20,21 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analysis/block_requests.hpp"
+#include "analysis/cache_result.hpp"
 #include "analysis/count_observer.hpp"
-#include "analysis/l1_replay.hpp"
-#include "model/caches.hpp"
 #include "sim/observer.hpp"
 
 namespace coalesce::model {
 class AtomicUnits;
 struct Filtered;
+struct Gpu;
+struct Occupancy;
 }  // namespace coalesce::model
 
 namespace coalesce::analysis {
 
-// The result of the replay, extrapolated to the whole grid.
-struct CacheResult {
-    model::CacheCounts counts;
-    std::vector<Misses> misses;  // misses in the replayed blocks, by instruction
-    // How many operations a warp of the replayed blocks executes. `operations` is the average over
-    // all warps. `most` is the largest number. `most_in_block` takes the largest number of each
-    // block, and is the average of these over the blocks.
-    double operations = 0, most_in_block = 0, most = 0;
-    double atomics = 0;  // cycles that L2 needs for atomics
-
-    // Returns null if no request of the instruction was replayed.
-    [[nodiscard]] const Misses* misses_of(size_t instruction) const {
-        const bool known = instruction < misses.size() && misses[instruction].requests;
-        return known ? &misses[instruction] : nullptr;
-    }
-    uint64_t blocks_replayed = 0, blocks = 0;
-};
+struct CacheSite;
 
 // Replays the caches for one launch. The host threads of the launch share this object.
 class CacheReplay {

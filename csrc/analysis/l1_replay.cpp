@@ -85,47 +85,6 @@ void Misses::add(const Misses& other) {
     cycles += other.cycles;
 }
 
-void BlockRequests::clear() {
-    for (OfWarp& own : warps_) {
-        own.requests.clear();
-        own.wavefronts = own.operations = 0;
-    }
-    addresses_.clear();
-}
-
-uint64_t BlockRequests::operations() const {
-    uint64_t sum = 0;
-    for (const OfWarp& own : warps_) sum += own.operations;
-    return sum;
-}
-
-uint64_t BlockRequests::most_operations() const {
-    uint64_t most = 0;
-    for (const OfWarp& own : warps_) most = std::max(most, own.operations);
-    return most;
-}
-
-void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
-    if (own.wavefronts) own.requests.push_back({own.wavefronts, 0, pause, 0});
-    own.wavefronts = 0;
-    Request r{};
-    r.pc = e.pc;
-    if (e.shape == sim::Shape::uniform || e.shape == sim::Shape::consecutive) {
-        r.first = e.first;
-        r.stride = e.shape == sim::Shape::uniform ? 0 : int32_t(e.bytes);
-    } else if (const int64_t stride = sim::stride_of(e);
-               stride != 0 && stride == int64_t(int32_t(stride))) {
-        r.first = e.address(0);
-        r.stride = int32_t(stride);
-    } else {
-        r.first = addresses_.size();
-        r.stride = int32_t(e.mask);
-        r.scattered = 1;
-        sim::for_each_lane(e.mask, [&](int lane) { addresses_.push_back(e.address(lane)); });
-    }
-    own.requests.push_back(r);
-}
-
 // L1 merges some partial writes before they go to L2. A partial write may be merged if the same
 // warp was the last writer of the sector. The rule is not known. In recorded kernels, 0 to 83 % of
 // such writes are merged; the model merges 70 %. Writes of different warps are not merged
@@ -181,47 +140,37 @@ class L1Replay::PartialWrites {
     std::array<uint64_t, 4> known_{};  // a bit for each hash that a line in `lines_` may have
 };
 
-// Stores the L1 cycles of requests by their stride. Requests with the same stride and the same
-// offset of the first address take equally long.
-class L1Replay::CyclesByStride {
-  public:
-    template <class Compute>
-    uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute) {
-        // Tag sets depend on the lower bits of the line number. If all lanes have the same offset
-        // within their lines, the offset does not matter.
-        constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
-        const bool one_place = stride % int32_t(model::line_bytes) == 0;
-        const uint64_t place = first % bits & ~uint64_t(one_place ? model::line_bytes - 1 : 0);
-        const uint64_t key = place | uint64_t{bytes} << 24 | uint64_t{uint32_t(stride)} << 32;
-        Entry& entry = entries_[(key * 0x9e3779b97f4a7c15) >> 56];
-        if (entry.key != key) entry = {key, compute()};
-        return entry.cycles;
-    }
-
-  private:
-    struct Entry {
-        uint64_t key = 0;  // no request has this key, because each accesses at least one byte
-        uint32_t cycles = 0;
-    };
-    std::array<Entry, 256> entries_;
-};
+template <class Compute>
+uint32_t ReplayMemory::CyclesByStride::of(uint64_t first, int32_t stride, uint32_t bytes,
+                                          Compute&& compute) {
+    // Tag sets depend on the lower bits of the line number. If all lanes have the same offset
+    // within their lines, the offset does not matter.
+    constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
+    const bool one_place = stride % int32_t(model::line_bytes) == 0;
+    const uint64_t place = first % bits & ~uint64_t(one_place ? model::line_bytes - 1 : 0);
+    const uint64_t key = place | uint64_t{bytes} << 24 | uint64_t{uint32_t(stride)} << 32;
+    Entry& entry = entries_[(key * 0x9e3779b97f4a7c15) >> 56];
+    if (entry.key != key) entry = {key, compute()};
+    return entry.cycles;
+}
 
 L1Replay::L1Replay(BlockRequests& requests, const std::vector<CacheSite>& sites,
-                   std::vector<Misses>& misses, model::AtomicUnits& atomics, uint64_t block,
-                   uint64_t first_slot, bool has_barriers)
+                   model::AtomicUnits& atomics, uint64_t block, uint64_t first_slot,
+                   bool has_barriers)
     : requests_(requests),
-      cache_(requests.l1_),
+      memory_(*requests.memory_),
+      cache_(memory_.l1),
       sites_(sites),
-      misses_(misses),
+      misses_(memory_.misses),
       atomics_(atomics),
       block_(block),
       first_slot_(first_slot),
       has_barriers_(has_barriers),
       keeps_a_request_(cache_.lines().lines() >= 8 * sim::warp_size),
-      unwritten_(requests.warps_.size()),
-      cycles_by_stride_(std::make_unique<CyclesByStride>()) {
+      unwritten_(requests.warps_.size()) {
     cache_.clear();
-    result_.traffic.reserve(requests.traffic_);
+    misses_.assign(sites.size(), {});
+    result_.traffic.reserve(memory_.traffic);
 }
 
 L1Replay::~L1Replay() = default;
@@ -245,7 +194,7 @@ Filtered L1Replay::run() {
             if (!repeat(r)) replay(warp, r);
         }
     }
-    requests_.traffic_ = result_.traffic.size();
+    memory_.traffic = result_.traffic.size();
     result_.counts = cache_.counts();
     return std::move(result_);
 }
@@ -319,7 +268,8 @@ uint32_t L1Replay::cycles_of(const Request& r, int lines) {
             return model::l1_cycles(mask, site.bytes, address).data;
         });
     };
-    return r.scattered ? cycles() : cycles_by_stride_->of(r.first, r.stride, site.bytes, cycles);
+    return r.scattered ? cycles()
+                       : memory_.cycles_by_stride.of(r.first, r.stride, site.bytes, cycles);
 }
 
 void L1Replay::replay(uint32_t warp, const Request& r) {
@@ -333,15 +283,15 @@ void L1Replay::replay(uint32_t warp, const Request& r) {
     p.bytes = 0;
     const uint64_t state = cache_.lines().state();
     const uint64_t loads_before = cache_.counts().l1_loads;
-    const size_t traffic_before = result_.traffic.size();
+    uint64_t missed = 0;
     LineAccess lines[sim::warp_size];
     const int n = lines_of(warp, r, lines);
     for (int i = 0; i < n; ++i) {
         Traffic t{.line = lines[i].line,
                   .time = result_.cycles,
+                  .pc = r.pc,
                   .sectors = lines[i].sectors,
-                  .whole = lines[i].whole,
-                  .pc = r.pc};
+                  .whole = lines[i].whole};
         switch (site.effect) {
             case Effect::load:
                 t.sectors = cache_.load(lines[i], p.lines.places[i]);
@@ -359,9 +309,10 @@ void L1Replay::replay(uint32_t warp, const Request& r) {
                 t.kind = Traffic::Kind::atomic;
                 break;
         }
-        if (t.sectors) result_.traffic.push_back(t);
+        if (!t.sectors) continue;
+        ++missed;
+        if (missed == 1 || !result_.traffic.back().extend(t)) result_.traffic.push_back(t);
     }
-    const size_t missed = result_.traffic.size() - traffic_before;
     if (site.effect == Effect::atomic)
         with_lanes(r, [&](sim::LaneMask mask, auto&& address) {
             atomics_.add(mask, site.adds_floats, address);

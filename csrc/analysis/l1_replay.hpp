@@ -11,31 +11,20 @@
 // same few steps for any number of lines.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "analysis/block_requests.hpp"
+#include "analysis/cache_result.hpp"
 #include "model/block_schedule.hpp"
 #include "model/caches.hpp"
-#include "sim/memory.hpp"
 
 namespace coalesce::model {
 class AtomicUnits;
 }  // namespace coalesce::model
 
 namespace coalesce::analysis {
-
-// Counts how often the loads of an instruction missed L1.
-struct Misses {
-    uint64_t requests = 0;
-    uint64_t missed = 0;  // requests that missed at least one line in L1
-    uint64_t lines = 0;   // lines that L1 missed
-    uint64_t read = 0;    // missed lines whose read reached the L2 model
-    uint64_t slow = 0;    // missed lines that DRAM answered or was already fetching
-    uint64_t cycles = 0;  // L1 cycles of all requests of the instruction
-    void add(const Misses& other);
-    [[nodiscard]] double cycles_per_request() const { return double(cycles) / double(requests); }
-};
 
 // What the replay needs to know about an instruction.
 struct CacheSite {
@@ -47,48 +36,11 @@ struct CacheSite {
     bool adds_floats;  // an atomic that adds floating-point numbers
 };
 
-// The requests of one block.
-class BlockRequests {
-  public:
-    // `l1_bytes` is the size of the block's share of L1.
-    BlockRequests(uint32_t warps, uint32_t l1_bytes) : warps_(warps), l1_(l1_bytes) {}
-    // Records an access. For accesses to shared memory, it keeps only the number of wavefronts.
-    void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
-        OfWarp& own = warps_[warp.index];
-        own.wavefronts += wavefronts;
-        if (e.space != ptx::Space::shared) add(own, e);
-    }
-    // Adds to the number of operations that the warp executed.
-    void execute(const sim::Warp& warp, uint32_t operations) {
-        warps_[warp.index].operations += operations;
-    }
-    // The number of operations that all warps executed, and the largest number of one warp.
-    [[nodiscard]] uint64_t operations() const;
-    [[nodiscard]] uint64_t most_operations() const;
-    // Forgets the requests, so that the memory can be used for another block.
-    void clear();
-
-  private:
-    friend class L1Replay;
-    struct Request {
-        // A regular request stores the address of lane 0 here. A scattered request stores the index
-        // of its first address in `addresses_`. A pause stores its number of cycles.
-        uint64_t first;
-        // The distance in bytes between neighbouring lanes. A scattered request stores its lane
-        // mask here.
-        int32_t stride;
-        uint32_t pc : 31;
-        uint32_t scattered : 1;
-    };
-    // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
-    static constexpr uint32_t pause = (1u << 31) - 1;
-    struct OfWarp {
-        std::vector<Request> requests;
-        uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
-        uint64_t operations = 0;
-    };
-    // A regular load that was replayed, to compare later ones with it.
-    struct Pattern {
+// What the replay keeps for the next block.
+struct ReplayMemory {
+    // A regular load that was replayed, to compare later ones with it. What a comparison reads is
+    // in one line of the host's cache.
+    struct alignas(64) Pattern {
         uint64_t first = 0;
         int32_t stride = 0;
         uint8_t bytes = 0;    // 0: nothing is remembered
@@ -99,15 +51,28 @@ class BlockRequests {
     };
     static constexpr uint32_t most_patterns = 512;
 
-    void add(OfWarp& own, const sim::MemoryEvent& e);
+    // The L1 cycles of requests by their stride. Requests with the same stride and the same offset
+    // of the first address take equally long.
+    class CyclesByStride {
+      public:
+        template <class Compute>
+        uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute);
 
-    std::vector<OfWarp> warps_;
-    std::vector<uint64_t> addresses_;
-    // The following members belong to the replay. They are here so that the next block can use
-    // their memory.
-    model::L1Cache l1_;
-    std::vector<Pattern> patterns_{most_patterns};  // the last load with each hash
-    size_t traffic_ = 0;  // the number of requests to L2 of the last block
+      private:
+        struct Entry {
+            uint64_t key = 0;  // no request has this key, because each accesses at least one byte
+            uint32_t cycles = 0;
+        };
+        std::array<Entry, 256> entries_;
+    };
+
+    explicit ReplayMemory(uint32_t l1_bytes) : l1(l1_bytes) {}
+
+    model::L1Cache l1;
+    std::vector<Pattern> patterns{most_patterns};  // the last load with each hash
+    CyclesByStride cycles_by_stride;
+    size_t traffic = 0;          // the number of elements of the last block's Filtered::traffic
+    std::vector<Misses> misses;  // misses of the block, by instruction
 };
 
 // Lines of a request, `step` apart, in which the lanes access the same sectors. If a request does
@@ -123,16 +88,17 @@ class L1Replay {
     // `first_slot` is the number of warps that come before those of the block in the interleaved
     // local memory.
     L1Replay(BlockRequests& requests, const std::vector<CacheSite>& sites,
-             std::vector<Misses>& misses, model::AtomicUnits& atomics, uint64_t block,
-             uint64_t first_slot, bool has_barriers);
+             model::AtomicUnits& atomics, uint64_t block, uint64_t first_slot, bool has_barriers);
     ~L1Replay();
 
-    // Returns the counts and the requests to L2. Adds to the misses of each instruction.
+    // Returns the counts and the requests to L2.
     [[nodiscard]] model::Filtered run();
+    // Returns the misses of each instruction. Valid until the next block is replayed.
+    [[nodiscard]] const std::vector<Misses>& misses() const { return misses_; }
 
   private:
     using Request = BlockRequests::Request;
-    using Pattern = BlockRequests::Pattern;
+    using Pattern = ReplayMemory::Pattern;
     using Effect = CacheSite::Effect;
 
     bool repeat(const Request& r);
@@ -141,7 +107,7 @@ class L1Replay {
     // Returns the place to remember a load.
     [[nodiscard]] Pattern& pattern_of(uint64_t first, int32_t stride) {
         const uint64_t key = (first / 32 * 33 + uint32_t(stride)) * 0x9e3779b97f4a7c15;
-        return requests_.patterns_[(key >> 32) % BlockRequests::most_patterns];
+        return memory_.patterns[(key >> 32) % ReplayMemory::most_patterns];
     }
     [[nodiscard]] int lines_of(uint32_t warp, const Request& r, model::LineAccess* lines) const;
     [[nodiscard]] uint32_t cycles_of(const Request& r, int lines);
@@ -150,6 +116,7 @@ class L1Replay {
     auto with_lanes(const Request& r, Use&& use) const;
 
     BlockRequests& requests_;
+    ReplayMemory& memory_;
     model::L1Cache& cache_;
     const std::vector<CacheSite>& sites_;
     std::vector<Misses>& misses_;
@@ -162,9 +129,7 @@ class L1Replay {
     model::Filtered result_;
 
     class PartialWrites;
-    class CyclesByStride;
     std::vector<PartialWrites> unwritten_;  // partial writes that L1 holds, by warp
-    std::unique_ptr<CyclesByStride> cycles_by_stride_;
     // The last request, if it was a regular load. It is kept because the next request often loads
     // the same lines. If `last_lines_` is 0, the last request was another one.
     Request last_{};

@@ -1,6 +1,6 @@
 #include "analysis/latency.hpp"
 
-#include "analysis/cache_replay.hpp"
+#include "analysis/cache_result.hpp"
 
 #include <algorithm>
 #include <array>

@@ -25,6 +25,10 @@ namespace {
 // keep the thread for which it waits from running.
 constexpr uint64_t most_in_a_row = 1 << 12;
 
+}  // namespace
+
+// Stepper::Impl has members of the following classes, so they are not in the unnamed namespace.
+
 class StepObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::access | sim::Hook::landed | sim::Hook::complete;
@@ -78,10 +82,8 @@ class StepObserver {
     std::vector<uint32_t> executions_;    // executions, by warp and instruction
 };
 
-using Worker = sim::Worker<StepObserver>;
-
 // A worker whose steps the caller controls.
-class OneBlock : public Worker {
+class OneBlock : public sim::Worker<StepObserver> {
   public:
     OneBlock(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
              StepObserver& observer, sim::GridState& grid, uint64_t number)
@@ -149,8 +151,6 @@ class OtherBlocks : public sim::Worker<sim::NoObserver> {
     std::vector<std::unique_ptr<sim::Block>> blocks_;
     std::vector<std::unique_ptr<sim::Cluster>> clusters_;
 };
-
-}  // namespace
 
 struct Stepper::Impl {
     using Outcome = Stepper::Outcome;

@@ -13,9 +13,10 @@
 // - An `if` that most warps take does not end a stretch.
 #include <algorithm>
 
-#include "analysis/cache_replay.hpp"
+#include "analysis/cache_result.hpp"
 #include "analysis/counts.hpp"
 #include "analysis/latency.hpp"
+#include "model/coalescing.hpp"
 
 namespace coalesce::analysis {
 

@@ -48,7 +48,8 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
         if (!running_[sm].empty()) run(sm);
     // The times of the requests were relative to the slice, because its duration is known only now.
     uint64_t sectors = 0;
-    for (const Request& r : slice_.requests) sectors += sectors_in(r.traffic->sectors);
+    for (const Request& r : slice_.requests)
+        sectors += r.traffic->count * sectors_in(r.traffic->sectors);
     const double duration = std::max(slice_cycles, double(sectors) / sectors_per_cycle_);
     slice_.start = now_;
     for (Request& r : slice_.requests) r.time = now_ + r.time * duration;
@@ -70,13 +71,16 @@ void BlockSchedule::run(uint32_t multiprocessor) {
         const double step = r.time < 0 ? slice_cycles : slice_cycles / ++age / weights;
         const double until = r.time + step;
         const auto& traffic = r.filtered->traffic;
+        const size_t first = r.next;
         for (; r.next < traffic.size() && double(traffic[r.next].time) < until; ++r.next)
             slice_.requests.push_back(
                 {&traffic[r.next], multiprocessor, (double(traffic[r.next].time) - r.time) / step});
         r.time = until;
-        // The requests of different blocks are stored far apart in the host's memory.
-        constexpr size_t ahead = 16;
-        if (r.next + ahead < traffic.size()) __builtin_prefetch(&traffic[r.next + ahead]);
+        // The requests of different blocks are stored far apart in the host's memory. The next
+        // slice is likely to need as many of them as this one.
+        constexpr size_t together = 64 / sizeof(Traffic);  // requests in a line of the host's cache
+        const size_t expected = std::min(traffic.size(), r.next + (r.next - first) + together);
+        for (size_t n = r.next; n < expected; n += together) __builtin_prefetch(&traffic[n]);
     }
     for (size_t i = here.size(); i-- > 0;) {
         Running& r = here[i];

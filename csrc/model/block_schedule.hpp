@@ -51,7 +51,7 @@ class BlockSchedule {
     [[nodiscard]] bool is_empty() const { return held_ == 0; }
     void start(uint64_t block, std::shared_ptr<const Filtered> filtered);
 
-    // A request of a multiprocessor to L2 during a slice of time.
+    // Requests of a multiprocessor to L2, all at the same time during a slice.
     struct Request {
         const Traffic* traffic;
         uint32_t multiprocessor;

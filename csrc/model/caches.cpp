@@ -1,5 +1,7 @@
 #include "model/caches.hpp"
 
+#include <cassert>
+
 namespace coalesce::model {
 
 namespace {
@@ -26,39 +28,43 @@ void CacheCounts::add(const CacheCounts& o) {
     dram_written_bytes += o.dram_written_bytes;
 }
 
-L2Cache::L2Cache(const Gpu& gpu)
-    : partitions_(gpu.partitions,
-                  LargeSectoredCache(uint64_t(gpu.l2_mb * 1024 * 1024 / 128) / gpu.partitions)) {}
+L2Cache::L2Cache(const Gpu& gpu) : other_(gpu.partitions - 1) {
+    assert(gpu.partitions == 1 || gpu.partitions == 2);
+    partitions_.reserve(gpu.partitions);  // so that the caches, which are large, are not copied
+    for (uint32_t n = 0; n < gpu.partitions; ++n)
+        partitions_.emplace_back(uint64_t(gpu.l2_mb * 1024 * 1024 / 128) / gpu.partitions);
+}
 
 uint32_t L2Cache::home_of(uint64_t line) const {
     // The partition that is the home of an address may change every 4 KB of addresses.
-    return uint32_t(((line >> 5) * 0xd6e8feb86659fd93) >> 40) % uint32_t(partitions_.size());
+    return uint32_t(((line >> 5) * 0xd6e8feb86659fd93) >> 40) & other_;
 }
 
-bool L2Cache::handle(const Traffic& t, uint32_t from) {
+bool L2Cache::handle(Traffic::Kind kind, const LineAccess& a, uint32_t from) {
     bool from_dram = false;
-    switch (t.kind) {
+    switch (kind) {
         case Traffic::Kind::read:
-            counts_.l2_reads += sectors_in(t.sectors);
-            from_dram = read(t.line, t.sectors, from % uint32_t(partitions_.size()));
+            counts_.l2_reads += sectors_in(a.sectors);
+            from_dram = read(a, partition_of(from));
             break;
         case Traffic::Kind::write:
-            counts_.l2_writes += sectors_in(t.sectors);
-            counts_.l2_partial_writes += sectors_in(t.sectors & ~t.whole);
-            write(t, from % uint32_t(partitions_.size()));
+            counts_.l2_writes += sectors_in(a.sectors);
+            counts_.l2_partial_writes += sectors_in(a.sectors & ~a.whole);
+            write(a, partition_of(from));
             break;
         case Traffic::Kind::atomic:
-            read(t.line, t.sectors, home_of(t.line));
-            write(t, home_of(t.line));
+            read(a, home_of(a.line));
+            write(a, home_of(a.line));
             break;
     }
     return from_dram;
 }
 
-void L2Cache::prefetch(uint64_t line, uint32_t from) const {
-    const uint32_t near = from % uint32_t(partitions_.size()), home = home_of(line);
-    partitions_[near].prefetch(line);
-    if (home != near) partitions_[home].prefetch(line);
+void L2Cache::prefetch(Traffic::Kind kind, uint64_t line, uint32_t from) const {
+    const uint32_t home = home_of(line);
+    partitions_[home].prefetch(line);
+    if (kind == Traffic::Kind::read && home != partition_of(from))
+        partitions_[home ^ 1].prefetch(line);
 }
 
 // Marks the sectors as present in a partition. Returns those that were missing.
@@ -75,30 +81,33 @@ uint8_t L2Cache::look_up(uint32_t partition, uint64_t line, uint8_t sectors) {
     return uint8_t(sectors & ~there);
 }
 
-bool L2Cache::read(uint64_t line, uint8_t sectors, uint32_t near) {
-    const uint32_t home = home_of(line);
-    uint8_t missing = look_up(near, line, sectors);
-    if (missing && near != home) missing = look_up(home, line, missing);
+bool L2Cache::read(const LineAccess& a, uint32_t near) {
+    const uint32_t home = home_of(a.line);
+    uint8_t missing = look_up(near, a.line, a.sectors);
+    if (near != home) {
+        copied_.add(a.line);
+        if (missing) missing = look_up(home, a.line, missing);
+    }
     if (!missing) return false;
     // DRAM returns the whole half line. The neighbouring sectors stay in the line's home partition.
-    const uint8_t there = partitions_[home].look(line).valid;
+    const uint8_t there = partitions_[home].look(a.line).valid;
     const uint8_t fetched = uint8_t(missing | (halves(missing) & ~there));
-    partitions_[home].touch(line, fetched, 0, [](const LargeSectoredCache::Line&) {});
+    partitions_[home].touch(a.line, fetched, 0, [](const LargeSectoredCache::Line&) {});
     counts_.dram_read_bytes += sector_size * sectors_in(fetched);
     return true;
 }
 
-void L2Cache::write(const Traffic& t, uint32_t near) {
-    const uint32_t home = home_of(t.line);
+void L2Cache::write(const LineAccess& a, uint32_t near) {
+    const uint32_t home = home_of(a.line);
     const uint64_t passes = near == home ? 1 : 2;
-    if (near != home) partitions_[near].drop(t.line, t.sectors);
-    partitions_[home].touch(t.line, t.sectors, t.sectors,
+    if (near != home && copied_.may_have(a.line)) partitions_[near].drop(a.line, a.sectors);
+    partitions_[home].touch(a.line, a.sectors, a.sectors,
                             [this](const LargeSectoredCache::Line& gone) {
                                 counts_.dram_written_bytes += sector_size * sectors_in(gone.dirty);
                             });
     // A write needs no old data, so it always hits.
-    counts_.l2_lookups += passes * sectors_in(t.sectors);
-    counts_.l2_hits += passes * sectors_in(t.sectors);
+    counts_.l2_lookups += passes * sectors_in(a.sectors);
+    counts_.l2_hits += passes * sectors_in(a.sectors);
 }
 
 }  // namespace coalesce::model

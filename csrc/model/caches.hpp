@@ -15,9 +15,11 @@
 // All rules were derived from Nsight Compute's recordings on an H200 (tests/data/models_h200.json).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "model/cache_counts.hpp"
 #include "model/gpu.hpp"
 #include "model/sectored_cache.hpp"
 
@@ -36,30 +38,36 @@ inline uint64_t sectors_in(uint32_t sectors) {
     return uint64_t{0x4332322132212110} >> 4 * (sectors & 15) & 15;
 }
 
-// The numbers that the caches count.
-struct CacheCounts {
-    uint64_t l1_loads = 0, l1_load_hits = 0;    // sectors
-    uint64_t l1_stores = 0, l1_store_hits = 0;  // sectors
-    uint64_t l2_reads = 0, l2_writes = 0;       // sectors between L1 and L2
-    uint64_t l2_partial_writes = 0;             // partly written sectors
-    // Reads that got the answer of an earlier pending read (request_coalescer.hpp).
-    uint64_t l2_merged = 0;
-    uint64_t l2_lookups = 0, l2_hits = 0;  // sectors, summed over the partitions
-    uint64_t dram_read_bytes = 0, dram_written_bytes = 0;
-
-    void add(const CacheCounts& other);
-    bool operator==(const CacheCounts&) const = default;
-};
-
-// A request from L1 to L2.
+// Requests of one instruction from L1 to L2: `count` lines with the same sectors, `step` lines
+// apart.
 struct Traffic {
     enum class Kind : uint8_t { read, write, atomic };
-    uint64_t line = 0;
+    uint64_t line = 0;  // the first line
     uint32_t time = 0;  // in cycles of L1, since the start of the block
+    uint32_t pc = 0;    // the instruction
+    int32_t step = 0;
+    Kind kind = Kind::read;
     uint8_t sectors = 0;
     uint8_t whole = 0;
-    Kind kind = Kind::read;
-    uint32_t pc = 0;  // the instruction
+    uint8_t count = 1;
+
+    [[nodiscard]] uint64_t line_at(uint32_t n) const {
+        return line + uint64_t(int64_t{step} * int64_t{n});
+    }
+    // Adds the requests of `next`, if the result has the form above. Returns whether it has.
+    bool extend(const Traffic& next) {
+        const auto distance = int64_t(next.line - line_at(count - 1u));
+        if (next.time != time || next.pc != pc || next.kind != kind || next.sectors != sectors ||
+            next.whole != whole || count == most)
+            return false;
+        if (count == 1 && distance == int32_t(distance)) step = int32_t(distance);
+        if (distance != step) return false;
+        ++count;
+        return true;
+    }
+
+  private:
+    static constexpr uint8_t most = 255;
 };
 
 // The part of a multiprocessor's L1 that the model gives to one block.
@@ -131,19 +139,37 @@ class L2Cache {
 
     // Handles a request from the GPC (cluster of multiprocessors) `from`. Returns whether DRAM must
     // answer.
-    bool handle(const Traffic& t, uint32_t from);
+    bool handle(Traffic::Kind kind, const LineAccess& a, uint32_t from);
     // Prepares the host's cache for a request.
-    void prefetch(uint64_t line, uint32_t from) const;
+    void prefetch(Traffic::Kind kind, uint64_t line, uint32_t from) const;
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }
 
   private:
-    bool read(uint64_t line, uint8_t sectors, uint32_t from);
-    void write(const Traffic& t, uint32_t from);
+    bool read(const LineAccess& a, uint32_t near);
+    void write(const LineAccess& a, uint32_t near);
     uint8_t look_up(uint32_t partition, uint64_t line, uint8_t sectors);
     [[nodiscard]] uint32_t home_of(uint64_t line) const;
+    // The partition that the GPC asks.
+    [[nodiscard]] uint32_t partition_of(uint32_t from) const { return from & other_; }
+
+    // Which pages of 4 KB may have copies outside of their home. Most arrays that a kernel writes
+    // have none, so that most writes need not look for a copy.
+    class Copied {
+      public:
+        void add(uint64_t line) { pages_[hash_of(line) / 64] |= uint64_t{1} << hash_of(line) % 64; }
+        [[nodiscard]] bool may_have(uint64_t line) const {
+            return pages_[hash_of(line) / 64] >> hash_of(line) % 64 & 1;
+        }
+
+      private:
+        static uint64_t hash_of(uint64_t line) { return (line >> 5) * 0x9e3779b97f4a7c15 >> 49; }
+        std::array<uint64_t, 512> pages_{};
+    };
 
     std::vector<LargeSectoredCache> partitions_;
+    uint32_t other_;  // the number of the other partition; 0 if there is only one
+    Copied copied_;
     CacheCounts counts_;
 };
 

@@ -19,7 +19,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "model/gpu.hpp"
@@ -44,8 +43,9 @@ class RequestCoalescer {
     // Returns the sectors of a read that are not pending.
     [[nodiscard]] uint8_t missing(uint32_t cluster, uint64_t line, uint8_t sectors, double now) {
         if (!merges_) return sectors;
-        const Pending& p = table_[find(slot_of(cluster, line))];
-        if (p.line != line) return sectors;
+        const Place& place = table_[find(slot_of(cluster, line))];
+        if (place.slot == no_slot || pending_[place.index].line != line) return sectors;
+        const Pending& p = pending_[place.index];
         uint8_t left = 0;
         for (uint32_t s = 0; s < 4; ++s) {
             const bool under_way = now > p.asked[s] - l2 && now < p.there(s);
@@ -59,13 +59,16 @@ class RequestCoalescer {
         if (!merges_) return;
         const uint32_t slot = slot_of(cluster, line);
         size_t at = find(slot);
-        if (table_[at].slot == no_slot && 2 * ++used_ > table_.size()) {
-            clean();
-            at = find(slot);
-            ++used_;
+        if (table_[at].slot == no_slot) {
+            if (2 * (pending_.size() + 1) > table_.size()) {
+                clean();
+                at = find(slot);
+            }
+            table_[at] = {slot, uint32_t(pending_.size())};
+            pending_.push_back({.line = line, .slot = slot});
         }
-        Pending& p = table_[at];
-        if (p.line != line || p.slot != slot) p = Pending{.line = line, .slot = slot};
+        Pending& p = pending_[table_[at].index];
+        if (p.line != line) p = {.line = line, .slot = slot};
         for (uint32_t s = 0; s < 4; ++s) {
             if (!(sectors >> s & 1)) continue;
             p.asked[s] = now;
@@ -109,12 +112,17 @@ class RequestCoalescer {
         return cluster * slots + uint32_t((line * 0x9e3779b97f4a7c15) >> 50);
     }
 
-    // Returns the place of a slot in the hash table, or the free place where it can be stored. A
-    // slot holds the last line that was requested there. Only few slots are in use at the same
-    // time, so a small table is enough.
+    // A slot holds the last line that was requested there. Only few slots are in use at the same
+    // time. A small hash table has the slots that are in use, and says where in `pending_` the line
+    // is.
+    struct Place {
+        uint32_t slot = no_slot;
+        uint32_t index = 0;
+    };
     [[nodiscard]] size_t first_of(uint32_t slot) const {
         return (slot * uint32_t{0x9e3779b1}) >> 7 & (table_.size() - 1);
     }
+    // Returns the place of the slot in the table, or the free place for it.
     [[nodiscard]] size_t find(uint32_t slot) const {
         size_t at = first_of(slot);
         while (table_[at].slot != slot && table_[at].slot != no_slot)
@@ -124,18 +132,18 @@ class RequestCoalescer {
 
     // Removes lines that have arrived. If many are left, doubles the table.
     void clean() {
-        std::vector<Pending> pending;
-        for (const Pending& p : table_)
-            if (p.slot != no_slot && !p.has_arrived(start_)) pending.push_back(p);
-        used_ = pending.size();
-        table_.assign(8 * used_ > table_.size() ? 2 * table_.size() : table_.size(), Pending{});
-        for (const Pending& p : pending) table_[find(p.slot)] = p;
+        std::erase_if(pending_, [this](const Pending& p) { return p.has_arrived(start_); });
+        table_.assign(8 * pending_.size() > table_.size() ? 2 * table_.size() : table_.size(), {});
+        for (uint32_t n = 0; n < pending_.size(); ++n) {
+            const uint32_t slot = pending_[n].slot;
+            table_[find(slot)] = {slot, n};
+        }
     }
 
     uint32_t multiprocessors_, clusters_;
     bool merges_;
-    std::vector<Pending> table_;
-    size_t used_ = 0;   // the number of slots in the table
+    std::vector<Place> table_;
+    std::vector<Pending> pending_;
     double start_ = 0;  // no later request has an earlier time
 };
 

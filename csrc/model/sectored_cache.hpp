@@ -17,11 +17,11 @@
 #include <utility>
 #include <vector>
 
-#include "model/recency.hpp"
+#include "model/cache_sets.hpp"
 
 namespace coalesce::model {
 
-template <class Recency>
+template <class Sets>
 class SectoredCacheOf {
   public:
     struct Line {
@@ -46,10 +46,7 @@ class SectoredCacheOf {
 
     // `lines` is rounded to whole sets, and there is at least one set.
     explicit SectoredCacheOf(uint64_t lines, uint32_t ways = usual_ways)
-        : ways_(ways),
-          sets_(std::max<uint64_t>(1, lines / ways)),
-          words_(sets_ * ways, empty),
-          recency_(sets_, ways) {}
+        : ways_(ways), count_(std::max<uint64_t>(1, lines / ways)), sets_(count_, ways) {}
 
     // Adds sectors to a line, and marks the line as the most recently used one. Returns the state
     // of the line before. If another line must be evicted, calls `evicted` with it. `place` says
@@ -57,21 +54,21 @@ class SectoredCacheOf {
     template <class Evicted>
     Line touch(uint64_t number, uint8_t valid, uint8_t dirty, Evicted&& evicted, Place& place) {
         const uint64_t sectors = uint64_t(dirty) << 4 | valid;
-        if (words_[place] >> 8 != number) {
+        if (sets_.word(place) >> 8 != number) {
             const uint64_t set = index_of(number);
-            const uint32_t way = recency_.find(words_, set, number);
+            const uint32_t way = sets_.find(set, number);
             place = Place(set * ways_ + way);
             if (way == ways_) {
                 place = make_room(set, evicted);
-                words_[place] = number << 8 | sectors;
-                recency_.replace(place, number);
-                recency_.use(place);
+                sets_.word(place) = number << 8 | sectors;
+                sets_.replace(place, number);
+                sets_.use(place);
                 return {number, 0, 0, true};
             }
         }
-        const Line before = line_of(words_[place]);
-        words_[place] |= sectors;
-        recency_.use(place);
+        const Line before = line_of(sets_.word(place));
+        sets_.word(place) |= sectors;
+        sets_.use(place);
         return before;
     }
     template <class Evicted>
@@ -88,10 +85,10 @@ class SectoredCacheOf {
     // there and have common sectors, declares the group complete and returns these sectors.
     // Otherwise changes nothing and returns 0.
     uint8_t find(Group& g, uint64_t number, uint64_t step, uint32_t count) {
-        if (words_[g.places[0]] >> 8 != number) return 0;
+        if (sets_.word(g.places[0]) >> 8 != number) return 0;
         uint64_t different = 0, sectors = ~uint64_t{0};
         for (uint32_t i = 0; i < count; ++i) {
-            const uint64_t word = words_[g.places[i]];
+            const uint64_t word = sets_.word(g.places[i]);
             different |= (word >> 8) ^ (number + i * step);
             sectors &= word;
         }
@@ -105,7 +102,7 @@ class SectoredCacheOf {
 
     // Uses all lines of the group, which must be intact.
     void use(Group& g) {
-        g.used = recency_.pass(g.count);
+        g.used = sets_.pass(g.count);
         if (g.waits) return;
         g.waits = true;
         waiting_.push_back(&g);
@@ -128,34 +125,32 @@ class SectoredCacheOf {
     // Empties the cache. All groups are forgotten, too.
     void clear() {
         pass_on();
-        std::fill(words_.begin(), words_.end(), empty);
-        recency_.clear();
+        sets_.clear();
         ++intact_;
     }
 
     // Returns the state of a line. This does not count as a use of the line.
     [[nodiscard]] Line look(uint64_t number) const {
         const uint64_t set = index_of(number);
-        const uint32_t way = recency_.find(words_, set, number);
-        return way == ways_ ? Line{number, 0, 0, true} : line_of(words_[set * ways_ + way]);
+        const uint32_t way = sets_.find(set, number);
+        return way == ways_ ? Line{number, 0, 0, true} : line_of(sets_.word(set * ways_ + way));
     }
 
     // Invalidates sectors of a line, if they are present.
     void drop(uint64_t number, uint8_t sectors) {
         const uint64_t set = index_of(number);
-        const uint32_t way = recency_.find(words_, set, number);
+        const uint32_t way = sets_.find(set, number);
         if (way == ways_) return;
-        words_[set * ways_ + way] &= ~uint64_t(sectors | sectors << 4);
+        sets_.word(set * ways_ + way) &= ~uint64_t(sectors | sectors << 4);
         ++intact_;
     }
 
     // Loads the set of a line into the host's cache.
-    void prefetch(uint64_t number) const { recency_.prefetch(index_of(number)); }
+    void prefetch(uint64_t number) const { sets_.prefetch(index_of(number)); }
 
-    [[nodiscard]] uint64_t lines() const { return words_.size(); }
+    [[nodiscard]] uint64_t lines() const { return count_ * ways_; }
 
   private:
-    static constexpr uint64_t empty = ~uint64_t(0);
     static constexpr uint32_t usual_ways = 16;
 
     static Line line_of(uint64_t word) {
@@ -165,13 +160,13 @@ class SectoredCacheOf {
     // Returns the place for a new line of the set. If there is a line at this place, evicts it.
     template <class Evicted>
     Place make_room(uint64_t set, Evicted&& evicted) {
-        auto place = Place(recency_.oldest(set));
-        if (words_[place] == empty) return place;
+        auto place = Place(sets_.oldest(set));
+        if (sets_.word(place) == empty_word) return place;
         if (!waiting_.empty()) {
             pass_on();
-            place = Place(recency_.oldest(set));
+            place = Place(sets_.oldest(set));
         }
-        evicted(line_of(words_[place]));
+        evicted(line_of(sets_.word(place)));
         ++intact_;
         return place;
     }
@@ -186,30 +181,29 @@ class SectoredCacheOf {
     }
     void pass_on(Group& g) {
         if (!g.used) return;
-        if constexpr (requires(Recency r) { r.use_at(0, 0); }) {
+        if constexpr (requires(Sets r) { r.use_at(0, 0); }) {
             const uint64_t start = g.used - g.count;
-            for (uint32_t i = 0; i < g.count; ++i) recency_.use_at(g.places[i], start + i + 1);
+            for (uint32_t i = 0; i < g.count; ++i) sets_.use_at(g.places[i], start + i + 1);
         }
         g.used = 0;
     }
 
     [[nodiscard]] uint64_t index_of(uint64_t number) const {
         const uint64_t hash = (number * 0x9e3779b97f4a7c15) >> 32;
-        return hash * sets_ >> 32;
+        return hash * count_ >> 32;
     }
 
     uint32_t ways_;
-    uint64_t sets_;
-    CacheWords words_;
-    Recency recency_;
+    uint64_t count_;  // the number of sets
+    Sets sets_;
     // It changes whenever a line may have lost a sector. 0 is the state of no group.
     uint64_t intact_ = 1;
     std::vector<Group*> waiting_;  // groups whose times have not been passed on
 };
 
 // A cache that knows groups of lines.
-using SectoredCache = SectoredCacheOf<TimesOfUse>;
+using SectoredCache = SectoredCacheOf<TimedSets>;
 // A cache with many lines, which does not know groups.
-using LargeSectoredCache = SectoredCacheOf<OrderOfUse>;
+using LargeSectoredCache = SectoredCacheOf<OrderedSets>;
 
 }  // namespace coalesce::model

@@ -66,7 +66,7 @@ TEST(SectoredCache, AgreesWithALeastRecentlyUsedList) {
     }
 }
 
-TEST(LargeSectoredCache, AgreesWithTimesOfUse) {
+TEST(LargeSectoredCache, AgreesWithTimedSets) {
     std::mt19937_64 random(2);
     constexpr uint64_t lines = 64;
     SectoredCache plain(lines);
@@ -222,15 +222,15 @@ TEST(L2Cache, AgreesWithALeastRecentlyUsedList) {
     SlowCache slow{16};
     uint64_t reads = 0, lookups = 0, hits = 0, fetched = 0, written = 0;
     for (int n = 0; n < 20000; ++n) {
-        Traffic t;
+        LineAccess t;
         t.line = random() % 40;
         t.sectors = uint8_t(1 + random() % 15);
         t.whole = uint8_t(t.sectors & random());
-        t.kind = random() % 3 ? Traffic::Kind::read : Traffic::Kind::write;
-        cache.handle(t, uint32_t(random() % 132));
+        const auto kind = random() % 3 ? Traffic::Kind::read : Traffic::Kind::write;
+        cache.handle(kind, t, uint32_t(random() % 132));
         const auto size = [](int sectors) { return uint64_t(std::popcount(unsigned(sectors))); };
         lookups += size(t.sectors);
-        if (t.kind == Traffic::Kind::write) {
+        if (kind == Traffic::Kind::write) {
             slow.touch(t.line, t.sectors, t.sectors);
             hits += size(t.sectors);
             continue;
@@ -257,7 +257,7 @@ TEST(L2Cache, BothPartitionsKeepACopyAndDramIsReadOnce) {
     constexpr uint64_t lines = 1 << 12;
     const auto read_all = [&](uint32_t from) {
         for (uint64_t line = 0; line < lines; ++line)
-            cache.handle({line, 0, 15, 0, Traffic::Kind::read}, from);
+            cache.handle(Traffic::Kind::read, {line, 15, 0}, from);
     };
     read_all(0);
     EXPECT_EQ(cache.counts().dram_read_bytes, 128 * lines);
@@ -272,21 +272,38 @@ TEST(L2Cache, BothPartitionsKeepACopyAndDramIsReadOnce) {
     EXPECT_EQ(cache.counts().l2_lookups, before + 2 * 4 * lines);
 }
 
+TEST(L2Cache, AWriteRemovesTheCopyOfTheOtherPartition) {
+    L2Cache cache(small(2, 1 << 16));
+    for (uint64_t line = 0; line < 1024; ++line) {
+        for (const uint32_t from : {0u, 1u}) cache.handle(Traffic::Kind::read, {line, 15, 0}, from);
+        for (const uint32_t from : {0u, 1u}) {
+            cache.handle(Traffic::Kind::write, {line, 0b0100, 0b0100}, from);
+            const uint64_t before = cache.counts().l2_lookups, hits = cache.counts().l2_hits;
+            cache.handle(Traffic::Kind::read, {line, 15, 0}, from);
+            // If this is not the home of the line, the written sector is looked up there.
+            const uint64_t asked = cache.counts().l2_lookups - before;
+            EXPECT_TRUE(asked == 4 || asked == 5) << line;
+            EXPECT_EQ(cache.counts().l2_hits - hits, 4u) << line;
+        }
+    }
+    EXPECT_GT(cache.counts().l2_lookups, 0u);
+}
+
 TEST(L2Cache, DramIsReadInHalfLines) {
     L2Cache cache(small(1, 1024));
     for (uint64_t line = 0; line < 100; ++line)
-        cache.handle({line, 0, 0b0001, 0, Traffic::Kind::read}, 0);
+        cache.handle(Traffic::Kind::read, {line, 0b0001, 0}, 0);
     EXPECT_EQ(cache.counts().dram_read_bytes, 64 * 100u);
-    cache.handle({0, 0, 0b0010, 0, Traffic::Kind::read}, 0);
+    cache.handle(Traffic::Kind::read, {0, 0b0010, 0}, 0);
     EXPECT_EQ(cache.counts().dram_read_bytes, 64 * 100u);
-    cache.handle({0, 0, 0b0100, 0, Traffic::Kind::read}, 0);
+    cache.handle(Traffic::Kind::read, {0, 0b0100, 0}, 0);
     EXPECT_EQ(cache.counts().dram_read_bytes, 64 * 101u);
 }
 
 TEST(L2Cache, WritesReachDramOnEviction) {
     L2Cache cache(small(1, 1024));
     for (uint64_t line = 0; line < 10000; ++line)
-        cache.handle({line, 0, 15, 15, Traffic::Kind::write}, 0);
+        cache.handle(Traffic::Kind::write, {line, 15, 15}, 0);
     EXPECT_EQ(cache.counts().dram_read_bytes, 0u);
     EXPECT_EQ(cache.counts().dram_written_bytes, 128u * (10000 - 1024));
 }

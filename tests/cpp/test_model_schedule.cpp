@@ -39,7 +39,7 @@ std::shared_ptr<const Filtered> reading(uint64_t line, uint32_t cycles) {
     auto filtered = std::make_shared<Filtered>();
     filtered->cycles = cycles;
     for (uint32_t time = 0; time < cycles; ++time)
-        filtered->traffic.push_back({line + time, time, 0b1111, 0, Traffic::Kind::read});
+        filtered->traffic.push_back({.line = line + time, .time = time, .sectors = 0b1111});
     return filtered;
 }
 
@@ -68,6 +68,21 @@ TEST(BlockSchedule, RunsEachRequestOnceInOrder) {
     EXPECT_EQ(next, std::vector<uint64_t>(blocks, cycles));
     EXPECT_EQ(ended, blocks);
     EXPECT_LE(most, 2 * gpu.multiprocessors);
+}
+
+TEST(Traffic, JoinsEqualRequestsAtOneDistance) {
+    Traffic t{.line = 100, .time = 7, .sectors = 0b0011};
+    const auto extend = [&](uint64_t line, uint32_t time, uint8_t sectors) {
+        return t.extend({.line = line, .time = time, .sectors = sectors});
+    };
+    EXPECT_FALSE(extend(90, 8, 0b0011));
+    EXPECT_FALSE(extend(90, 7, 0b0001));
+    EXPECT_FALSE(extend(100 + (uint64_t{1} << 40), 7, 0b0011));
+    EXPECT_TRUE(extend(90, 7, 0b0011));
+    EXPECT_FALSE(extend(81, 7, 0b0011));
+    EXPECT_TRUE(extend(80, 7, 0b0011));
+    EXPECT_EQ(t.count, 3);
+    for (const uint32_t n : {0u, 1u, 2u}) EXPECT_EQ(t.line_at(n), 100 - 10 * n);
 }
 
 TEST(BlockSchedule, LastsAsLongAsL2Needs) {

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from coalesce.draw import Picture
     from coalesce.simulate.events import Trace, TraceArray
 
+_ALL_LANES = 0xFFFFFFFF
+
 
 @dataclass(frozen=True)
 class Example:
@@ -63,6 +65,8 @@ class Example:
     @property
     def active(self) -> list[int]:
         """The byte addresses of the active lanes."""
+        if self.mask == _ALL_LANES:
+            return list(self.addresses)
         return [a for lane, a in enumerate(self.addresses) if self.mask >> lane & 1]
 
     @cached_property
@@ -158,23 +162,25 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
     """Return the examples of each instruction, by its row in the table of counts."""
     by_instruction: dict[int, list[Example]] = {}
     threads: dict[int, tuple[Thread, ...]] = {}
-    for i in range(len(trace)):
-        array = int(trace.array[i])
-        warp = int(trace.warp[i])
+    columns = (trace.block, trace.space, trace.kind, trace.width, trace.mask, trace.addresses)
+    numbers = (trace.instruction, trace.warp, trace.array)
+    for i, (instruction, warp, array, block, space, kind, width, mask, addresses) in enumerate(
+        zip(*(column.tolist() for column in (*numbers, *columns)), strict=True)
+    ):
         if warp not in threads:
             threads[warp] = tuple((x, y, z) for x, y, z in trace.thread[i].tolist())
         example = Example(
-            block=tuple(trace.block[i].tolist()),
+            block=tuple(block),
             warp=warp,
-            space=str(trace.space[i]),
-            kind=str(trace.kind[i]),
-            width=int(trace.width[i]),
-            mask=int(trace.mask[i]),
-            addresses=tuple(trace.addresses[i].tolist()),
+            space=space,
+            kind=kind,
+            width=width,
+            mask=mask,
+            addresses=tuple(addresses),
             array=trace.arrays[array] if array >= 0 else None,
             threads=threads[warp],
         )
-        by_instruction.setdefault(int(trace.instruction[i]), []).append(example)
+        by_instruction.setdefault(instruction, []).append(example)
     return by_instruction
 
 

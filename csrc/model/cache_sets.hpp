@@ -1,5 +1,8 @@
-// Finds the lines of a set, and the line that was used least recently. A cache has one of these
-// classes.
+// The sets of a cache: they find the line of a set, and the line that was used least recently. A
+// cache has one of these classes.
+//
+// Each place of a cache has a word. Its lowest eight bits are for the cache; the others are the
+// number of the line. The places of a set follow each other.
 #pragma once
 
 #include <algorithm>
@@ -9,20 +12,23 @@
 
 namespace coalesce::model {
 
-// Each place of a cache has a word. Its lowest eight bits are for the cache; the others are the
-// number of the line.
-using CacheWords = std::vector<uint64_t>;
+// The word of a place without a line.
+inline constexpr uint64_t empty_word = ~uint64_t(0);
 
 // Stores the time of the last use of each place. The times need not be stored at once: a caller can
 // store them later. To find a line, all lines of its set are compared.
-class TimesOfUse {
+class TimedSets {
   public:
-    TimesOfUse(uint64_t sets, uint32_t ways) : ways_(ways), used_(sets * ways) {}
+    TimedSets(uint64_t sets, uint32_t ways)
+        : ways_(ways), words_(sets * ways, empty_word), used_(sets * ways) {}
+
+    [[nodiscard]] uint64_t& word(uint64_t place) { return words_[place]; }
+    [[nodiscard]] uint64_t word(uint64_t place) const { return words_[place]; }
 
     // Returns the way of the set that holds the line, or the number of ways.
-    [[nodiscard]] uint32_t find(const CacheWords& words, uint64_t set, uint64_t number) const {
+    [[nodiscard]] uint32_t find(uint64_t set, uint64_t number) const {
         constexpr uint32_t usual = 16;
-        const uint64_t* const first = &words[set * ways_];
+        const uint64_t* const first = &words_[set * ways_];
         if (ways_ == usual) {
             uint64_t found = 0;
             for (uint64_t way = 0; way < usual; ++way)
@@ -33,7 +39,7 @@ class TimesOfUse {
         while (way < ways_ && first[way] >> 8 != number) ++way;
         return way;
     }
-    // Notes that the place gets another line.
+    // Puts another line at a place. The caller also writes the word.
     void replace(uint64_t, uint64_t) {}
 
     void use(uint64_t place) { used_[place] = ++now_; }
@@ -47,41 +53,49 @@ class TimesOfUse {
     uint64_t pass(uint32_t count) { return now_ += count; }
     // Stores a use at a time in the past. The place may have been used later, too.
     void use_at(uint64_t place, uint64_t time) { used_[place] = std::max(used_[place], time); }
-    // Forgets all uses.
+    // Removes all lines.
     void clear() {
+        std::fill(words_.begin(), words_.end(), empty_word);
         std::fill(used_.begin(), used_.end(), 0);
         now_ = 0;
     }
 
   private:
     uint32_t ways_;
+    std::vector<uint64_t> words_;
     std::vector<uint64_t> used_;  // last use of each place; 0: never used
     uint64_t now_ = 0;
 };
 
 // Stores the order in which the 16 ways of each set were last used, and eight bits of the number of
-// each line. This needs much less memory than times, and a search reads few words. Both matter for
-// a large cache, because its memory does not fit into the caches of the host.
-class OrderOfUse {
+// each line. A large cache does not fit into the caches of the host. Therefore what a search reads
+// is in one line of the host's cache, with the words of the ways that are filled first.
+class OrderedSets {
   public:
-    OrderOfUse(uint64_t sets, uint32_t) : sets_(sets) {}
+    OrderedSets(uint64_t sets, uint32_t) : sets_(sets) {}
+
+    [[nodiscard]] uint64_t& word(uint64_t place) { return sets_[place / ways].words[place % ways]; }
+    [[nodiscard]] uint64_t word(uint64_t place) const {
+        return sets_[place / ways].words[place % ways];
+    }
 
     // Returns the way of the set that holds the line, or the number of ways.
-    [[nodiscard]] uint32_t find(const CacheWords& words, uint64_t set, uint64_t number) const {
+    [[nodiscard]] uint32_t find(uint64_t set, uint64_t number) const {
+        const Set& s = sets_[set];
         for (uint32_t half = 0; half < 2; ++half) {
             // `others` has a byte for each way. The byte is zero if the way's tag is the one that
             // is looked for. `zeros` has the highest bit of each zero byte set, and perhaps the
             // highest bits of a few other bytes.
-            const uint64_t others = sets_[set].tags[half] ^ tag_of(number) * ones;
+            const uint64_t others = s.tags[half] ^ tag_of(number) * ones;
             uint64_t zeros = (others - ones) & ~others & ones << 7;
             for (; zeros; zeros &= zeros - 1) {
                 const uint32_t way = 8 * half + uint32_t(std::countr_zero(zeros)) / 8;
-                if (words[set * ways + way] >> 8 == number) return way;
+                if (s.words[way] >> 8 == number) return way;
             }
         }
         return ways;
     }
-    // Notes that the place gets another line.
+    // Puts another line at a place. The caller also writes the word.
     void replace(uint64_t place, uint64_t number) {
         const uint64_t way = place % ways, shift = way % 8 * 8;
         uint64_t& tags = sets_[place / ways].tags[way / 8];
@@ -110,12 +124,15 @@ class OrderOfUse {
   private:
     static constexpr uint32_t ways = 16;
     static constexpr uint64_t ones = 0x0101010101010101;
-    struct alignas(32) Set {
+    struct alignas(64) Set {
+        Set() { std::fill_n(words, ways, empty_word); }
+
         uint64_t tags[2] = {};  // a byte for each way
         // A list of the 16 ways in 64 bits, four bits for each, from the way that was used last
         // (lowest bits) to the way that was not used for the longest time. At the start, this is
         // way 0, so it is filled first.
         uint64_t order = 0x0123456789abcdef;
+        uint64_t words[ways];
     };
 
     static uint64_t tag_of(uint64_t number) { return (number * 0x9e3779b97f4a7c15) >> 32 & 255; }

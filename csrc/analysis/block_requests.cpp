@@ -1,0 +1,55 @@
+#include "analysis/block_requests.hpp"
+
+#include <algorithm>
+
+#include "analysis/l1_replay.hpp"
+
+namespace coalesce::analysis {
+
+BlockRequests::BlockRequests(uint32_t warps, uint32_t l1_bytes)
+    : warps_(warps), memory_(std::make_unique<ReplayMemory>(l1_bytes)) {}
+
+BlockRequests::~BlockRequests() = default;
+
+void BlockRequests::clear() {
+    for (OfWarp& own : warps_) {
+        own.requests.clear();
+        own.wavefronts = own.operations = 0;
+    }
+    addresses_.clear();
+}
+
+uint64_t BlockRequests::operations() const {
+    uint64_t sum = 0;
+    for (const OfWarp& own : warps_) sum += own.operations;
+    return sum;
+}
+
+uint64_t BlockRequests::most_operations() const {
+    uint64_t most = 0;
+    for (const OfWarp& own : warps_) most = std::max(most, own.operations);
+    return most;
+}
+
+void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
+    if (own.wavefronts) own.requests.push_back({own.wavefronts, 0, pause, 0});
+    own.wavefronts = 0;
+    Request r{};
+    r.pc = e.pc;
+    if (e.shape == sim::Shape::uniform || e.shape == sim::Shape::consecutive) {
+        r.first = e.first;
+        r.stride = e.shape == sim::Shape::uniform ? 0 : int32_t(e.bytes);
+    } else if (const int64_t stride = sim::stride_of(e);
+               stride != 0 && stride == int64_t(int32_t(stride))) {
+        r.first = e.address(0);
+        r.stride = int32_t(stride);
+    } else {
+        r.first = addresses_.size();
+        r.stride = int32_t(e.mask);
+        r.scattered = 1;
+        sim::for_each_lane(e.mask, [&](int lane) { addresses_.push_back(e.address(lane)); });
+    }
+    own.requests.push_back(r);
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,63 @@
+// Records the requests of one block, for the replay of the caches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sim/memory.hpp"
+
+namespace coalesce::analysis {
+
+struct ReplayMemory;  // l1_replay.hpp
+
+// The requests of one block.
+class BlockRequests {
+  public:
+    // `l1_bytes` is the size of the block's share of L1.
+    BlockRequests(uint32_t warps, uint32_t l1_bytes);
+    ~BlockRequests();
+    // Records an access. For accesses to shared memory, it keeps only the number of wavefronts.
+    void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
+        OfWarp& own = warps_[warp.index];
+        own.wavefronts += wavefronts;
+        if (e.space != ptx::Space::shared) add(own, e);
+    }
+    // Adds to the number of operations that the warp executed.
+    void execute(const sim::Warp& warp, uint32_t operations) {
+        warps_[warp.index].operations += operations;
+    }
+    // The number of operations that all warps executed, and the largest number of one warp.
+    [[nodiscard]] uint64_t operations() const;
+    [[nodiscard]] uint64_t most_operations() const;
+    // Forgets the requests, so that the memory can be used for another block.
+    void clear();
+
+  private:
+    friend class L1Replay;
+    struct Request {
+        // A regular request stores the address of lane 0 here. A scattered request stores the index
+        // of its first address in `addresses_`. A pause stores its number of cycles.
+        uint64_t first;
+        // The distance in bytes between neighbouring lanes. A scattered request stores its lane
+        // mask here.
+        int32_t stride;
+        uint32_t pc : 31;
+        uint32_t scattered : 1;
+    };
+    // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
+    static constexpr uint32_t pause = (1u << 31) - 1;
+    struct OfWarp {
+        std::vector<Request> requests;
+        uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
+        uint64_t operations = 0;
+    };
+    void add(OfWarp& own, const sim::MemoryEvent& e);
+
+    std::vector<OfWarp> warps_;
+    std::vector<uint64_t> addresses_;
+    // What the replay of this block and that of the next one use in turn.
+    std::unique_ptr<ReplayMemory> memory_;
+};
+
+}  // namespace coalesce::analysis
