@@ -41,12 +41,13 @@ FASTEST = [
     *(("split_k", tile) for tile in (32, 64, 128)),
     *((name, 0) for name in ("tma", "tensor_map", "pipelined")),
 ]
-TENSOR_CORES = {  # variant: dtype of its operands, kinds of cuBLAS' product
-    "tf32x3": ("float32", ("float32",)),
-    "tf32": ("float32", ("tf32",)),
-    "bf16": ("bfloat16", ("bfloat16", "bfloat16 result")),
-    "dmma": ("float64", ("float64",)),
-}
+TENSOR_CORES = [  # variant, dtype of its operands, kind of cuBLAS' product
+    ("tf32x3", "float32", "float32"),
+    ("tf32", "float32", "tf32"),
+    ("bf16", "bfloat16", "bfloat16"),
+    ("bf16", "bfloat16", "bfloat16 result"),
+    ("dmma", "float64", "float64"),
+]
 LIMIT = 2.0  # the largest scaled error; a float32 sum of K products stays below 1
 
 
@@ -60,8 +61,8 @@ def main() -> None:
     gpu = Gpu()
     shapes = [_shape(gpu, shape, options.rounds) for shape in SHAPES]
     tensor_cores = [
-        _tensor_cores(gpu, name, size, options.rounds)
-        for name in TENSOR_CORES
+        _tensor_cores(gpu, *row, size, options.rounds)
+        for row in TENSOR_CORES
         for size in (2048, 4096, 8192)
     ]
     found = {
@@ -86,7 +87,7 @@ def _shape(gpu: Gpu, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]
             (v.name, v.tiles[-1] if v.tiles else 0)
             for v in catalogue.variants("matmul")
             if v.name not in ("transposed_b", "corner_turned", "corner_turned_padded")
-            and v.name not in TENSOR_CORES
+            and v.name not in {row[0] for row in TENSOR_CORES}
         ]
     works, errors = {}, {}
     for name, tile in rungs:
@@ -110,23 +111,24 @@ def _shape(gpu: Gpu, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]
     return {"m": m, "n": n, "k": k, "clocks": [before, after], "rungs": rows}
 
 
-def _tensor_cores(gpu: Gpu, name: str, size: int, rounds: int) -> dict[str, Any]:
-    """Time a variant on tensor cores, and cuBLAS' products of the same precision."""
-    dtype, kinds = TENSOR_CORES[name]
+def _tensor_cores(
+    gpu: Gpu, variant: str, dtype: str, kind: str, size: int, rounds: int
+) -> dict[str, Any]:
+    """Time a variant on tensor cores, and cuBLAS' product of the same precision."""
     shape = (size, size, size)
-    product = Product(gpu, *shape, dtype)
-    works = {name: product.rung(name)}
-    errors = {
-        name: product.error(works[name], rounding=0 if name == "bf16" else ROUNDING.get(name, 0))
-    }
+    result = "bfloat16" if kind == "bfloat16 result" else ""
+    name = f"{variant}, {kind}" if result else variant
+    product = Product(gpu, *shape, dtype, result)
+    works = {name: product.rung(variant)}
+    # The operands of bf16 are bfloat16 from the start. Its result may be rounded.
+    rounding = ROUNDING.get(variant, 0.0) if variant != "bf16" or result else 0.0
+    errors = {name: product.error(works[name], rounding=rounding)}
     if errors[name] > LIMIT:
         raise SystemExit(f"{name} at {shape} is wrong: scaled error {errors[name]}")
     norms = {name: product.norm(works[name])}
-    for kind in kinds:
-        if (cublas := product.cublas(kind)) is not None:
-            works[f"cublas {kind}"], errors[f"cublas {kind}"] = cublas, 0.0
-            if "result" not in kind:
-                norms[f"cublas {kind}"] = product.norm(cublas)
+    if (cublas := product.cublas(kind)) is not None:
+        works[f"cublas {kind}"], errors[f"cublas {kind}"] = cublas, 0.0
+        norms[f"cublas {kind}"] = product.norm(cublas)
     before = state()
     times = gpu.interleaved(works, rounds, target_ms=10)
     after = state()

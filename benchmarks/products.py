@@ -25,16 +25,21 @@ ROUNDING = {"bf16": 2.0**-7, "tf32": 2.0**-10}
 class Product:
     """Random matrices of one shape and dtype, and the variants that multiply them."""
 
-    def __init__(self, gpu: Gpu, m: int, n: int, k: int, dtype: str = "float32") -> None:
+    def __init__(
+        self, gpu: Gpu, m: int, n: int, k: int, dtype: str = "float32", result: str = ""
+    ) -> None:
+        """Make the matrices. `result` is "bfloat16", or empty for the dtype of the sums."""
         random = np.random.default_rng(1)
-        self.gpu, self.shape, self.dtype = gpu, (m, n, k), dtype
+        self.gpu, self.shape, self.dtype, self.result = gpu, (m, n, k), dtype, result
         real = np.dtype(np.float64 if dtype == "float64" else np.float32)
         self.a_host = random.random((m, k), real) * 2 - 1
         self.b_host = random.random((k, n), real) * 2 - 1
         if dtype == "bfloat16":
             self.a_host, self.b_host = _rounded(self.a_host), _rounded(self.b_host)
         self.a, self.b = self._on_gpu(self.a_host), self._on_gpu(self.b_host)
-        self.out = coalesce.empty((m, n), real, device="cuda:0")
+        self.real = real
+        self.memory = coalesce.empty((m, n), np.uint16 if result else real, device="cuda:0")
+        self.out = replace(foreign.seen(self.memory), code="V2") if result else self.memory
         gpu.synchronize()  # the benchmark's stream does not wait for the copies
 
     def rung(self, variant: str, tile: int = 0) -> Work:
@@ -67,7 +72,13 @@ class Product:
     def cublas(self, kind: str = "") -> Work | None:
         """Return cuBLAS' product; `kind` is "tf32", or empty for the dtype's own arithmetic."""
         where = [c.c_uint64(_address(x)) for x in (self.a, self.b, self.out)]
-        return self.gpu.gemm(*self.shape, *where, kind or self.dtype)
+        kind = kind or self.dtype + (" result" if self.result else "")
+        return self.gpu.gemm(*self.shape, *where, kind)
+
+    def computed(self) -> np.ndarray[Any, Any]:
+        """Return the result; bfloat16 as float32."""
+        found: np.ndarray[Any, Any] = self.memory.get()
+        return (found.astype(np.uint32) << 16).view(np.float32) if self.result else found
 
     def norm(self, work: Work, rows: int = 64) -> float:
         """Return the error of some rows in the Frobenius norm, relative to the exact result."""
@@ -75,19 +86,19 @@ class Product:
         self.gpu.synchronize()
         some = np.unique(np.linspace(0, self.shape[0] - 1, rows).astype(int))
         exact = self.a_host[some].astype(float) @ self.b_host.astype(float)
-        return float(np.linalg.norm(self.out.get()[some] - exact) / np.linalg.norm(exact))
+        return float(np.linalg.norm(self.computed()[some] - exact) / np.linalg.norm(exact))
 
     def error(self, work: Work, rows: int = 64, rounding: float = 0.0) -> float:
         """Return the largest error of some rows, relative to the error that rounding may cause."""
         m, _, k = self.shape
         # Fill the result with NaN.
-        self.gpu.fill(c.c_uint64(_address(self.out)), 0xFF, self.out.nbytes)
+        self.gpu.fill(c.c_uint64(_address(self.out)), 0xFF, self.memory.nbytes)
         work()
         self.gpu.synchronize()
-        result = self.out.get()
+        result = self.computed()
         some = np.unique(np.linspace(0, m - 1, min(m, rows)).astype(int))
         a, b = self.a_host[some].astype(float), self.b_host.astype(float)
-        bound = np.finfo(self.out.dtype).eps * np.sqrt(k) + rounding
+        bound = np.finfo(self.real).eps * np.sqrt(k) + rounding
         scale = bound * (np.abs(a) @ np.abs(b))
         if not np.isfinite(result).all():
             return float("inf")

@@ -117,7 +117,7 @@ def _tensor_cores(entries: list[dict[str, Any]]) -> list[str]:
                 continue
             error = f"{row['norm']:.1e}" if "norm" in row else ""
             cells = (
-                f"`{entry['rung']}`",
+                "`{}`{}{}".format(*entry["rung"].partition(",")),
                 entry["size"],
                 f"{own['tflops']:.1f}",
                 f"{own['norm']:.1e}",
@@ -159,7 +159,7 @@ Tensor cores are units that multiply small matrices. Four rungs use them:
 - `tf32x3` computes with the accuracy of float32. It needs the rest of each element of A that TF32
   cuts off. The time includes the kernel that computes these rests.
 - `tf32` rounds its operands to TF32, and `bf16` rounds them to bfloat16. The result of `bf16` is in
-  float32. Therefore cuBLAS was timed twice, with results in float32 and in bfloat16.
+  float32 or in bfloat16. Both were timed.
 - `dmma` is for float64.
 
 cuBLAS computes with the precision that is named in its column. The *error* of a result is computed

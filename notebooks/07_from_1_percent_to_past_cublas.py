@@ -776,7 +776,7 @@ lessons.predict(
 # instructions of one warp. The simulator executes `mma`, `wmma` and `wgmma`.) This is the inner loop of `bf16`:
 
 # %%
-lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait();"))
+lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait<1>();"))
 
 # %% [markdown]
 # The results are less precise: bfloat16 has 8 significant bits, TF32 has 11, float32 has 24. `tf32x3` regains most of the

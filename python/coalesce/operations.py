@@ -94,8 +94,8 @@ def matmul(
     ----------
     a : array of shape (M, K), float32 or float64
         NumPy or GPU array in any layout. Any extent may be 0. Some variants take one dtype only.
-        ``"bf16"`` also takes bfloat16, which the package ml_dtypes adds to NumPy; c and the result
-        are float32 then.
+        ``"bf16"`` also takes bfloat16, which the package ml_dtypes adds to NumPy. Its c is float32,
+        and its result is float32 or bfloat16 (see `out`).
     b : array of shape (K, N), with the dtype of `a`
         Some variants need a column-major b (`variants` says which). They use a Fortran-ordered b
         without a copy. Any other b is first transposed by a kernel, whose time is included.
@@ -109,7 +109,8 @@ def matmul(
     c : array of shape (M, N), with the dtype of `a`
         Needed if beta is not 0. It is never written, unless it is also `out`.
     out : array of shape (M, N), with the dtype of `a`
-        The array for the result. It may overlap the other arrays.
+        The array for the result. It may overlap the other arrays. For ``"bf16"``, its dtype is
+        float32 or bfloat16.
     device : str or Device, optional
         ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:h200"``. By default the GPU if there is one,
         otherwise the simulator.

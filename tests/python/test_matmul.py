@@ -449,6 +449,9 @@ def test_bfloat16_arrays_on_hopper(random):
     exact = a.double() @ b.T.double()
     assert (result.double() - exact).abs().max() < 1e-4
     assert result.dtype == torch.float32
+    out = torch.empty(70, 70, dtype=torch.bfloat16, device="cuda")
+    assert coalesce.matmul(a, b.T.contiguous(), variant="bf16", out=out) is out
+    assert torch.equal(out, result.bfloat16())
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x, y = (random.normal(size=(33, 33)).astype(ml_dtypes.bfloat16) for _ in range(2))
     product = coalesce.matmul(x, y, variant="bf16")
@@ -534,6 +537,39 @@ def test_bfloat16_is_for_bf16_only():
         coalesce.matmul(bits, bits, variant="tf32", device="sim")
     found = coalesce.matmul(bits, bits, variant="bf16", device="sim")
     np.testing.assert_array_equal(found, np.zeros((4, 4), np.float32))
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 40), (256, 512, 40), (130, 264, 8), (4, 3, 0)], ids=str)
+def test_bfloat16_result(shape, random):
+    """The result is the float32 result rounded to bfloat16: whole tiles, edges, K = 0."""
+    a, b = operands(random, *shape, np.float32)
+    c = random.normal(size=shape[:2]).astype(np.float32)
+    product = functools.partial(coalesce.matmul, a, b, variant="bf16", device="sim")
+    for how in ({}, {"alpha": -1.5, "beta": 0.25, "c": c}, {"alpha": 0, "beta": 2.0, "c": c}):
+        out = np.full(shape[:2], b"\xff\xff", "V2")
+        assert product(out=out, **how) is out
+        wanted = rounded_to_bfloat16(product(**how)).view(np.uint32) >> 16
+        np.testing.assert_array_equal(out.view(np.uint16), wanted)
+    _, found = coalesce.matmul(a, b, variant="bf16", out=out, check=True)
+    assert not found
+
+
+def test_bfloat16_result_of_other_memory(random):
+    """The result may be a DeviceArray or overlap an operand; no other variant rounds it."""
+    a, b = operands(random, 20, 24, 16, np.float32)
+    wanted = rounded_to_bfloat16(coalesce.matmul(a, b, variant="bf16", device="sim"))
+    bits = rounded_to_bfloat16(a).view(np.uint32) >> 16
+    memory = np.zeros((20, 24), np.uint16)
+    left = memory.reshape(-1)[: 20 * 16].reshape(20, 16)
+    left[...] = bits
+    right = (rounded_to_bfloat16(b).view(np.uint32) >> 16).astype(np.uint16)
+    out = memory.view("V2")
+    coalesce.matmul(left.view("V2"), right.view("V2"), variant="bf16", out=out, device="sim")
+    np.testing.assert_array_equal(memory, wanted.view(np.uint32) >> 16)
+    with pytest.raises(TypeError, match=r"out has dtype \|V2; the result has dtype float32$"):
+        coalesce.matmul(a, b, variant="tf32", out=out, device="sim")
+    with pytest.raises(TypeError, match=r"the result has dtype float32 or bfloat16$"):
+        coalesce.matmul(a, b, variant="bf16", out=np.zeros((20, 24)), device="sim")
 
 
 def test_best_by_compute_capability():

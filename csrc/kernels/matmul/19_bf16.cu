@@ -12,12 +12,14 @@
 // so that the tensor cores read them without bank conflicts.
 //
 // ROLES. The last warpgroup copies and gives its registers to the two others, which multiply. Their
-// halves of a tile are 64 x 256. Barriers `full` and `empty` of each stage are those of 16_tma.
+// halves of a tile are 64 x 256. Barriers `full` and `empty` of each stage are those of 16_tma. A
+// warpgroup issues the instructions of a stage before those of the previous stage are done, so that
+// the tensor cores never wait for it.
 //
 // Blocks that share copies of B in a cluster (multicast) were no faster: L2 delivers enough.
 //
-// Sums are float32; `a` and `b` are the bits of bfloat16 values. Rows begin at multiples of 16
-// bytes.
+// Sums and `c` are float32; `a` and `b` are the bits of bfloat16 values. Rows begin at multiples of
+// 16 bytes. The result is float32, or bfloat16 if BFLOAT16_RESULT is defined.
 
 #define BLOCK_ROWS 128
 #define BLOCK_COLS 256
@@ -101,7 +103,65 @@ __device__ void multiply(float (&d)[128], unsigned long long a, unsigned long lo
 }
 __device__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// Waits until at most `pending` groups of instructions are not done.
+template <int pending>
+__device__ void multiply_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+// ---- the result ----
+
+#ifdef BFLOAT16_RESULT
+typedef unsigned short Result;  // the bits of a bfloat16
+#else
+typedef float Result;
+#endif
+
+// Returns two values rounded to bfloat16, to nearest even; `low` is in the lower half.
+__device__ unsigned rounded(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+__device__ void write(float* to, float value) { *to = value; }
+__device__ void write(unsigned short* to, float value) { *to = rounded(value, 0); }
+
+// Writes 32 columns of a row from four lanes. Lane q has the columns 2q and 2q + 1 of the i-th 8:
+// own[4 * i] and own[4 * i + 1]. The lanes exchange columns, so that each writes 16 bytes at a time.
+__device__ void write_row(float* row, const float* own, float alpha, int q) {
+    const bool odd = q % 2;  // writes to the second 8 of 16 columns
+    row += 2 * q + (odd ? 6 : 0);
+#pragma unroll
+    for (int i = 0; i < 16; i += 8) {
+        const float x = __shfl_xor_sync(~0u, odd ? own[i] : own[i + 4], 1);
+        const float y = __shfl_xor_sync(~0u, odd ? own[i + 1] : own[i + 5], 1);
+        const float4 four = odd ? make_float4(x, y, own[i + 4], own[i + 5])
+                                : make_float4(own[i], own[i + 1], x, y);
+        const float4 scaled =
+            make_float4(alpha * four.x, alpha * four.y, alpha * four.z, alpha * four.w);
+        *reinterpret_cast<float4*>(row + 2 * i) = scaled;
+    }
+}
+__device__ void write_row(unsigned short* row, const float* own, float alpha, int q) {
+    unsigned pairs[4];  // of lane q; in the end, the pairs of all four lanes of the q-th 8
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = rounded(alpha * own[4 * i], alpha * own[4 * i + 1]);
+#pragma unroll
+    for (int step = 2; step > 0; step /= 2) {
+        const bool upper = q & step;
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+            const int low = step == 2 ? n : 2 * n, high = low + step;
+            const unsigned other = __shfl_xor_sync(~0u, upper ? pairs[low] : pairs[high], step);
+            if (upper) {
+                pairs[low] = other;
+            } else {
+                pairs[high] = other;
+            }
+        }
+    }
+    *reinterpret_cast<uint4*>(row + 8 * q) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
 
 struct Place {
     int row, col;  // of a tile, in tiles
@@ -115,7 +175,7 @@ __device__ Place place_of(int tile, int tile_rows, int tile_cols) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) bf16(
     const unsigned short* a, const unsigned short* b, const __grid_constant__ TensorMap a_map,
-    const __grid_constant__ TensorMap b_map, const float* __restrict__ c, float* __restrict__ out,
+    const __grid_constant__ TensorMap b_map, const float* __restrict__ c, Result* __restrict__ out,
     int M, int N, int K, float alpha, float beta) {
     extern __shared__ __align__(1024) char ring[];  // STAGES of A, STAGES of B
     __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
@@ -179,46 +239,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bf16(
                     multiply(sum, a_tile + k * 2 / 16, b_tile + k * 128 / 16, stage + k > 0);
                 }
                 multiply_commit();
-                multiply_wait();
-                if (in_group == 0) barrier_arrive(empty + 8 * slot);
+                multiply_wait<1>();
+                const bool done = stage > 0;  // the previous stage of this tile
+                if (done && in_group == 0) barrier_arrive(empty + 8 * ((count - 1) % STAGES));
             }
+            multiply_wait<0>();
+            if (in_group == 0) barrier_arrive(empty + 8 * ((count - 1) % STAGES));
 
             // A warp has 16 rows. A thread has two neighbours in each 8 columns, in two rows.
             const Place place = place_of(tile, tile_rows, tile_cols);
             const int row = place.row * BLOCK_ROWS + threadIdx.x / 32 * 16 + lane / 4;
-            const int col = place.col * BLOCK_COLS + lane % 4 * 2;
-            const bool whole = (place.row + 1) * BLOCK_ROWS <= M && beta == 0 && N % 4 == 0 &&
-                               (place.col + 1) * BLOCK_COLS <= N && size_t(out) % 16 == 0;
+            const int col = place.col * BLOCK_COLS;
+            const bool whole = (place.row + 1) * BLOCK_ROWS <= M && beta == 0 &&
+                               N % (16 / sizeof(Result)) == 0 && col + BLOCK_COLS <= N &&
+                               size_t(out) % 16 == 0;
             if (whole) {
-                // Lanes exchange pairs with their neighbours: each writes four columns of one
-                // group.
-                const bool odd = lane % 2;
-                float* to = out + size_t(row) * N + col + (odd ? 6 : 0);
 #pragma unroll
-                for (int n = 0; n < 64; n += 4) {
-#pragma unroll
-                    for (int lower = 0; lower < 2; ++lower) {
-                        const float* own = sum + 2 * (n + lower);
-                        const float x = __shfl_xor_sync(~0u, odd ? own[0] : own[4], 1);
-                        const float y = __shfl_xor_sync(~0u, odd ? own[1] : own[5], 1);
-                        const float4 four = odd ? make_float4(x, y, own[4], own[5])
-                                                : make_float4(own[0], own[1], x, y);
-                        *reinterpret_cast<float4*>(to + size_t(8 * lower) * N + n * 4) =
-                            make_float4(
-                                alpha * four.x, alpha * four.y, alpha * four.z, alpha * four.w);
-                    }
+                for (int n = 0; n < 128; n += 16) {
+                    Result* const to = out + size_t(row) * N + col + 2 * n;
+                    write_row(to, sum + n, alpha, lane % 4);
+                    write_row(to + size_t(8) * N, sum + n + 2, alpha, lane % 4);
                 }
                 continue;
             }
 #pragma unroll
-            for (int n = 0; n < 64; ++n) {
-                const int r = row + n % 2 * 8, s = col + n / 2 * 8;
-#pragma unroll
-                for (int x = 0; x < 2; ++x) {
-                    if (r >= M || s + x >= N) continue;
-                    const size_t at = size_t(r) * N + s + x;
-                    out[at] = alpha * sum[2 * n + x] + (beta != 0 ? beta * c[at] : 0);
-                }
+            for (int n = 0; n < 128; ++n) {
+                const int r = row + n / 2 % 2 * 8, s = col + n / 4 * 8 + lane % 4 * 2 + n % 2;
+                if (r >= M || s >= N) continue;
+                const size_t at = size_t(r) * N + s;
+                write(out + at, alpha * sum[n] + (beta != 0 ? beta * c[at] : 0));
             }
         }
     }

@@ -5,18 +5,23 @@
 // and a ring bring the tiles as in 19_bf16; eight warps read them and multiply, each 64 x 32 of a
 // tile.
 //
+// OPERANDS. An instruction needs its operands in consecutive registers: of A, two rows and two steps
+// of k; of B, two steps of k. Neither two values of a row of A nor two of a row of B belong side by
+// side in registers. Therefore each load is 8 bytes. Loads of 16 bytes would be fewer, but each value
+// would then be moved to another register, and the tensor cores would wait for the moves.
+//
 // BANKS. A row of a box is 16 doubles, 128 bytes, whose eight parts of 16 bytes the copy exchanges
-// by the row's index modulo 8. A lane reads such a part: two steps of k of A, two columns of B.
-// Which steps and which columns the lanes of a warp have is free, if A and B agree on k. They are
-// chosen so that the eight lanes that are served together read eight different parts:
-//   A: lane (row g, t) has row g % 2 * 4 + g / 2 of each 8, k = 2t and 2t + 1 of each 8.
-//   B: lane (column g, t) has columns 2g, 2g + 1 of each 16, and the same k.
+// by the row's index modulo 8. Half a warp is served at a time: its 16 lanes must read different
+// 8 bytes of the 128. The lane of row g (of 8) and step t (of 4) reads
+//   A: row g % 4 * 2 + g / 4 of each 8, k = t of each 4.
+//   B: column g % 2 + g / 2 % 2 * 8 + g / 4 * 2 of each 16, or the column 4 further on; the same k.
 //
 // Rows of `a` and `b` begin at multiples of 16 bytes.
 
 #define BLOCK_ROWS 128
 #define BLOCK_COLS 128
 #define STAGE 16  // steps of k, 128 bytes
+#define DEPTH 8   // steps of k of an instruction
 #define STAGES 6
 #define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
 #define BOX_COLS 16
@@ -129,34 +134,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) dmma(
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
         const int warp_row = warp / 4 * 64, warp_col = warp % 4 * 32;
-        const int a_row = g % 2 * 4 + g / 2;  // of each 8
-        const char* const a_own = ring + (warp_row + a_row) * 128;
-        const char* const b_own = ring + STAGES * A_BYTES + warp_col / 16 * B_BOX_BYTES;
-        // A stage has 2 halves of 8 steps of k, and a half 4 tiles of 16 rows. Values are read
-        // ahead: those of A by a tile of rows, those of B by a half.
-        double a_values[2][4], b_values[2][COLS][2];
-        const auto read_a = [&](unsigned slot, int half, int i) {
+        const int a_row = g % 4 * 2 + g / 4, b_col = g % 2 + g / 2 % 2 * 8 + g / 4 * 2;
+        const char* const a_own = ring + (warp_row + a_row) * 128 + t % 2 * 8;
+        const char* const b_own =
+            ring + STAGES * A_BYTES + warp_col / 16 * B_BOX_BYTES + t * 128 + g % 2 * 8;
+        // Values are read ahead: those of A by a tile of 16 rows, those of B by a tile of 8
+        // columns as soon as the last tile of rows has used the old ones.
+        double a_values[2][4], b_values[COLS][2];
+        const auto read_a = [&](unsigned slot, int k, int i, int into) {
 #pragma unroll
-            for (int lower = 0; lower < 2; ++lower) {  // rows g and g + 8
-                const double2 two = *reinterpret_cast<const double2*>(
-                    a_own + slot * A_BYTES + (i * 16 + lower * 8) * 128 +
-                    ((t + 4 * half) ^ a_row) * 16);
-                a_values[i % 2][lower] = two.x, a_values[i % 2][2 + lower] = two.y;
+            for (int x = 0; x < 4; ++x) {
+                const int part = (k + x / 2 * 4) / 2 + t / 2, row = i * 16 + x % 2 * 8;
+                a_values[into][x] = *reinterpret_cast<const double*>(
+                    a_own + slot * A_BYTES + row * 128 + (part ^ a_row) * 16);
             }
         };
-        const auto read_b = [&](unsigned slot, int half, int part) {  // of 4 parts
-            const int j = part / 2 * 2, k = half * 8 + 2 * t + part % 2;
-            const double2 two = *reinterpret_cast<const double2*>(
-                b_own + slot * B_BYTES + part / 2 * B_BOX_BYTES + k * 128 + (g ^ k % 8) * 16);
-            b_values[half][j][part % 2] = two.x, b_values[half][j + 1][part % 2] = two.y;
+        const auto read_b = [&](unsigned slot, int k, int j) {
+#pragma unroll
+            for (int x = 0; x < 2; ++x) {
+                const int part = b_col / 2 + j % 2 * 2, row = k + x * 4;  // t rows further on
+                b_values[j][x] = *reinterpret_cast<const double*>(
+                    b_own + slot * B_BYTES + j / 2 * B_BOX_BYTES + row * 128 +
+                    (part ^ (t + x * 4)) * 16);
+            }
         };
         const int own_tiles = (tiles - int(blockIdx.x) + int(gridDim.x) - 1) / int(gridDim.x);
         const unsigned total = unsigned(max(own_tiles, 0)) * stages;
         if (total == 0) return;
         barrier_wait(full, 0);
-        read_a(0, 0, 0);
+        read_a(0, 0, 0, 0);
 #pragma unroll
-        for (int part = 0; part < 4; ++part) read_b(0, 0, part);
+        for (int j = 0; j < COLS; ++j) read_b(0, 0, j);
         unsigned count = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             double sum[ROWS][COLS][4] = {};
@@ -169,42 +177,39 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) dmma(
                     barrier_wait(full + 8 * next, (count + 1) / STAGES % 2);
                 }
 #pragma unroll
-                for (int n = 0; n < 2 * ROWS; ++n) {
-                    const int half = n / ROWS, i = n % ROWS;
-                    read_a(n + 1 == 2 * ROWS ? next : slot, (n + 1) / ROWS % 2, (i + 1) % ROWS);
-                    read_b(half == 1 ? next : slot, 1 - half, i);
+                for (int n = 0; n < STAGE / DEPTH * ROWS; ++n) {
+                    const int i = n % ROWS, after = (n + 1) % (STAGE / DEPTH * ROWS);
+                    const unsigned from = after == 0 ? next : slot;
+                    read_a(from, after / ROWS * DEPTH, after % ROWS, after % 2);
 #pragma unroll
                     for (int j = 0; j < COLS; ++j) {
-                        multiply(sum[i][j], a_values[i % 2], b_values[half][j]);
+                        multiply(sum[i][j], a_values[n % 2], b_values[j]);
+                        if (i + 1 == ROWS) read_b(from, after / ROWS * DEPTH, j);
                     }
                 }
                 __syncwarp();
                 if (lane == 0) barrier_arrive(empty + 8 * slot);
             }
 
-            // Columns 2t and 2t + 1 of two tiles of 8 are columns 4t and 4t + 2, 4t + 1 and 4t + 3
-            // of B.
             const Place place = place_of(tile, tile_rows, tile_cols);
             const int row = place.row * BLOCK_ROWS + warp_row + a_row;
-            const int col = place.col * BLOCK_COLS + warp_col + 4 * t;
+            const int col = place.col * BLOCK_COLS + warp_col + t % 2 * 8 + t / 2 * 2;
             const bool whole = (place.row + 1) * BLOCK_ROWS <= M && beta == 0 && N % 2 == 0 &&
                                (place.col + 1) * BLOCK_COLS <= N && size_t(out) % 16 == 0;
 #pragma unroll
-            for (int n = 0; n < ROWS * COLS; ++n) {
-                const int j = n % (COLS / 2) * 2, lower = n / (COLS / 2) % 2, i = n / COLS;
-                const int r = row + i * 16 + lower * 8, s = col + j * 8;
-                const double four[4] = {
-                    alpha * sum[i][j][2 * lower], alpha * sum[i][j + 1][2 * lower],
-                    alpha * sum[i][j][2 * lower + 1], alpha * sum[i][j + 1][2 * lower + 1]};
+            for (int n = 0; n < 2 * ROWS * COLS; ++n) {
+                const int j = n % COLS, lower = n / COLS % 2, i = n / (2 * COLS);
+                const int r = row + i * 16 + lower * 8, s = col + j / 2 * 16 + j % 2 * 4;
+                const double two[2] = {
+                    alpha * sum[i][j][2 * lower], alpha * sum[i][j][2 * lower + 1]};
                 const size_t at = size_t(r) * N + s;
                 if (whole) {
-                    *reinterpret_cast<double2*>(out + at) = make_double2(four[0], four[1]);
-                    *reinterpret_cast<double2*>(out + at + 2) = make_double2(four[2], four[3]);
+                    *reinterpret_cast<double2*>(out + at) = make_double2(two[0], two[1]);
                     continue;
                 }
-                for (int x = 0; x < 4; ++x) {
+                for (int x = 0; x < 2; ++x) {
                     if (r >= M || s + x >= N) continue;
-                    out[at + x] = four[x] + (beta != 0 ? beta * c[at + x] : 0);
+                    out[at + x] = two[x] + (beta != 0 ? beta * c[at + x] : 0);
                 }
             }
         }

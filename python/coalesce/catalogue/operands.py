@@ -82,6 +82,13 @@ def array(
     return checked
 
 
+def as_bits(operand: Operand) -> Operand:
+    """Return a bfloat16 operand as uint16, in the same memory."""
+    given, bits = operand.array, np.dtype(np.uint16)
+    same = replace(given, code="u2") if operand.on_gpu else given.view(bits)
+    return replace(operand, array=same, dtype=bits)
+
+
 def same_dtype(*operands: Operand) -> np.dtype[Any]:
     """Return the common dtype of the operands. Raises TypeError if they differ."""
     first = operands[0]
@@ -110,13 +117,19 @@ def tile_of(entry: ops.Variant, tile: Any) -> int:
     return wanted
 
 
-def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) -> Operand | None:
-    """Check an `out=` argument against the shape and the dtype of the result."""
+def output(
+    out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str, bfloat16: bool = False
+) -> Operand | None:
+    """Check an `out=` argument against the shape and the dtype of the result.
+
+    `bfloat16` also allows bfloat16.
+    """
     if out is None:
         return None
     checked = operand("out", out)
-    if checked.dtype != dtype:
-        raise TypeError(f"out has dtype {checked.dtype}; the result has dtype {dtype}")
+    if checked.dtype != dtype and not (bfloat16 and is_bfloat16(checked.dtype)):
+        either = " or bfloat16" if bfloat16 else ""
+        raise TypeError(f"out has dtype {checked.dtype}; the result has dtype {dtype}{either}")
     if checked.shape != shape:
         raise ValueError(f"out has shape {checked.shape}; the result {axes} has shape {shape}")
     if checked.on_gpu:

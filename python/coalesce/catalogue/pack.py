@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from coalesce import catalogue
 from coalesce._core import ops
 from coalesce.arrays import foreign
-from coalesce.catalogue.operands import Operand, is_bfloat16
+from coalesce.catalogue.operands import Operand, as_bits, is_bfloat16
 from coalesce.catalogue.run import ELEMENTS, Run, overlap
 from coalesce.launch.tensor_map import TensorMap
 
@@ -128,14 +127,12 @@ def _as_elements(array: Any, dtype: np.dtype[Any]) -> Any:
 
 def _bfloat16(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
     """Return the bits of an operand in bfloat16, in aligned rows; float32 is rounded."""
-    bits = np.dtype(np.uint16)
     if is_bfloat16(operand.dtype):
-        given = operand.array
-        same = replace(given, code="u2") if operand.on_gpu else given.view(bits)
-        return _aligned(run, replace(operand, array=same, dtype=bits), others)
+        return _aligned(run, as_bits(operand), others)
     rows, cols = operand.shape
     pitch = -(-cols // 8) * 8
-    return _rounded(run, operand, "bfloat16", "out", run.scratch((rows, pitch), bits)), pitch
+    result = run.scratch((rows, pitch), np.dtype(np.uint16))
+    return _rounded(run, operand, "bfloat16", "out", result), pitch
 
 
 def _tf32_rest(run: Run, a: Operand) -> tuple[Any, int]:

@@ -10,10 +10,12 @@ import numpy as np
 
 from coalesce import catalogue
 from coalesce._core import ops
+from coalesce.arrays.creation import to_device
 from coalesce.catalogue import best, pack
 from coalesce.catalogue.operands import (
     Operand,
     array,
+    as_bits,
     is_bfloat16,
     output,
     same_dtype,
@@ -61,16 +63,22 @@ def run_matmul(
     addend = _addend(c, beta, (m, n), left, dtype)
     if addend is not None:
         operands.append(addend)
-    target = output(out, (m, n), dtype, "(M, N)")
+    target = output(out, (m, n), dtype, "(M, N)", bfloat16=bfloat16)
+    rounds = target is not None and target.dtype != dtype  # to bfloat16
+    if target is not None and rounds:
+        target = as_bits(target)
 
     run = Run([*operands, *([target] if target else [])], **how)
     if entry is None:
         name, tile = best.of_matmul(m, n, k, dtype, run.device)
         entry = catalogue.find("matmul", name)
     catalogue.check_runs(entry, run.device, dtype)
-    written = run.result((m, n), dtype, operands, target)
+    written = run.result((m, n), dtype if target is None else target.dtype, operands, target)
     if alpha == 0:
         k = 0  # this means K = 0: the kernel does not read a and b
+    if rounds and not k:  # only this kernel rounds its result, and it needs operands
+        alpha, k = 0.0, 1
+        left, right = (_zeros(run, x.name, s) for x, s in ((left, (m, 1)), (right, (1, n))))
     prepares = entry.preparation not in ("none", "transpose_b")
     if not k and prepares:  # there is nothing to prepare
         entry, tile = catalogue.find("matmul", "tiled"), 0
@@ -112,7 +120,11 @@ def run_matmul(
             item_size=dtype.itemsize,
             tile=tile or 0,
             slices=slices,
-            defines=(f"REAL={REAL_NAME[dtype]}", f"INDEX={index}"),
+            defines=(
+                f"REAL={REAL_NAME[dtype]}",
+                f"INDEX={index}",
+                *(["BFLOAT16_RESULT"] if rounds else []),
+            ),
         )
         if slices > 1:
             run.launch(
@@ -226,6 +238,12 @@ def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]
     m, n, k = shape
     grid, _, _ = entry.launch(m, n, tile=tile)
     return max(1, min(run.multiprocessors // math.prod(grid), k // _LEAST_DEPTH))
+
+
+def _zeros(run: Run, name: str, shape: tuple[int, int]) -> Operand:
+    """Return a matrix of zeros where the kernels of a call run."""
+    zeros = np.zeros(shape, np.float32)
+    return array(name, to_device(zeros, run.device) if run.on_gpu else zeros, "(M, N)", "matmul")
 
 
 def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
