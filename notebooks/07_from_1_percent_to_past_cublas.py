@@ -574,7 +574,8 @@ lessons.predict(
 #
 # In `tma`, a stage of `b` takes 32 copies, one per row, and the warps that multiply must start them. The next kernel,
 # `tensor_map`, describes the matrix to the TMA once. After that, one instruction copies a box, that is, a rectangular part of the
-# matrix. A block has three warpgroups (four warps each). Two of them multiply, and the third only starts copies:
+# matrix. A block has three warpgroups (four warps each). Two of them multiply. The third starts the copies. It also transposes
+# the tiles of `a` in shared memory, so `a` is not packed any more:
 
 # %%
 lessons.code("matmul", "tensor_map", part=("if (threadIdx.x >= THREADS) {", "setmaxnreg.inc.sync"))
@@ -590,9 +591,8 @@ print(f"tensor_map is {gain('tensor_map', 'cublas'):.3f} times as fast as cuBLAS
 loops("tma", "tensor_map")
 
 # %% [markdown]
-# `tensor_map` was measured to be faster than `tma`. The model of the loop says the opposite: the loop of `tensor_map` has more
-# register bank conflicts, so it should be slower by 2 %. But the two kernels also differ in their copies, and the model does not
-# include the copies. **A model of one part does not predict the whole.**
+# By the model, the two loops are about equally fast. But the two kernels also differ in their copies, and `tma` needs time for
+# packing. The model does not include this. **A model of one part does not predict the whole.**
 #
 # ## The ladder
 
@@ -719,14 +719,14 @@ lessons.predict(
 )
 
 # %% [markdown]
-# In two shapes (M x N x K), our kernels are slower than cuBLAS by 1 %: 8192 x 512 x 4096 and 1024 x 1024 x 16384. In both, the
-# result has few rows or columns compared with K. `tensor_map` first packs `a`, which takes a time that depends on `M` and `K`
-# alone: it reads and writes `a` once. The fewer columns the result has, the larger is the share of this time. [The ladder,
-# measured](../docs/ladder.md) says what limits the rungs, and what would be tried next.
+# An earlier `tensor_map` packed `a` first, as `tma` does. This takes a time that depends on `M` and `K` alone: it reads and
+# writes `a` once. The fewer columns the result has, the larger is the share of this time, and that version was slower than
+# cuBLAS for 8192 x 512 x 4096. [The ladder, measured](../docs/ladder.md) says what limits the rungs, and what would be tried
+# next.
 #
 # ## Past the float32 pipes: tensor cores
 #
-# `tensor_map` reaches 82 % of the peak, and no kernel can exceed the peak. But a multiprocessor has another unit, the **tensor
+# `tensor_map` reaches 83 % of the peak, and no kernel can exceed the peak. But a multiprocessor has another unit, the **tensor
 # core**. One instruction of this unit multiplies small matrices. Here is a product of float16 matrices; each warp computes 16
 # x 16 elements:
 

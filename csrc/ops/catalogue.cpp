@@ -22,21 +22,11 @@ constexpr std::span<const uint32_t> no_tile{};
             topic,      geometry, shared, tiles,     Preparation::preparation,                 \
             "float32",  true},
 // A row for a variant that reads through tensor maps.
-#define TENSOR_MAP_VARIANT(operation, name, file, dtype, shared, preparation, arguments, topic, \
-                           sentence)                                                            \
-    Variant{#operation,                                                                         \
-            #name,                                                                              \
-            file,                                                                               \
-            arguments,                                                                          \
-            sentence,                                                                           \
-            topic,                                                                              \
-            warpgroups_for_each_multiprocessor,                                                 \
-            shared,                                                                             \
-            no_tile,                                                                            \
-            Preparation::preparation,                                                           \
-            dtype,                                                                              \
-            true,                                                                               \
-            true},
+#define TENSOR_MAP_VARIANT(operation, name, file, dtype, geometry, shared, preparation, arguments, \
+                           topic, sentence)                                                        \
+    Variant{#operation, #name,    file,   arguments, sentence,                                     \
+            topic,      geometry, shared, no_tile,   Preparation::preparation,                     \
+            dtype,      true,     true},
 constexpr Variant table[] = {
 #include "ops/variants.inc"
 };
@@ -64,8 +54,6 @@ std::string_view name_of(Preparation preparation) {
             return "transpose_b";
         case Preparation::pack_a:
             return "pack_a";
-        case Preparation::pack_a_map_b:
-            return "pack_a_map_b";
         case Preparation::map_both:
             return "map_both";
         case Preparation::map_rest:

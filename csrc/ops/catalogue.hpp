@@ -18,8 +18,6 @@ enum class Preparation : uint8_t {
     transpose_b,
     // Needs a in strips (layout/02_packed.cu), and rows of b at multiples of 16 bytes.
     pack_a,
-    // Like pack_a. It also needs a tensor map of b.
-    pack_a_map_b,
     // Needs rows of a and b at multiples of 16 bytes, and a tensor map of each.
     map_both,
     // Like map_both. It also needs the rest of a after rounding to TF32 (layout/03_tf32_rest.cu).

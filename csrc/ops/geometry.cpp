@@ -55,6 +55,13 @@ Launch warpgroups_for_each_multiprocessor(const Shape& s) {
     return {{s.multiprocessors}, {384}, ring};
 }
 
+Launch warpgroups_with_staging(const Shape& s) {
+    constexpr uint32_t staged = 2 * 128 * 32 * 4;  // bytes of two tiles of A
+    Launch launch = warpgroups_for_each_multiprocessor(s);
+    launch.shared_bytes += staged;
+    return launch;
+}
+
 Launch elements_by_four(const Shape& s) {
     return {grid_of(ceil_div(s.rows * ceil_div(s.cols, 4), threads)), {threads}};
 }

@@ -54,6 +54,8 @@ Launch blocks_of_128_by_128(const Shape&);  // 256 threads for 128 x 128 element
 Launch block_for_each_multiprocessor(const Shape&);
 // Two warpgroups multiply, and one copies. They process several tiles.
 Launch warpgroups_for_each_multiprocessor(const Shape&);
+// Like warpgroups_for_each_multiprocessor. Tiles of A wait for their transposition.
+Launch warpgroups_with_staging(const Shape&);
 // 256 threads per block. Each thread processes four elements of a row.
 Launch elements_by_four(const Shape&);
 // A cluster of 1 or 2 blocks per tile and slice; TILE selects the shape of the tile.
@@ -90,6 +92,8 @@ inline uint32_t padded_strip(uint32_t, uint32_t) { return 128 * 33 * 4; }
 // Two barriers (mbarriers) of 8 bytes for each of the three stages of a ring of buffers.
 inline uint32_t barriers_of_3_stages(uint32_t, uint32_t) { return 48; }
 inline uint32_t ring_barriers(uint32_t, uint32_t) { return 64; }
+// Those of a ring of four stages, and of two tiles of A that wait for their transposition.
+inline uint32_t barriers_of_staged_ring(uint32_t, uint32_t) { return 96; }
 inline uint32_t barriers_of_6_stages(uint32_t, uint32_t) { return 96; }
 inline uint32_t one_per_thread(uint32_t, uint32_t item) { return 256 * item; }
 

@@ -50,6 +50,17 @@ __device__ void copy(float* to, const float* from, bool inside) {
                  : "memory");
 }
 
+// Reads 16 bytes of shared memory. NVRTC does not move these loads. It would move loads in C++, and
+// differently in each compilation, so that the speed would vary.
+__device__ float4 load(unsigned address) {
+    float4 v;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(address)
+                 : "memory");
+    return v;
+}
+
 __device__ void cluster_meets() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
@@ -130,24 +141,22 @@ struct Copies {
     }
 };
 
-// Adds the products of this group's steps to `sum`. The operands of a thread begin at a_own and
-// b_own in the first slot of the ring.
+// Adds the products of this group's steps to `sum`. The operands of a thread begin at the addresses
+// a_own and b_own in the first slot of the ring.
 template <bool ALIGNED>
 __device__ void multiply(
-    float (&sum)[ROWS][COLS], Copies<ALIGNED> copies, int stages, const float* a_own,
-    const float* b_own) {
+    float (&sum)[ROWS][COLS], Copies<ALIGNED> copies, int stages, unsigned a_own, unsigned b_own) {
     // The operands of step k and of step k + 1, by turns.
     float4 a_values[2][ROWS / 4], b_values[2][COLS / 4];
     const auto read_step = [&](int slot, int k, int into) {
 #pragma unroll
         for (int x = COLS / 4 - 1; x >= 0; --x) {
-            b_values[into][x] = *reinterpret_cast<const float4*>(
-                b_own + (slot * STAGE + k) * BLOCK_COLS + col_of(4 * x));
+            b_values[into][x] =
+                load(b_own + 4 * ((slot * STAGE + k) * BLOCK_COLS + col_of(4 * x)));
         }
 #pragma unroll
         for (int x = ROWS / 4 - 1; x >= 0; --x) {
-            a_values[into][x] = *reinterpret_cast<const float4*>(
-                a_own + (slot * STAGE + k) * PITCH + row_of(4 * x));
+            a_values[into][x] = load(a_own + 4 * ((slot * STAGE + k) * PITCH + row_of(4 * x)));
         }
     };
     const auto word = [](const float4& v, int i) {
@@ -186,8 +195,10 @@ __device__ void multiply(
             for (int i = batch(k); i < batch(k + 1); ++i) copies.start(i, ahead);
 #pragma unroll
             for (int n = 0; n < ROWS * COLS; ++n) {
+                // By turns to the left and to the right. The first direction decides which registers
+                // the compiler chooses, and so how many bank conflicts there are.
                 const int i = ROWS - 1 - n / COLS;
-                const int j = n / COLS % 2 == 0 ? COLS - 1 - n % COLS : n % COLS;
+                const int j = n / COLS % 2 == (TILE == 64) ? COLS - 1 - n % COLS : n % COLS;
                 sum[i][j] = fmaf(
                     word(a_values[k % 2][i / 4], i % 4), word(b_values[k % 2][j / 4], j % 4),
                     sum[i][j]);
@@ -217,8 +228,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 
     const long long stages = (K + STAGE - 1) / STAGE, parts = CLUSTER * slices;
     const int first = int(stages * part / parts), last = int(stages * (part + 1) / parts);
     const int end = min(K, last * STAGE);
-    const float* const a_own = a_ring + group * STEPS * PITCH + row;
-    const float* const b_own = b_ring + group * STEPS * BLOCK_COLS + col;
+    const unsigned a_own = unsigned(__cvta_generic_to_shared(a_ring + group * STEPS * PITCH + row));
+    const unsigned b_own =
+        unsigned(__cvta_generic_to_shared(b_ring + group * STEPS * BLOCK_COLS + col));
     float sum[ROWS][COLS] = {};
     if (N % 4 == 0 && size_t(b) % 16 == 0) {
         const Copies<true> copies(

@@ -1,4 +1,4 @@
-// A tensor map copies a stage of B with one instruction, and a warpgroup does nothing but copy.
+// A tensor map copies a stage of A or B with one instruction, and a warpgroup does nothing but copy.
 //
 // In 16_tma a stage of B takes 32 bulk copies, one per row, and tiles at the right edge need
 // others. A tensor map, made by the driver, describes the matrix: its extents, the length of its
@@ -7,10 +7,16 @@
 // third warpgroup starts them; it gives its registers to the other two (setmaxnreg), which need 232
 // each.
 //
+// THE TRANSPOSITION. In 16_tma another kernel packs A before this one starts. Here the third
+// warpgroup transposes A in shared memory while the others multiply. A stage of A, 128 rows of 32
+// steps of k, is copied to one of two buffers (`staged`). Each thread then moves one row to a column
+// of the ring: 16 bytes per load, 4 per store. Neither has bank conflicts: the copy exchanges the
+// 16-byte parts of a row by the row's index modulo 8, and the lanes of a warp store to neighbouring
+// addresses. All this takes less than 1 % of the instructions.
+//
 // Ring, barriers, schedule and sums are those of 16_tma: a persistent block per multiprocessor,
-// whole rounds of tiles dealt out, the rest divided evenly (stream-K). `a` is packed
-// (layout/02_packed); rows of `b` begin at multiples of 16 bytes. float32 only, compute
-// capability 9.0.
+// whole rounds of tiles dealt out, the rest divided evenly (stream-K). Rows of `a` and `b` begin at
+// multiples of 16 bytes. float32 only, compute capability 9.0.
 
 #define BLOCK_ROWS 128
 #define BLOCK_COLS 256
@@ -18,7 +24,8 @@
 #define STAGES 4
 #define UNROLLED 8     // steps in the body of the loop
 #define THREADS 256    // that multiply
-#define PRODUCERS 128  // of which one copies; registers belong to warpgroups
+#define PRODUCERS 128  // that copy and transpose
+#define STAGED 2       // stages of A that wait for their transposition
 #define WARPS 8
 #define ROWS 16  // per thread
 #define COLS 8
@@ -61,15 +68,6 @@ __device__ void barrier_wait(unsigned barrier, int parity) {
     }
 }
 
-// Starts a copy of `bytes` (a multiple of 16) that `barrier` counts when they arrive.
-__device__ void bulk_copy(unsigned to, const float* from, int bytes, unsigned barrier) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-            "r"(to),
-        "l"(from), "r"(bytes), "r"(barrier)
-        : "memory");
-}
-
 // Starts a copy of the box at (column, row) of a matrix.
 __device__ void copy_box(unsigned to, const TensorMap* map, int column, int row, unsigned barrier) {
     asm volatile(
@@ -77,6 +75,16 @@ __device__ void copy_box(unsigned to, const TensorMap* map, int column, int row,
         "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
         "l"(map), "r"(column), "r"(row), "r"(barrier)
         : "memory");
+}
+__device__ float4 load(unsigned address) {
+    float4 v;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(address));
+    return v;
+}
+__device__ void store(unsigned address, float v) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
 }
 // A barrier for the threads that multiply.
 __device__ void consumers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
@@ -90,43 +98,41 @@ struct Part {
 
 struct Schedule {
     int stages;     // of a tile
-    int dealt;      // tiles that are dealt out whole
+    int whole;      // tiles that are dealt out whole
     int next_tile;  // the next of them for this block
     int shares;     // blocks that divide the other tiles
     int at, end;    // this block's stages of them
     int rank, blocks;
 
-    __device__ Schedule(int tiles, int stages) : stages(stages), blocks(gridDim.x) {
+    __device__ Schedule(int tiles, int stages, int whole)
+        : stages(stages), whole(whole), blocks(gridDim.x) {
         // A block needs what blocks of higher rank leave. Blocks start in the order of their
         // index, so counting backwards means never to wait for a block that has not started.
         rank = blocks - 1 - blockIdx.x;
-        const int left = tiles % blocks;
-        const bool divide = left != 0 && (long long)(blocks - left) * stages >= 2ll * blocks;
-        dealt = !divide ? tiles : tiles >= blocks ? tiles - left - blocks : 0;
         next_tile = rank;
-        shares = int(min((long long)blocks, ((tiles - dealt) * (long long)stages + 3) / 4));
+        shares = int(min((long long)blocks, ((tiles - whole) * (long long)stages + 3) / 4));
         at = first_stage(tiles, rank);
         end = first_stage(tiles, rank + 1);
     }
     // Stages of this block.
     __device__ int total() const {
-        const int whole = dealt > rank ? (dealt - rank + blocks - 1) / blocks : 0;
-        return whole * stages + end - at;
+        const int own = whole > rank ? (whole - rank + blocks - 1) / blocks : 0;
+        return own * stages + end - at;
     }
     // The first of the divided stages that belongs to a rank.
     __device__ int first_stage(int tiles, int r) const {
         if (shares == 0) return 0;
-        return int((long long)(tiles - dealt) * stages * min(r, shares) / shares);
+        return int((long long)(tiles - whole) * stages * min(r, shares) / shares);
     }
     __device__ bool next(Part& part) {
-        if (next_tile < dealt) {
+        if (next_tile < whole) {
             part = {next_tile, 0, stages};
             next_tile += blocks;
             return true;
         }
         if (at >= end) return false;
         const int begin = at % stages, length = min(stages - begin, end - at);
-        part = {dealt + at / stages, begin, begin + length};
+        part = {whole + at / stages, begin, begin + length};
         at += length;
         return true;
     }
@@ -144,13 +150,16 @@ __device__ Place place_of(int tile, int tile_rows, int tile_cols) {
 // ---- the kernel ----
 
 extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
-    const float* __restrict__ a, const float* b, const __grid_constant__ TensorMap b_map,
-    const float* __restrict__ c, float* __restrict__ out, int M, int N, int K, float alpha,
-    float beta, float* __restrict__ partial, int* __restrict__ ready) {
-    extern __shared__ __align__(128) char ring[];  // STAGES of A, STAGES of B
-    __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
-    const unsigned a_ring = shared_address(ring), b_ring = a_ring + STAGES * A_BYTES;
+    const float* a, const float* b, const __grid_constant__ TensorMap a_map,
+    const __grid_constant__ TensorMap b_map, const float* __restrict__ c, float* __restrict__ out,
+    int M, int N, int K, float alpha, float beta, int whole, float* __restrict__ partial,
+    int* __restrict__ ready) {
+    extern __shared__ __align__(1024) char ring[];  // STAGED of A, STAGES of A^T, STAGES of B
+    __shared__ __align__(8) unsigned long long barriers[2 * (STAGES + STAGED)];
+    const unsigned staged_ring = shared_address(ring), a_ring = staged_ring + STAGED * A_BYTES;
+    const unsigned b_ring = a_ring + STAGES * A_BYTES;
     const unsigned full = shared_address(barriers), empty = full + 8 * STAGES;
+    const unsigned staged = empty + 8 * STAGES, taken = staged + 8 * STAGED;
     const int lane = threadIdx.x % 32;
     const int tile_rows = (M + BLOCK_ROWS - 1) / BLOCK_ROWS;
     const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS;
@@ -158,33 +167,69 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
-            barrier_init(full + 8 * s, 1);
+            barrier_init(full + 8 * s, 1 + PRODUCERS / 32);
             barrier_init(empty + 8 * s, WARPS);
+        }
+        for (int s = 0; s < STAGED; ++s) {
+            barrier_init(staged + 8 * s, 1);
+            barrier_init(taken + 8 * s, PRODUCERS / 32);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
 
-    Schedule schedule(tiles, stages);
+    Schedule schedule(tiles, stages, whole);
     const int total = schedule.total();
     if (total == 0) return;
 
     if (threadIdx.x >= THREADS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x > THREADS) return;
-        Part part;
-        unsigned count = 0;  // stages so far
-        while (schedule.next(part)) {
-            const Place place = place_of(part.tile, tile_rows, tile_cols);
-            for (int stage = part.begin; stage < part.end; ++stage, ++count) {
-                const unsigned slot = count % STAGES, filled = full + 8 * slot;
-                barrier_wait(empty + 8 * slot, (count / STAGES % 2) ^ 1);
-                barrier_expect(filled, A_BYTES + B_BYTES);
-                const size_t strip = (size_t(place.row) * stages + stage) * STAGE * BLOCK_ROWS;
-                bulk_copy(a_ring + slot * A_BYTES, a + strip, A_BYTES, filled);
-                copy_box(
-                    b_ring + slot * B_BYTES, &b_map, place.col * BLOCK_COLS, stage * STAGE, filled);
+        const int t = threadIdx.x - THREADS;
+        Schedule schedule(tiles, stages, whole);
+        Place place = {0, 0};
+        Part part = {0, 0, 0};
+#pragma unroll 1
+        for (int count = 0; count < total + STAGED; ++count) {
+            if (count >= STAGED) {
+                const unsigned done = count - STAGED, slot = done % STAGES, from = done % STAGED;
+                barrier_wait(empty + 8 * slot, (done / STAGES % 2) ^ 1);
+                barrier_wait(staged + 8 * from, done / STAGED % 2);
+                const unsigned row = staged_ring + from * A_BYTES + t * (4 * STAGE);
+                const unsigned column = a_ring + slot * A_BYTES + t * 4;
+#pragma unroll
+                for (int x = 0; x < STAGE / 4; ++x) {
+                    const float4 four = load(row + (x ^ t % 8) * 16);
+                    const unsigned to = column + x * (16 * BLOCK_ROWS);
+                    store(to, four.x);
+                    store(to + 4 * BLOCK_ROWS, four.y);
+                    store(to + 8 * BLOCK_ROWS, four.z);
+                    store(to + 12 * BLOCK_ROWS, four.w);
+                }
+                __syncwarp();
+                if (lane == 0) {
+                    barrier_arrive(full + 8 * slot);
+                    barrier_arrive(taken + 8 * from);
+                }
             }
+            if (t == 0 && count < total) {
+                if (part.begin == part.end) {
+                    schedule.next(part);
+                    place = place_of(part.tile, tile_rows, tile_cols);
+                }
+                const unsigned slot = count % STAGES, into = count % STAGED;
+                barrier_wait(taken + 8 * into, (count / STAGED % 2) ^ 1);
+                barrier_expect(staged + 8 * into, A_BYTES);
+                copy_box(
+                    staged_ring + into * A_BYTES, &a_map, part.begin * STAGE,
+                    place.row * BLOCK_ROWS, staged + 8 * into);
+                barrier_wait(empty + 8 * slot, (count / STAGES % 2) ^ 1);
+                barrier_expect(full + 8 * slot, B_BYTES);
+                copy_box(
+                    b_ring + slot * B_BYTES, &b_map, place.col * BLOCK_COLS, part.begin * STAGE,
+                    full + 8 * slot);
+                ++part.begin;
+            }
+            __syncwarp();
         }
         return;
     }
@@ -194,8 +239,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
     // 4 x 2 blocks of 32 x 16.
     const int t = threadIdx.x;
     const int own_row = lane / 4 * 4, own_col = t / 32 * 32 + lane % 4 * 4;
-    const char* a_own = ring + 4 * own_row;
-    const char* b_own = ring + STAGES * A_BYTES + 4 * own_col;
+    const char* a_own = ring + STAGED * A_BYTES + 4 * own_row;
+    const char* b_own = ring + (STAGED + STAGES) * A_BYTES + 4 * own_col;
     float4 a_values[2][4], b_values[2][2];
     // Reads the operands of step k after `from`, a position in the ring counted in steps.
     const auto read_a = [&](unsigned from, int k, int x) {
@@ -235,9 +280,9 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
                     const unsigned base = k + 1 == UNROLLED ? after : from;
                     const int ahead = (k + 1) % UNROLLED;
 #pragma unroll
-                    for (int x = 1; x >= 0; --x) read_b(base, ahead, x);
-#pragma unroll
                     for (int x = 3; x >= 0; --x) read_a(base, ahead, x);
+#pragma unroll
+                    for (int x = 0; x < 2; ++x) read_b(base, ahead, x);
 #pragma unroll
                     for (int n = 0; n < ROWS * COLS; ++n) {
                         const int i = ROWS - 1 - n / COLS;

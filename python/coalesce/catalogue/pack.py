@@ -15,11 +15,12 @@ from coalesce.catalogue.run import ELEMENTS, Run, overlap
 from coalesce.launch.tensor_map import TensorMap
 
 _ROWS, _STAGE, _ZEROS = 128, 32, 256  # the same constants as in csrc/kernels/layout/02_packed.cu
-PARTIAL = 128 * 256  # the number of partial sums that a block may pass to another block
+_COLS = 256  # of a tile of 16_tma.cu and 18_tensor_map.cu
+PARTIAL = _ROWS * _COLS  # the number of partial sums that a block may pass to another block
 
 # For each kernel and array, the type of the elements and the box of its tensor map (rows, columns).
 _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
-    "tensor_map": {"b": ("float32", (32, 256))},
+    "tensor_map": {"a": ("float32", (128, 32)), "b": ("float32", (32, 256))},
     "bf16": {"a": ("bfloat16", (128, 64)), "b": ("bfloat16", (64, 64))},
     "tf32": {"a": ("tfloat32", (256, 32)), "b": ("tfloat32", (32, 32))},
     "tf32x3": {
@@ -38,12 +39,10 @@ def prepared(
 
     `others` are the call's other arrays.
     """
-    if entry.preparation in ("pack_a", "pack_a_map_b"):
+    if entry.preparation == "pack_a":
         arrays = _strips(run, a, run.multiprocessors)
         arrays["b"], pitch = _aligned(run, b, (a, *others))
-        if entry.preparation == "pack_a":
-            return {**arrays, "b_cols": np.int32(pitch)}
-        return {**arrays, **_maps(entry.name, {"b": (b.shape, pitch)})}
+        return {**arrays, "b_cols": np.int32(pitch)}
     if entry.preparation == "map_bfloat16":
         a_rows, b_rows = _bfloat16(run, a, (b, *others)), _bfloat16(run, b, (a, *others))
     else:
@@ -53,6 +52,8 @@ def prepared(
     if entry.preparation == "map_rest":
         arrays["low"], pitch = _tf32_rest(run, a)
         layouts["low"] = (a.shape, pitch)
+    if "whole" in entry.arguments:
+        arrays.update(_shares(run, a, b))
     return {**arrays, **_maps(entry.name, layouts)}
 
 
@@ -84,6 +85,26 @@ def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
     }
     run.launch(catalogue.find("layout", "packed"), (m, k), values, item_size=4)
     return {"a": strips, "partial": run.scratch((blocks * PARTIAL,), a.dtype), "ready": ready}
+
+
+def _shares(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
+    """Return how blocks share the tiles of a product, and the memory in which they add up tiles.
+
+    Blocks compute `whole` tiles alone. They divide the other tiles evenly by stages, if this saves
+    at least two stages.
+    """
+    blocks, stages = run.multiprocessors, -(-a.shape[1] // _STAGE)
+    tiles = -(-a.shape[0] // _ROWS) * -(-b.shape[1] // _COLS)
+    left = tiles % blocks
+    divided = left + (blocks if tiles >= blocks else 0) if left else 0
+    if (blocks - left) * stages < 2 * blocks:
+        divided = 0
+    ready = run.scratch((blocks if divided else 1,), np.dtype(np.int32))
+    if divided:
+        values = {"x": ready, "n": np.uint64(blocks)}
+        run.launch(catalogue.find("layout", "zeros"), (blocks, 1), values, item_size=4)
+    partial = run.scratch((blocks * PARTIAL if divided else 1,), a.dtype)
+    return {"whole": np.int32(tiles - divided), "partial": partial, "ready": ready}
 
 
 def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
