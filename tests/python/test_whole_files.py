@@ -537,6 +537,43 @@ def test_types_of_pytorch(device: str) -> None:
     assert z.tolist() == [np.float32(two) * 1.5 + 1, np.float32(np.float16(two * half[1]) - 1), 0]
 
 
+TABLES = r"""
+#define TABLE_BEGIN(type, name, size) static const __device__ type name[size] = {
+#define TABLE_END() };
+TABLE_BEGIN(unsigned char, bits, 4)
+    1, 2,
+    4, 8
+TABLE_END()
+TABLE_BEGIN(int, primes, 3)
+    2, 3, 5
+TABLE_END()
+
+static int host_variable = 3;
+
+__global__ void read(int *x) {
+    cudaGridDependencySynchronize();
+    x[threadIdx.x] = bits[threadIdx.x] * primes[2];
+    cudaTriggerProgrammaticLaunchCompletion();
+}
+int main() { read<<<1, 4>>>(nullptr); }
+"""
+
+
+def test_sequences_of_integers(device: str) -> None:
+    source = """#include <utility>
+    template <size_t... i> __device__ int sum(std::index_sequence<i...>) { return (int(i) + ...); }
+    __global__ void f(int *x) { *x = sum(std::make_index_sequence<5>()); }"""
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(source, device=device)[1, 1](x)
+    assert x[0] == 10
+
+
+def test_macros_that_open_and_close_a_table(device: str) -> None:
+    x = np.zeros(4, np.int32)
+    coalesce.Kernel(TABLES, device=device, arch="sm_90")[1, 4](x)
+    assert x.tolist() == [5, 10, 20, 40]
+
+
 def test_headers_with_host_code_beside_a_kernel(tmp_path: Path, device: str) -> None:
     (tmp_path / "sizes.h").write_text(
         "#include <stdbool.h>\nstruct Sizes {\n    Sizes() : n(0) {}\n    int n;\n};\n"

@@ -49,6 +49,14 @@ template <class, class> class basic_ostream;  // for thrust/complex.h
 template <class, class> class basic_istream;
 }
 #define register
+#if __CUDA_ARCH__ >= 900
+__device__ inline void cudaGridDependencySynchronize() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ inline void cudaTriggerProgrammaticLaunchCompletion() {
+    asm volatile("griddepcontrol.launch_dependents;");
+}
+#endif
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #endif

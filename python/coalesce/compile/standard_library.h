@@ -153,6 +153,23 @@ template <class A, class B>
 struct conditional<false, A, B> {
     using type = B;
 };
+template <class T, T... values>
+struct integer_sequence {
+    using value_type = T;
+    __host__ __device__ static constexpr size_t size() { return sizeof...(values); }
+};
+template <class T, size_t n, T... values>
+struct made_sequence_ : made_sequence_<T, n - 1, T(n - 1), values...> {};
+template <class T, T... values>
+struct made_sequence_<T, 0, values...> {
+    using type = integer_sequence<T, values...>;
+};
+template <class T, T n>
+using make_integer_sequence = typename made_sequence_<T, size_t(n)>::type;
+template <size_t... values>
+using index_sequence = integer_sequence<size_t, values...>;
+template <size_t n>
+using make_index_sequence = make_integer_sequence<size_t, n>;
 template <size_t bytes, size_t alignment = bytes>
 struct aligned_storage {
     struct type {

@@ -106,12 +106,6 @@ template <class T>
 __device__ inline void gpuAtomicAddNoReturn(T* address, T value) {
     gpuAtomicAdd(address, value);
 }
-__device__ inline c10::Half atomicAdd(c10::Half* address, c10::Half value) {
-    return gpuAtomicAdd(address, value);
-}
-__device__ inline c10::BFloat16 atomicAdd(c10::BFloat16* address, c10::BFloat16 value) {
-    return gpuAtomicAdd(address, value);
-}
 
 namespace at {
 

@@ -52,7 +52,7 @@ class Layout:
     text: str
     bare: str  # `text` with blanks for comments and the contents of string literals
     directives: list[Directive]
-    # For each macro, the words in its definition.
+    # For each macro, the words in its definition; also "{" or "}" if it opens or closes a brace.
     macros: dict[str, set[str]] = field(default_factory=dict)
     parsed: str = ""  # the text that the parser reads
     # Start and end of each use of a host macro.
@@ -81,6 +81,8 @@ def layout_of(text: str) -> Layout:
     for directive in directives:
         if directive.kind == "define" and (match := _DEFINE.match(directive.text)):
             words = set(WORD.findall(match[3])) - set(WORD.findall(match[2] or ""))
+            open_braces = match[3].count("{") - match[3].count("}")
+            words |= {"{"} if open_braces > 0 else {"}"} if open_braces < 0 else set()
             layout.macros.setdefault(match[1], set()).update(words)
     return layout
 
@@ -104,8 +106,9 @@ def parse(layout: Layout, marks: set[str]) -> Any:
     layout.parsed = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), layout.parsed)
     # A macro that defines functions may stand alone on a line. The grammar of C++ has no such rule.
     scopes = _namespace_scope(layout.parsed)
+    done = 0
     for match in re.finditer(r"^[ \t]*(\w+)[ \t]*\(", layout.parsed, re.MULTILINE):
-        if match[1] not in layout.macros:
+        if match[1] not in layout.macros or match.start() < done:
             continue
         host = match[1] not in marks
         if host and not scopes[bisect.bisect(scopes, (match.start(), True)) - 1][1]:
@@ -113,6 +116,9 @@ def parse(layout: Layout, marks: set[str]) -> Any:
         end = closing(layout.parsed, match.end())
         if end > 0 and (rest := _END_OF_LINE.match(layout.parsed, end)):
             end = rest.end()
+            if not host and "{" in layout.macros[match[1]]:
+                end = _end_of_macros(layout, end)
+            done = end
             if not host:
                 words = set(WORD.findall(layout.parsed[match.start() : end]))
                 layout.device_macros.append((match.start(), end, words))
@@ -121,6 +127,17 @@ def parse(layout: Layout, marks: set[str]) -> Any:
             if host:
                 layout.host_macros.append((match.start(), end))
     return tree_of(layout.parsed)
+
+
+def _end_of_macros(layout: Layout, place: int) -> int:
+    """Return the end of what a macro opened before `place` and another macro closes."""
+    for match in re.compile(r"^[ \t]*(\w+)[ \t]*(\()?", re.MULTILINE).finditer(
+        layout.parsed, place
+    ):
+        if "}" in layout.macros.get(match[1], ()):
+            end = closing(layout.parsed, match.end()) if match[2] else match.end()
+            return max(end, match.end())
+    return place
 
 
 def ascii_of(text: Iterable[str]) -> str:
