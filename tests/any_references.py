@@ -54,7 +54,7 @@ SQUARE: tuple[Any, ...] = (
     ((4, 4), (4, 4)),
 )
 # The values of integers, and the elements of arrays, that are tried.
-SIZES = (100, 128, 1, 32, 64, 1024, 16, 8, 4)
+SIZES = (100, 1024, 128, 1, 32, 64, 16, 8, 4)
 ELEMENTS = (1 << 17, 1 << 22)
 # Outcomes; each says more than those before it.
 ORDER = ("fault", "nothing written", "not compared", "not defined", "wrong", "right")
@@ -64,9 +64,13 @@ _DYNAMIC = re.compile(
 )
 _OF_HOST = re.compile(
     r"#include\s*[<\"](?:cooperative_groups\w*|cooperative_groups/\w+|mma|curand\w*|device_launch_parameters|sm_\w+|device_functions|helper_\w+"
-    r"|cuda_profiler_api|cublas\w*|cusparse\w*|cudnn)[.\w]*[>\"]"
+    r"|cuda_profiler_api|hip/(?!hip_runtime\.h)\w+|cublas\w*|cusparse\w*|cudnn)[.\w]*[>\"]"
 )
-_OF_TORCH = re.compile(r"#include\s*[<\"](?:torch|ATen|c10)/[^>\"]*[>\"]")
+# Headers that coalesce has its own text for.
+_OWN_HEADERS = (
+    (re.compile(r"#include\s*[<\"](?:torch|ATen|c10)/[^>\"]*[>\"]"), "torch_types.h"),
+    (re.compile(r"#include\s*[<\"]hip/hip_runtime\.h[>\"]"), "hip_runtime.h"),
+)
 # Runs a kernel in its own process, because wrong code ends the process.
 _WORKER = """
 import ctypes, pickle, sys
@@ -101,7 +105,8 @@ pickle.dump(arrays, open(file, "wb"))
 
 def on_host(text: str) -> str:
     """Return a source that g++ compiles with `device_code.hpp`."""
-    text = _OF_TORCH.sub(f'#include "{Path(nvrtc.__file__).with_name("torch_types.h")}"', text)
+    for pattern, header in _OWN_HEADERS:
+        text = pattern.sub(f'#include "{Path(nvrtc.__file__).with_name(header)}"', text)
     text = re.sub(r"\bstatic\s+__shared__", "__shared__", _OF_HOST.sub("", text))
     text = _DYNAMIC.sub(
         lambda m: f"{m[1]} *{m[2]} = reinterpret_cast<{m[1]} *>(host::dynamic_shared);", text

@@ -1,7 +1,6 @@
 """Tries kernels of public repositories: do they run, and are their results right?
 
-    python tests/any_repositories.py CHECKOUT... --json FILE [--jobs N] [--only TEXT]
-    python tests/any_repositories.py --page FILE
+    python tests/any_repositories.py CHECKOUT... --json FILE [--jobs N] [--only TEXT] [--resume]
 
 A CHECKOUT is a folder with the files of a repository, named OWNER+NAME@COMMIT. The kernels are
 chosen by a rule, before anything runs:
@@ -25,6 +24,7 @@ The outcomes:
 - not compared: the kernel ran to its end, but there is no reference;
 - fault: every launch with made-up arguments accesses memory outside its arrays, or waits for ever;
 - refused: it does not compile, or uses what is not simulated;
+- refused by nvcc, too: nvcc reports the same error;
 - absent: the compiler does not see the kernel, because of ``#if``.
 """
 
@@ -35,7 +35,9 @@ import contextlib
 import hashlib
 import itertools
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -280,7 +282,8 @@ def tried(path: Path, name: str, folder: Path) -> dict[str, Any]:
         absent = "no kernel" in str(error)
         return {"outcome": "absent" if absent else "refused", "detail": str(error)}
     except coalesce.CoalesceError as error:
-        return {"outcome": "refused", "detail": f"{type(error).__name__}: {error}"}
+        wrong = _refused_by_nvcc(path, folder, str(error))
+        return {"outcome": "refused by nvcc, too" if wrong else "refused", "detail": str(error)}
     row: dict[str, Any] = {"instance": kernel.name, "ptx": why}
     with tempfile.TemporaryDirectory() as place:
         library, message = any_references.build([kernel], Path(place))
@@ -292,6 +295,24 @@ def tried(path: Path, name: str, folder: Path) -> dict[str, Any]:
     if library is None and row["outcome"] == "not compared":
         row["detail"] = message
     return row
+
+
+def _short(detail: str) -> str:
+    """Return the first message of a detail, without lines of the source and names of folders."""
+    error = re.search(r"(?:error|fatal|Error) ?: ([^\n]*)", detail)
+    said = error[1] if error else detail.split("\n")[0]
+    return re.sub(r"/\S+/", "", said)[:160]
+
+
+def _refused_by_nvcc(path: Path, folder: Path, detail: str) -> bool:
+    """Whether nvcc, too, reports one of the errors in a message."""
+    errors = set(re.findall(r"error: ([^\n]+)", detail))
+    command = ["nvcc", "-ptx", "-arch=sm_90", "-x", "cu", "-o", os.devnull, str(path)]
+    command += include_options(path, folder)
+    if not errors or shutil.which("nvcc") is None:
+        return False
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return bool(errors & set(re.findall(r"error: ([^\n]+)", done.stdout + done.stderr)))
 
 
 def _worker(path: Path, name: str, folder: Path) -> dict[str, Any]:
@@ -336,28 +357,27 @@ def main() -> int:
     for folder in options.checkouts:
         jobs += [(path, name, folder) for path, name in chosen(folder, seen)]
     jobs = [j for j in jobs if options.only in f"{j[0]}:{j[1]}"]
-    rows = []
-    done = {}
-    if options.resume and options.json and options.json.is_file():
+    before = {}
+    if options.resume and options.json.is_file():
         for row in json.loads(options.json.read_text()):
-            if row["outcome"] == "right":
-                done[row["repository"], row["file"], row["kernel"]] = row
-
-    def outcome(job: Any) -> dict[str, Any]:
-        repository = job[2].name.partition("@")[0].replace("+", "/")
-        before = done.get((repository, str(job[0].relative_to(job[2])), job[1]))
-        return before or _worker(*job)
-
+            before[row["repository"], row["file"], row["kernel"]] = row
+    keys = [
+        (folder.name.partition("@")[0].replace("+", "/"), str(path.relative_to(folder)), name)
+        for path, name, folder in jobs
+    ]
+    rows = {number: before[key] for number, key in enumerate(keys) if key in before}
+    todo = [number for number in range(len(jobs)) if number not in rows]
+    todo += [number for number, row in rows.items() if row["outcome"] != "right"]
     with ThreadPoolExecutor(options.jobs) as pool:
-        for job, row in zip(jobs, pool.map(outcome, jobs), strict=True):
-            repository, _, commit = job[2].name.replace("+", "/").partition("@")
-            rows.append({**row, "repository": repository, "commit": commit})
-            detail = " ".join(str(row.get("detail", "")).split())[:300]
-            said = (repository, row["file"], row["kernel"], row["outcome"], row["seconds"], detail)
+        for number, row in zip(todo, pool.map(lambda n: _worker(*jobs[n]), todo), strict=True):
+            commit = jobs[number][2].name.partition("@")[2]
+            rows[number] = {"repository": keys[number][0], "commit": commit, **row}
+            said = (*keys[number], row["outcome"], row["seconds"], _short(row.get("detail", "")))
             print(*said, sep="\t", flush=True)
             if options.json:
-                options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    for outcome, number in Counter(row["outcome"] for row in rows).most_common():
+                short = [{**r, "detail": _short(r["detail"])} for _, r in sorted(rows.items())]
+                options.json.write_text(json.dumps(short, indent=1) + "\n")
+    for outcome, number in Counter(row["outcome"] for row in rows.values()).most_common():
         print(f"{number:6} {outcome}")
     return 0
 
