@@ -162,7 +162,7 @@ def _compile_as_needed(
     while True:
         words = _words(name, options, debug=debug)
         try:
-            objects = [_replacement(program, file, f"{arch}") for file in replaced]
+            objects = [_replacement(program, file, f"{arch}", paths[0]) for file in replaced]
             return _compile(program, paths, words, included, objects)
         except _NeedsLibraryError as error:
             if error.file in replaced:
@@ -178,15 +178,15 @@ def _compile_as_needed(
                 raise
 
 
-def _replacement(program: str, source: Path, arch: str) -> bytes:
-    """Return the object file of a source that replaces a library."""
+def _replacement(program: str, source: Path, arch: str, user: Path) -> bytes:
+    """Return the object file of a source that replaces a library; errors name the `user`."""
     words = _words(arch, (), debug=False)
     key = cache.key_of("library", _text_of(source), words, _identity(program))
     if (known := cache.load(key)) is not None and known[1] is not None:
         return known[1]
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
         made = Path(folder) / "library.o"
-        _nvcc(program, [*words, *_more_headers(program), "-c", "-o", made, source], source)
+        _nvcc(program, [*words, *_more_headers(program), "-c", "-o", made, source], user)
         cache.store(key, "", made.read_bytes(), {})
         return made.read_bytes()
 
