@@ -3,12 +3,13 @@
 // METHOD
 // A buffer is host memory that the kernel sees at a simulated address. The address is a multiple of
 // 256 bytes, whatever the alignment on the host. Neighbouring buffers are at least `guard_gap`
-// bytes apart, so an access past the end of a buffer is in no buffer. Memory is never copied: each
-// access translates its address to the host's.
+// bytes apart. So an access shortly past the end of a buffer is in no buffer, and is detected.
+// Buffers are never copied: each access converts its simulated address to a host address.
 //
-// A generic address (PTX ISA, "Generic Addressing") can point to any state space. Each other state
-// space, such as shared memory, has a range of generic addresses (a window). The windows are below
-// the buffers. Address 0 is in no window.
+// A generic address (PTX ISA, "Generic Addressing") can point to any state space: global, shared,
+// local or parameter memory. Each state space other than global memory has its own range of generic
+// addresses, called a window. All other generic addresses are addresses of global memory. The
+// windows are below the buffers. Address 0 is in no window, so it stays invalid.
 #pragma once
 
 #include <array>
@@ -23,8 +24,9 @@ namespace coalesce::sim {
 
 inline constexpr uint64_t window_bytes = 1u << 24;
 inline constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
-// The window of a cluster's shared memory. Each block has 16 MiB of it. The memory of the block
-// itself comes first.
+// The size of the window through which a block accesses the shared memory of its whole cluster.
+// Each block of the cluster has 16 MiB of this window. The first 16 MiB belong to the block that
+// makes the access.
 inline constexpr uint64_t cluster_window_bytes = uint64_t{1} << 32;
 inline constexpr uint64_t local_window = 2u << 24;
 inline constexpr uint64_t param_window = 3u << 24;
@@ -32,7 +34,8 @@ inline constexpr uint64_t param_window = 3u << 24;
 inline constexpr uint64_t module_base = 0x7e00'0000'0000;
 // The start of the arrays that the launch passes as arguments.
 inline constexpr uint64_t global_base = 0x7f00'0000'0000;
-// Cooperative launches use this address.
+// The address of the memory through which the blocks of a cooperative launch wait for each other;
+// see prepare_grid_workspace().
 inline constexpr uint64_t grid_workspace = 0x7d00'0000'0000;
 inline constexpr uint64_t guard_gap = 1u << 21;
 
@@ -42,16 +45,16 @@ struct Buffer {
     uint64_t bytes = 0;
     std::byte* host = nullptr;
     bool writable = true;
-    // `undefined[i]` is true if byte i was never written. Checked runs use it. If the pointer is
-    // null, all bytes are defined.
+    // `undefined[i]` is true if byte i was never written. Only runs with a checker, which reports
+    // such reads, use this array. If the pointer is null, all bytes are defined.
     bool* undefined = nullptr;
     // Messages describe the buffer as an array of this shape with `type` elements. The shape is
     // empty if the buffer is plain bytes.
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;
     std::string type;
-    // The owner's array may be a slice of a larger array. These are the bytes of the larger array
-    // before and after the slice.
+    // The buffer may be a slice of a larger array of the user. These are the numbers of bytes of
+    // the larger array before and after the slice.
     uint64_t whole_before = 0;
     uint64_t whole_after = 0;
     [[nodiscard]] uint64_t end() const { return address + bytes; }
@@ -66,22 +69,24 @@ class AddressSpace {
     void add_at(Buffer buffer);
 
     // Prepares the memory at `grid_workspace`, through which the blocks of a cooperative launch
-    // wait for each other. It has the layout that cooperative_groups.h expects: the size in bytes,
-    // and the barrier.
+    // wait for each other. This memory has two words, as cooperative_groups.h expects: its size in
+    // bytes, and the barrier of the grid.
     void prepare_grid_workspace();
 
-    // Removes all buffers from this address on.
+    // Removes all buffers that start at this address or above.
     void forget_from(uint64_t address);
     // Returns the buffer that starts at an address, or null.
     [[nodiscard]] const Buffer* at(uint64_t address) const;
-    // Frees this buffer. Its description remains for freed(), but it has no bytes any more.
+    // Frees the buffer that starts at this address. Its bytes can no longer be accessed, but
+    // freed() still returns its description.
     void free_at(uint64_t address);
     // Returns the freed buffer that contained this address, or null.
     [[nodiscard]] const Buffer* freed(uint64_t address) const;
 
     // Returns the buffer that contains all of [address, address + bytes), or null. `hint` is the
-    // result of the instruction's last search, and is tried first. The function is always inlined;
-    // selection.hpp says why.
+    // index of the buffer that the same instruction found last time. This buffer is tried first,
+    // and a new result is stored in `hint`. The function must always be inlined; selection.hpp says
+    // why.
     [[nodiscard, gnu::always_inline]] const Buffer* find(uint64_t address, uint64_t bytes,
                                                          uint16_t& hint) const {
         if (hint < buffers_.size() && holds(buffers_[hint], address, bytes)) return &buffers_[hint];

@@ -24,12 +24,14 @@ struct CallGraph {
     static constexpr uint32_t no_function = UINT32_MAX;
     [[nodiscard]] uint32_t number_of(std::string_view name) const;
 
-    // Adds up the costs of the functions in each chain of calls, and returns the largest sum, but
-    // at most `most`. If a function calls itself, there is no longest chain; then the function sets
-    // `recursive`.
+    // Returns the cost of the most expensive chain of calls that starts at the kernel. costs[f] is
+    // the cost of function f, such as its bytes of local memory. The cost of a chain is the sum
+    // over its functions, but at most `most`. If a function calls itself, directly or indirectly,
+    // chains have no longest length. Then `recursive` is set to true.
     [[nodiscard]] uint32_t deepest(const std::vector<uint32_t>& costs, uint64_t most,
                                    bool& recursive) const;
-    // Returns true if functions may call themselves, or if the called functions are not known.
+    // Returns true if a function may call itself, directly or indirectly, or if some calls use a
+    // function pointer, so that the called function is not known.
     [[nodiscard]] bool recursive() const;
 };
 
@@ -47,14 +49,15 @@ void each_name(const ptx::Operand& o, const Visit& visit) {
 // The functions that a function refers to, in the order of the PTX text. Functions without a body
 // in the module are left out.
 struct References {
-    std::vector<const ptx::Function*> called;  // Functions that are called by name
+    std::vector<const ptx::Function*> called;  // the functions that are called by name
     // Functions whose address is taken, but which are not called by name.
     std::vector<const ptx::Function*> taken;
     bool calls_pointers = false;
 };
 [[nodiscard]] References references(const ptx::Module& module, const ptx::Function& f);
 
-// Returns the index of the operand that names the called function. Results may precede it.
+// Returns the index of the operand that is the name of the called function. It is not always 0: the
+// operand for the results of the call may come first.
 [[nodiscard]] size_t callee_operand(const ptx::Instruction& call);
 
 // Returns the name of the function that an instruction calls, or an empty string.

@@ -1,4 +1,5 @@
-// Reads the names of PTX's comparisons.
+// Reads the modifiers of PTX that select a comparison, such as .eq (equal) or .ltu (less than, or
+// unordered).
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,9 @@
 
 namespace coalesce::sim {
 
-// Takes the modifier that names a comparison, such as eq or ltu, from the list. Returns the
-// relations for which the comparison is true (payload.hpp). Returns 0 if there is no such modifier.
+// Finds the modifier that selects a comparison, such as eq or ltu, and removes it from the list.
+// Returns the set of relations for which the comparison is true, as bits of `relation`
+// (payload.hpp): for ltu, less | unordered. Returns 0 if there is no such modifier.
 [[nodiscard]] uint8_t take_comparison(Modifiers& modifiers);
 
 }  // namespace coalesce::sim

@@ -1,5 +1,6 @@
-// The state of decoding one kernel. decode.cpp describes the method. The other decode_*.cpp files
-// decode instructions that are not plain arithmetic.
+// The decoder: it translates one kernel from PTX to a Program. A Program is a list of operations
+// (ops) that the simulator executes; see program.hpp. decode.cpp describes the method. The other
+// decode_*.cpp files decode instructions that are not plain arithmetic.
 #pragma once
 
 #include <map>
@@ -17,8 +18,9 @@
 
 namespace coalesce::sim {
 
-// Marks an entry of Program::reconvergence that is already the number of an op. Other entries are
-// still the numbers of basic blocks.
+// While a function is decoded, an entry of Program::reconvergence is first the number of a basic
+// block, and is later replaced by the number of an op. This bit marks the entries that have been
+// replaced.
 inline constexpr uint32_t resolved_op = 1u << 31;
 static_assert(no_op == ptx::no_block);
 
@@ -46,8 +48,9 @@ class Decoder : private Emitter {
         std::vector<ptx::LiveRange> ranges;  // the live ranges of the function's registers
         ptx::AddressFamilies families;
         std::vector<Locator> slots;  // the slots of the function's registers
-        // Byte offsets in the frame's local memory. `variables` has an entry for each variable of
-        // the function. `formals` has the parameters and results of a called function, by name.
+        // Byte offsets in the local memory of the function's frame. `variables` has one offset for
+        // each variable of the function. `formals` has the offsets of the parameters and results of
+        // a function that is not the kernel; the key is their name.
         std::vector<uint32_t> variables;
         std::map<std::string, uint32_t, std::less<>> formals;
         std::vector<uint32_t> op_of;  // the first op of each instruction
@@ -64,7 +67,7 @@ class Decoder : private Emitter {
     void resize_operands(const ptx::Instruction& in, Op op, const Selection& selection);
     void finish_depth();
 
-    // decode_plain.cpp: optimizations for plain runs
+    // Defined in decode_plain.cpp: optimizations for plain runs (runs without observers).
     void find_family_changes(uint32_t first_op, uint32_t first_instruction);
     void find_chains(uint32_t first_op, uint32_t first_instruction);
     [[nodiscard]] bool begins_multiply_add(uint32_t op) const;
@@ -75,7 +78,8 @@ class Decoder : private Emitter {
     bool decode_load_store(const ptx::Instruction& in);
     bool decode_atomic(const ptx::Instruction& in);
     bool decode_async_copy(const ptx::Instruction& in);
-    // Sets operand 5 and the MemoryOperand in the payload.
+    // Sets the address of a memory op: the address register becomes operand 5, and the offset goes
+    // to the MemoryOperand in the op's payload (payload.hpp).
     void set_address(Op& op, const ptx::Operand& address, ptx::Space space);
     Op shared_end(const ptx::Operand& address);
     [[nodiscard]] ptx::Space space_of(const ptx::Operand& symbol) const;
@@ -136,7 +140,7 @@ class Decoder : private Emitter {
     static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);
     Locator source(const ptx::Operand& operand, ptx::Type type);
     Locator destination(const ptx::Operand& operand, ptx::Type type);
-    // A scratch register that is wide enough for any type.
+    // Returns a scratch register that is wide enough for any type: 8 bytes per lane.
     Locator scratch() { return Emitter::scratch(8 * warp_size); }
     Locator negated(Locator predicate);
     [[nodiscard]] uint32_t register_bytes(const ptx::Operand& operand) const;
@@ -151,7 +155,8 @@ class Decoder : private Emitter {
     [[nodiscard]] const ptx::Variable* find_shared(std::string_view name) const;
 
     [[nodiscard]] Guard guard_of(const ptx::Instruction& in) const;
-    // Appends an op under the guard of the instruction.
+    // Appends an op that is executed only in the lanes in which the guard of the instruction is
+    // true.
     Op& emit(const ptx::Instruction& in, const Op& op) { return Emitter::emit(op, guard_of(in)); }
     // Throws PtxError with line and column. Call it if the current instruction is not valid PTX.
     [[noreturn]] void malformed(const std::string& why) const;

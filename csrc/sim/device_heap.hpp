@@ -1,11 +1,11 @@
-// The heap of device code, for malloc, free, new and delete in kernels.
+// The heap from which kernels allocate memory when they call malloc, free, new and delete.
 //
 // METHOD
 // As on a GPU, there is one heap of a fixed size, and an allocation lives until a kernel frees it
 // (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation and Operations"). Each allocation
 // is a buffer of the launch's address space, followed by a gap, and addresses are not reused.
-// Therefore accesses outside an allocation and to freed memory are detected. A kernel that
-// allocates runs on one host thread, because allocations change the address space.
+// Therefore accesses outside an allocation and accesses to freed memory are detected. An allocation
+// changes the address space of the launch. So a kernel that allocates runs on one host thread only.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace coalesce::sim {
 
-// The address at which the heap begins. It is above the addresses of all other memory, also of the
-// host memory that whole programs share with their kernels. So each new buffer of the heap has a
-// higher address than all existing buffers.
+// The address at which the heap begins. It is above the addresses of all other memory. This
+// includes the host memory that a CUDA program shares with its kernels when coalesce runs the whole
+// program. So each new buffer of the heap has a higher address than all existing buffers.
 inline constexpr uint64_t device_heap_base = 0x8000'0000'0000;
-// The default size. cudaDeviceSetLimit changes it.
+// The default size of the heap in bytes. cudaDeviceSetLimit can change it.
 inline constexpr uint64_t device_heap_bytes = 8u << 20;
 
 struct Warp;
@@ -31,7 +31,8 @@ struct Op;
 
 class DeviceHeap {
   public:
-    // Returns the heap for all launches of this process. Only one launch at a time may allocate.
+    // Returns the one heap that all launches of this process use. Only one launch at a time may
+    // allocate.
     static DeviceHeap& get();
 
     // Adds the allocations to a launch's memory, and removes those that were freed.
@@ -51,7 +52,8 @@ class DeviceHeap {
     void set_limit(uint64_t bytes) { limit_ = bytes; }
     void clear();
 
-    // The allocations since mark() to which no pointer in `memory` remains.
+    // An allocation that was lost: it was made after the last call of mark(), it was not freed, and
+    // no buffer of `memory` contains a pointer to it. lost() returns all of them.
     struct Lost {
         Caller caller;
         uint64_t bytes;

@@ -10,7 +10,8 @@
 namespace coalesce::sim {
 
 // `most_printed` limits the text of one launch, in bytes. `most_printed_by_a_call` limits one call
-// of printf. Without it, a format such as "%999999999d" could fill the memory.
+// of printf. Without the second limit, one call with a format such as "%999999999d" could fill the
+// memory.
 inline constexpr uint64_t most_printed = 16 << 20;
 inline constexpr uint64_t most_printed_by_a_call = 1 << 20;
 
@@ -30,11 +31,13 @@ class Printed {
 };
 
 // Executes printf for one lane: formats like the C library and passes the text to launch.print.
-// Returns the number of arguments, as the device function does, or -1 if the format is invalid.
+// Returns what printf returns in device code: the number of arguments, or -1 if the format is
+// invalid.
 int32_t device_printf(const Warp& warp, int lane, uint64_t format, uint64_t arguments);
 
-// Throws the LaunchError of a failed assert. Its message has the expression, the function, the line
-// and the first thread. `expression` and `function` are addresses of strings in simulated memory.
+// Throws the LaunchError of a failed assert. Its message has the expression, the function, the
+// line, and the first thread in which the assert failed. `expression` and `function` are addresses
+// of strings in simulated memory.
 [[noreturn]] void throw_assertion(const Warp& warp, const Op& op, uint64_t expression,
                                   uint64_t function);
 

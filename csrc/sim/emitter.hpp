@@ -1,5 +1,7 @@
-// Functions that the decoder of PTX and the lifter of machine code share. They append operations to
-// a program, and lay out its constants and the scratch registers of its frames.
+// Functions that the decoder of PTX and the lifter of machine code share. They append operations
+// (ops) to a program, and choose the places of its constants and scratch registers. A scratch
+// register holds an intermediate result when one instruction needs several ops. A frame is the
+// memory for the registers of one function.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +20,8 @@ namespace coalesce::sim {
 // aligned.
 inline constexpr uint32_t slot_alignment = 64;
 
-// Returns the first index into MemoryHandlers::access.
+// Returns the first index into MemoryHandlers::access (engine.hpp), which stands for the state
+// space.
 [[nodiscard]] constexpr int row_of(ptx::Space space) {
     switch (space) {
         case ptx::Space::global:
@@ -36,7 +39,8 @@ inline constexpr uint32_t slot_alignment = 64;
     }
 }
 
-// The predicate that guards an instruction.
+// The guard of an instruction: the predicate that says in which lanes the instruction has an
+// effect. For `@!p add`, the predicate is p and `negated` is true.
 struct Guard {
     Locator predicate = no_operand;
     bool negated = false;
@@ -44,9 +48,10 @@ struct Guard {
 
 class Emitter {
   protected:
-    // Says whether there may be gaps between the registers and between the constants
-    // (red_zones.hpp). In machine code they must be adjacent: a pair consists of two adjacent
-    // registers, and a launch copies its constants as one block.
+    // Says whether there may be gaps between the registers and between the constants. The gaps are
+    // for AddressSanitizer (red_zones.hpp). In machine code, registers and constants must be
+    // adjacent: two adjacent registers form a pair with a 64-bit value, and a launch copies its
+    // constants as one block.
     enum class Spacing : uint8_t { apart, adjacent };
 
     Emitter(const Engine& engine, Spacing spacing)
@@ -64,7 +69,8 @@ class Emitter {
         std::map<uint32_t, Pool> scratch;
     };
 
-    // Starts the instruction with this number. Ops that are appended later belong to it.
+    // Starts the instruction with this number. All ops that are appended from now on belong to this
+    // instruction.
     void begin_instruction(uint32_t pc);
     // Appends an op of the current instruction.
     Op& append(Op op);

@@ -1,9 +1,12 @@
-// An engine: the handlers for one instruction set of the host. Decoders choose handlers from it.
+// An engine: the handlers for one instruction set of the host, such as AVX2. A handler is the C++
+// function that executes one operation for a whole warp. Decoders choose the handlers of a program
+// from an engine.
 //
-// Memory instructions have three kinds of handlers: some announce nothing to observers, some
-// announce accesses, and some announce accesses and faults. watch_of() says which kind the
-// observers of a launch need. The program is decoded with this kind. Then run_grid() in worker.hpp
-// runs it with the observers.
+// An observer is an analysis that receives events while a kernel runs (observer.hpp). Each memory
+// instruction has three versions of its handler. One announces nothing to observers, one announces
+// accesses, and one announces accesses and faults. watch_of() says which version the observers of a
+// launch need. The program is decoded with this version. Then run_grid() in worker.hpp runs the
+// program with the observers.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +22,9 @@ struct MemoryHandlers {
     // The indices are [space][access]. The spaces are global, shared, local, param, generic and
     // constant. The accesses are load, store, atomic and reduction.
     Handler access[6][4];
-    // Loads and stores of 32-bit words in neighbouring registers. The indices are [global,
-    // shared][load, store][one, two, four words]. Global addresses have 64 bits, shared addresses
-    // 32 bits.
+    // Loads and stores of 32-bit words, to or from neighbouring registers. The first index is 0 for
+    // global and 1 for shared memory. The second is 0 for a load and 1 for a store. The third is 0,
+    // 1 or 2 for one, two or four words. Global addresses have 64 bits, shared addresses 32 bits.
     Handler words[2][2][3];
     Handler load_parameter;
     // LDC in machine code: reads a constant bank at an index that each lane provides.
@@ -43,9 +46,10 @@ struct MemoryHandlers {
 // The events that memory instructions announce.
 enum class Watch : uint8_t {
     nothing,   // a plain run
-    accesses,  // Accesses, fences and completed asynchronous copies
-    // Announces the same events as `accesses`, and also accesses by name to the frame's own local
-    // memory. Faults are announced, too, and not thrown as exceptions.
+    accesses,  // accesses, fences and completed asynchronous copies
+    // The same events as `accesses`, and two more. Accesses to a .local variable of the running
+    // function through its name are announced. Faults are announced, too, instead of thrown as
+    // exceptions.
     faults,
 };
 

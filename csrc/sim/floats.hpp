@@ -1,16 +1,18 @@
 // Helpers for floating-point formats: flushing to zero, the canonical NaN, half and bfloat16.
 //
 // A half (f16: 1 sign, 5 exponent, 10 fraction bits) and a bfloat16 (1, 8, 7) are stored as 16
-// bits. Arithmetic on them uses a wider format and rounds the result once more. For a sum or a
-// product of two such numbers, this second rounding changes nothing, because float is wide enough
-// (Figueroa, "When is double rounding innocuous?", 1995: p' >= 2p + 2, where the narrow format has
-// p significant bits and the wide one p').
+// bits. Arithmetic on them uses a wider format and rounds the result once more. So the result is
+// rounded twice: to the wider format, and then to 16 bits. For a sum or a product of two such
+// numbers, the result is the same as with a single rounding, because float is wide enough. The rule
+// is p' >= 2p + 2, where the narrow format has p significant bits and the wide format has p'
+// (Figueroa, "When is double rounding innocuous?", 1995). For half, p is 11 and p' is 24.
 //
-// Two other operations need more care: an fma, which is computed in double, and the conversion of a
-// 64-bit integer to double. If the double cannot hold the result exactly, it is rounded to odd: of
-// the two nearest doubles, the one whose last bit is 1 is taken. Then the later rounding to fewer
-// bits cannot mistake it for a tie (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-// sums: proved algorithms using rounding to odd", 2008).
+// For two other operations, two roundings could change the result: an fma, which is computed in
+// double, and the conversion of a 64-bit integer by way of a double. There, a result that a double
+// cannot hold exactly is rounded to odd: of the two neighbouring doubles, the one whose last bit is
+// 1 is taken. So the later rounding to fewer bits never sees a tie (a number exactly in the middle
+// between two results) that is not a tie in fact (Boldo and Melquiond, "Emulation of FMA and
+// correctly rounded sums: proved algorithms using rounding to odd", 2008).
 //
 // All functions are free of branches, so that the compiler can vectorize loops over lanes.
 #pragma once
@@ -58,7 +60,8 @@ struct fused_multiply_add {
     static double of(double a, double b, double c) { return __builtin_fma(a, b, c); }
 };
 
-// Approximate functions of the hardware: sine and cosine of an angle in turns.
+// The sine and cosine of an angle in turns (1 is a full circle), as the hardware computes them
+// approximately.
 struct sine_of_turns {
     static float of(float a) { return canonical(float(std::sin(6.283185307179586 * double(a)))); }
 };
@@ -82,8 +85,9 @@ inline uint16_t float_to_half(float x) {
     const uint32_t b = std::bit_cast<uint32_t>(x);
     const uint32_t sign = b >> 16 & 0x8000;
     const uint32_t a = b & 0x7fffffff;
-    // This is for values below 2^-14. After adding 1/2, the lowest bit of a float is 2^-24. This is
-    // the unit of subnormal halves.
+    // `small` is the result for values below 2^-14, which become subnormal halves. These are
+    // multiples of 2^-24. The lowest bit of a float from 1/2 to 1 is also 2^-24. So adding 1/2
+    // rounds the value to a multiple of 2^-24.
     const float shifted = std::bit_cast<float>(a) + 0.5f;
     const uint32_t small = std::bit_cast<uint32_t>(shifted) - 0x3f000000;
     const uint32_t normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
@@ -104,8 +108,8 @@ template <int fraction, int min_exponent, int max_exponent, Rounding mode = Roun
 inline double round_to_format(double x) {
     const uint64_t biased = std::bit_cast<uint64_t>(x) >> 52 & 0x7ff;
     constexpr uint64_t least = uint64_t(min_exponent + 1023);
-    // Values above this limit overflow in any case. The limit keeps the following exponents in
-    // range.
+    // Values with a larger exponent than this overflow in any case. The exponent is limited so that
+    // the exponents computed from it stay in the range of a double.
     constexpr uint64_t most = uint64_t(max_exponent + 1 + 1023);
     const uint64_t e = biased < least ? least : biased > most ? most : biased;
     // Adding and subtracting 1.5 * 2^(e + 52 - fraction) rounds to multiples of 2^(e - fraction).
@@ -119,7 +123,8 @@ inline double round_to_format(double x) {
         if (shrink && std::abs(r) > std::abs(x)) r -= away;
         if (!shrink && std::abs(r) < std::abs(x)) r += away;
     }
-    // 2^max_exponent * (2 - 2^-fraction) is the largest number. The tie is half a unit above it.
+    // The largest number of the format is 2^max_exponent * (2 - 2^-fraction). Values from half a
+    // unit above it on are rounded to infinity.
     constexpr double top = max_exponent < 64 ? double(uint64_t{1} << max_exponent) : 0x1p127;
     constexpr double unit_of_top = top / double(uint64_t{1} << fraction);
     constexpr double largest = 2 * top - unit_of_top;
@@ -135,7 +140,8 @@ inline double round_to_format(double x) {
     return x == x ? r : x;
 }
 
-// The formats as types, with conversions between their 16 bits and numbers.
+// The two 16-bit formats as C++ types. widen() converts from 16 bits to float, and narrow() and
+// round() convert to 16 bits.
 struct half_format {
     static constexpr uint16_t exponent_bits = 0x7c00;
     static float widen(uint16_t h) { return half_to_float(h); }
@@ -175,11 +181,12 @@ struct flushed_format {
 inline double fma_to_odd(double a, double b, double c) {
     const double product = a * b;
     const double sum = product + c;
-    // Knuth's two-sum: sum + error is exactly the sum of product and c.
+    // Knuth's two-sum algorithm computes the rounding error of a sum: `sum` + `error` is exactly
+    // product + c.
     const double virtual_c = sum - product;
     const double error = (product - (sum - virtual_c)) + (c - virtual_c);
     const int64_t bits = std::bit_cast<int64_t>(sum);
-    // False for a NaN, which arises if the sum is not finite.
+    // If the sum is not finite, `error` is a NaN, and `inexact` is false.
     const bool inexact = error > 0 || error < 0;
     const int64_t step = (error > 0) == (sum > 0) ? 1 : -1;
     return std::bit_cast<double>(inexact && (bits & 1) == 0 ? bits + step : bits);

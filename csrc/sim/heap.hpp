@@ -1,10 +1,11 @@
-// Arrays in simulated device memory that live across launches.
+// Device arrays: arrays in simulated device memory that exist for longer than one launch.
 //
 // METHOD
-// Host arrays get addresses for one launch only. A device array is allocated once, as with
-// cudaMalloc, and keeps its address while it lives. So a pointer that a kernel stores is valid in
-// the next kernel, too. Addresses are not reused, so the use of a pointer to a freed array is
-// detected. The address and description of freed arrays are kept for messages.
+// If a launch gets an array of the host (a NumPy array), the array has a device address during this
+// launch only. A device array is allocated once, as with cudaMalloc, and keeps its address while it
+// lives. So a pointer that a kernel stores is valid in the next kernel, too. Addresses are not
+// reused, so the use of a pointer to a freed array is detected. The address and description of
+// freed arrays are kept for messages.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,8 @@ class HeapArray {
 // Returns all live arrays, sorted by address. The result keeps them alive.
 [[nodiscard]] std::vector<std::shared_ptr<HeapArray>> live_arrays();
 
-// Describes the freed array that contained this address. Only the latest ten thousand are kept.
+// Returns the description of the freed array that contained this address, or nothing. Only the ten
+// thousand arrays that were freed last are known.
 [[nodiscard]] std::optional<Buffer> freed_at(uint64_t address);
 
 }  // namespace coalesce::sim

@@ -1,4 +1,5 @@
-// The host instruction sets for which the loops over lanes are compiled, and the choice among them.
+// The host's instruction sets, such as AVX2 and AVX-512, and which of them the simulator uses. The
+// loops over the lanes of a warp are compiled once for each of these sets.
 //
 // Only the operations and the memory handlers (ops_*.cpp) are compiled once for each instruction
 // set. A build from source has one instruction set, the best of its machine. A wheel has all, so
@@ -28,8 +29,9 @@ enum class Isa : uint8_t {
 [[nodiscard]] Isa best_isa();
 [[nodiscard]] const char* name_of(Isa isa);
 
-// The handlers of one instruction set, except those of memory instructions (engine.hpp).
-// ops_table.cpp has one constant OpTable.
+// The handlers of one host instruction set, except those of memory instructions, which are in
+// MemoryHandlers (engine.hpp). ops_table.cpp is compiled once for each instruction set, and defines
+// the OpTable of this set.
 struct OpTable {
     // A function that chooses the handler of an operation, and marks the modifiers that it
     // understands as used. If there is no handler for the types, the result is empty.
@@ -41,10 +43,11 @@ struct OpTable {
         const Select chosen = selects[size_t(request.code)];
         return chosen ? chosen(request, modifiers) : Selection{};
     }
-    // Reads a special register (%tid.x) into operand 0.
+    // Returns the handler that copies a special register (such as %tid.x) to operand 0.
     Selection (*special)(Special which, ptx::Type type);
-    // Copies a register to one with `to_bytes` bytes per lane. The value is extended with the sign
-    // of its type.
+    // Returns the handler that copies a register of type `from` to a register with `to_bytes` bytes
+    // per lane. If the new register is wider, a signed value is extended with its sign, and other
+    // values with zeros.
     Handler (*resize)(ptx::Type from, uint32_t to_bytes);
     Handler guarded;        // runs op.inner for the lanes for which the guard is true
     Handler predicate_not;  // stores the negation of the predicate in operand 1 to operand 0
@@ -55,7 +58,7 @@ struct OpTable {
     Mover (*load)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*atomic)(AtomicUpdate update, ptx::Type type);
-    // The attempt of a compare-and-swap in machine code (ATOMS.CAST.SPIN).
+    // Like `atomic`, for one attempt of a compare-and-swap loop in machine code (ATOMS.CAST.SPIN).
     Mover (*swap_attempt)(uint32_t bytes);
     Handler (*machine)(MachineOp op);  // the operations of machine code, from ops_machine.cpp
     Handler (*matrix)(MatrixKind kind);

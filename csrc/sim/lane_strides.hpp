@@ -1,5 +1,6 @@
-// What a plain run knows about the addresses of a warp: their stride, which is the distance between
-// the addresses of neighbouring lanes.
+// Remembers the strides of addresses, so that they need not be computed for every access. The
+// stride is the distance between the addresses of neighbouring lanes, if it is the same for all of
+// them. Only plain runs (runs without observers) use this.
 //
 // METHOD
 // A family is a group of registers with addresses that differ between lanes in the same way

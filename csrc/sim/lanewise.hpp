@@ -95,7 +95,8 @@ inline ptx::Type wrapping(ptx::Type type) {
     }
 }
 
-// Calls f with a value of the C++ type of `type`, if the list contains the type.
+// Calls f with a value of the C++ type that belongs to `type`, and returns the result. If the list
+// does not contain `type`, f is not called, and the result is empty.
 template <class R, ptx::Type... types, class F>
 R with_type(ptx::Type type, TypeList<types...>, F&& f) {
     R result{};

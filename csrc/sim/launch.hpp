@@ -1,4 +1,4 @@
-// A launch: geometry, arguments and limits, and what the kernel can query about it.
+// A launch of a kernel: its geometry (grid, block, cluster), its arguments and its limits.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,19 @@ struct Dim3 {
     [[nodiscard]] uint64_t count() const { return uint64_t{x} * y * z; }
 };
 
-// Reads outside every array that do not stop the kernel. A GPU maps memory in pages of 2 MiB, and
-// arrays share pages. So a read near an array finds other memory there. Here it finds zeros, and
-// the message of the fault is kept. Writes and atomics are always faults, because they would change
+// Allows a kernel to continue after a read outside all arrays, and counts such reads. A GPU maps
+// memory in pages of 2 MiB, and arrays share pages. So on a GPU, a read near an array returns some
+// other memory and is not an error. Here such a read returns zeros, and its error message is kept
+// in `first`. Writes and atomics outside all arrays are always faults, because they could change
 // other arrays on a GPU.
 struct OutsideReads {
     static constexpr uint64_t page = 2u << 20;
-    // Says whether a read of this address is a fault nevertheless. Any worker may call it.
+    // Returns true if a read of this address is a fault nevertheless. Any worker (host thread) may
+    // call this function.
     std::function<bool(uint64_t)> forbidden;
     std::mutex mutex;
     std::string first;   // the message for the first read
-    uint64_t count = 0;  // instructions of a warp with such reads
+    uint64_t count = 0;  // the number of executed warp instructions with such reads
 };
 
 // The properties of the simulated GPU that a kernel can see. The defaults are an H200's (CUDA C++
@@ -52,7 +54,7 @@ struct Launch {
     // The number of blocks of a cluster in each dimension. The grid must be a multiple of it.
     Dim3 cluster;
     bool has_clusters = false;      // The kernel uses clusters. A cluster may consist of one block.
-    bool explicit_cluster = false;  // the kernel or the launch specifies the size
+    bool explicit_cluster = false;  // the kernel or the launch specifies the cluster size
     uint32_t workers = 0;           // The number of host threads. 0 means one per core.
 
     // The linear numbers (x varies fastest) of the blocks to run, in the order in which they start.
@@ -77,10 +79,10 @@ struct Launch {
     // The launching thread calls this function every 50 ms while the grid runs. It passes the
     // number of blocks that have ended. The function may throw to stop the grid.
     std::function<void(uint64_t)> poll;
-    // Receives the text that the kernel prints. Each call passes the text of whole printf calls.
-    // Any worker may call it at any time.
+    // Receives the text that the kernel prints. Each call passes the complete text of one or more
+    // printf calls. Any worker (host thread) may call this function at any time.
     std::function<void(const std::string&)> print;
-    // If not null, reads outside every array may continue.
+    // If not null, a read outside all arrays is not always a fault; see OutsideReads.
     OutsideReads* outside_reads = nullptr;
 };
 

@@ -5,7 +5,8 @@
 
 namespace coalesce::sim {
 
-// A register slot: byte offset << 1. The lowest bit is set for a constant.
+// The place of an operand. It is 2 * offset for the register at this byte offset in the frame, and
+// 2 * offset + 1 for the constant at this byte offset in Program::constants.
 using Locator = uint32_t;
 inline constexpr Locator no_operand = UINT32_MAX;
 

@@ -1,18 +1,20 @@
-// The description of an instruction on matrices, to which its Op refers.
+// Describes an instruction on matrices, such as mma or ldmatrix. The Op of the instruction has the
+// index of this description.
 //
 // METHOD
 // A warp stores a matrix in registers. Each lane has some of the elements; they are called its
 // fragment. The PTX ISA ("Matrix Fragments for mma") says which lane has which elements. One rule
-// describes all types. Here E is the number of elements in a register, and lane 4g + t has two
-// numbers, g and t:
-// - a: lane 4g + t has row g, or row g + 8 in every second register, and columns E * t, ...
+// describes all types. Here E is the number of elements in a register (2 for f16). A lane has two
+// numbers, g = lane / 4 and t = lane % 4. Then lane 4g + t has these elements:
+// - a: row g, and in every second register row g + 8. The columns are E * t to E * t + E - 1.
 // - b: as for a, with rows and columns exchanged.
 // - c and d: rows g and g + 8, columns 2t and 2t + 1.
 //
 // An Op has six operands, but mma needs up to 24. Therefore the operands are in Program::matrices,
-// and the payload of the Op is an index into this list. The last operand of a PTX instruction on
-// matrices is a member mask of all lanes. The scheduler makes these lanes reconverge before the
-// instruction (Control::synchronize).
+// and the payload of the Op is an index into this list. All lanes of the warp must execute an
+// instruction on matrices together. So the decoder gives its Op a member mask of all lanes as the
+// last operand. The scheduler makes these lanes reconverge before the instruction
+// (Control::synchronize).
 #pragma once
 
 #include <cstdint>
@@ -62,16 +64,16 @@ enum class Element : uint8_t {
     }
 }
 
-// Sets `element` to the type that a modifier names ("f16"). Returns false if the modifier names no
-// type.
+// Sets `element` to the format whose name is `name`, such as "f16". Returns false if there is no
+// format with this name.
 [[nodiscard]] bool element_named(std::string_view name, Element& element);
 
-// The arithmetic that the handler MatrixKind::product uses. The arithmetic of tensor cores was
-// recorded on an H200 or is published (matrix_arithmetic.hpp).
+// How the products of a matrix product are added. The handler MatrixKind::product uses this. The
+// rules of tensor cores were recorded on an H200 or are published; see matrix_arithmetic.hpp.
 enum class Arithmetic : uint8_t {
-    fused,  // Exact products are aligned and truncated, then added and rounded once
-    // fp8 on tensor cores without fp8 units. It adds two fused sums of half-precision products to
-    // c.
+    fused,  // exact products are aligned and truncated, then added and rounded once
+    // For fp8 on tensor cores without fp8 units: products of halves form two sums (each is
+    // `fused`), which are added to c.
     in_halves,
     integers,
     bits_and,  // and, then a count of bits (and.popc)
@@ -86,19 +88,21 @@ struct Matrices {
         c[most_fragment_registers];
     // The number of registers per tile.
     uint8_t d_count = 0, a_count = 0, b_count = 0, c_count = 0;
-    // The number of tiles of this product. The steps are the distances in registers from one tile's
-    // operands to the next tile's.
+    // A larger product consists of several tiles. `tiles` is their number. `a_step` is the number
+    // of registers from the start of a in one tile to the start of a in the next tile. The other
+    // steps are the same for b, c and d.
     uint8_t tiles = 1, a_step = 0, b_step = 0, c_step = 0, d_step = 0;
     uint8_t m = 16;
     uint16_t k = 0;
     Element a_type{}, b_type{}, c_type{}, d_type{};
     Arithmetic arithmetic = Arithmetic::fused;
-    // For `fused`: the number of bits that are kept below the largest exponent.
+    // For `fused`: the number of bits of each term that are kept below the largest exponent
+    // (matrix_arithmetic.hpp).
     uint8_t fraction_bits = 25;
     uint8_t result_bits = 23;  // for `fused`: the number of fraction bits of a 32-bit result
     uint8_t step = 0;          // for `fused`: the number of products that are added at once
     bool saturates = false;    // true if integer results are saturated
-    bool row_a = true;         // for MatrixKind::in_floats: true if the matrix is stored by rows
+    bool row_a = true;         // for MatrixKind::in_floats: true if the matrix is row-major
     bool row_b = false;
     bool pairs = false;  // true if doubles are in pairs of registers, as in machine code
 

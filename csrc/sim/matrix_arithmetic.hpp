@@ -4,17 +4,18 @@
 // Tensor cores add several numbers in one step, and round only at the end:
 // 1. The products are computed exactly. They and the element of c are the terms of the sum.
 // 2. The largest exponent of the terms is found. The exponent of a product is the sum of its
-//    factors' exponents. Zeros have no exponent. Subnormal factors are not normalized.
+//   factors' exponents. Zeros have no exponent. Subnormal factors are not normalized.
 // 3. Of each term, the bits more than `fraction_bits` below the largest exponent are cut off.
-// 4. The rest is added exactly, and the sum is rounded: towards zero for 32 bits, to nearest for a
-//    half. A sum that rounds to zero is +0.
+// 4. The remaining bits are added exactly, and the sum is rounded: towards zero for a 32-bit
+//   result, to nearest for a half. A sum that rounds to zero is +0.
 //
 // Sources: Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021);
 // Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores" (2025); Xie, Wang, Yang and Yang,
 // "MMA-Sim" (2025), which has the bits of each generation. The bits of compute capability 9.0 and
 // the sign of zeros were also recorded on an H200 (tests/data/mma_h200.npz).
 //
-// The loops run over the rows of a tile, which are adjacent in memory: [k or column][row].
+// The inner loops go over the rows of a tile. For this, the rows of a column are adjacent in
+// memory: the arrays have the indices [k or column][row].
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,8 @@
 namespace coalesce::sim::COALESCE_ISA {
 
 inline constexpr int tile_rows = 16, tile_columns = 8;
-// The largest number of elements, or of 32-bit words of single bits, along k.
+// The largest number of elements along k, the dimension over which the product sums. Single bits
+// are counted as 32-bit words.
 inline constexpr int most_k = 64;
 
 // The widths of the fields of a floating-point format.
@@ -69,7 +71,7 @@ struct Numbers {
 
 inline constexpr int32_t no_exponent = -10000;  // the exponent of a zero
 
-// Splits numbers into their fields. Returns whether one of them is infinite or a NaN.
+// Splits numbers into their fields. Returns true if one of them is infinite or a NaN.
 template <int rows, int columns>
 bool take_apart(Fields f, const uint32_t (*bits)[rows], int count, Numbers<rows, columns>& out) {
     const int32_t most = (1 << f.exponent) - 1, bias = f.bias();
@@ -120,8 +122,8 @@ inline uint32_t to_half_bits(double v) {
     return (bits & 0x7fffu) == 0 ? 0 : bits;
 }
 
-// The operands and results of one tile. They hold the bits of elements, or words with 32 single
-// bits.
+// The operands and results of one tile. Each entry has the bits of one element, or 32 elements of
+// one bit each.
 struct Tile {
     alignas(64) uint32_t a[most_k][tile_rows];
     alignas(64) uint32_t b[most_k][tile_columns];
@@ -137,7 +139,8 @@ struct Apart {
     Numbers<tile_rows, tile_columns> c;
 };
 
-// Computes d = c + the products from `first` to `last`. All of them are added at once.
+// Computes d = c + the products for k from `first` to `last` - 1. c and these products are added in
+// one step, as METHOD describes.
 inline void add_fused(const Matrices& x, const Apart& n, int first, int last, Tile& t) {
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type), fc = fields_of(x.c_type);
     const int bits = x.fraction_bits;
@@ -183,7 +186,7 @@ inline void add_fused(const Matrices& x, const Apart& n, int first, int last, Ti
     }
 }
 
-// Writes the infinities and NaNs to the result, where a sum has them.
+// Replaces those results that must be infinite or NaN. add_fused() does not compute them.
 inline void put_specials(const Matrices& x, int first, int last, Tile& t) {
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type), fc = fields_of(x.c_type);
     const bool to_half = x.d_type == Element::f16;
@@ -218,9 +221,9 @@ inline void multiply_fused(const Matrices& given, Tile& t) {
     }
 }
 
-// Products of fp8 on GPUs whose tensor cores do not have fp8. ptxas converts a and b to halves
-// there. It takes four elements along k at a time: it multiplies the first two, then the other two,
-// and adds c to the result.
+// Multiplies matrices of fp8 as on GPUs whose tensor cores do not support fp8. For these GPUs,
+// ptxas converts a and b to halves. It takes four elements along k at a time: it multiplies the
+// first two, then the other two, and adds c to the result.
 inline void multiply_in_halves(const Matrices& given, Tile& t) {
     Matrices x = given;
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type);

@@ -1,5 +1,5 @@
-// Fragments of matrices in a warp's registers, gathered into the arrays of a tile and back.
-// matrix.hpp says where the elements are.
+// Copies the elements of a tile from the registers of a warp to an array, and back. matrix.hpp says
+// which lane and register has which element (its fragment).
 #pragma once
 
 #include <bit>
@@ -11,7 +11,8 @@
 namespace coalesce::sim::COALESCE_ISA {
 
 // Copies the elements of a's tile from the registers to an array [k][row], or of b's tile to an
-// array [k][column]. In a tile of 16 rows, every second register has rows 8 to 15.
+// array [k][column]. `halves` is true for a tile of 16 rows: then every second register has rows 8
+// to 15.
 template <int bits, int rows>
 void gather(Warp& w, const Locator* registers, int count, bool halves, uint32_t (*out)[rows]) {
     constexpr int each = 32 / bits;

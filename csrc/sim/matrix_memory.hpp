@@ -3,9 +3,10 @@
 // METHOD
 // ldmatrix loads matrices with 8 rows of 16 bytes. Lanes 8n to 8n + 7 provide the addresses of the
 // rows of matrix n, and each lane receives 4 bytes of every matrix. Observers that count accesses
-// get one event: an access of 16 bytes by each lane that provides an address. A checker must know
-// which thread reads which bytes. So it gets other events, one for each part of the matrix that a
-// lane receives: a part of 4 bytes, or two parts of 2 bytes if the matrix is transposed.
+// get one event: an access of 16 bytes by each lane that provides an address. But a checker must
+// know which thread reads which bytes. So a checker gets other events, one for each part of the
+// matrix that a lane receives: a part of 4 bytes, or two parts of 2 bytes if the matrix is
+// transposed.
 //
 // PTX does not say how wmma.load accesses memory. Here each register of a fragment is read
 // separately. One access reads all adjacent bytes of a register.
@@ -33,7 +34,9 @@ inline RowPart row_part(bool transposed, int lane, int part) {
     return {lane / 4, uint32_t(lane % 4 * 4)};
 }
 
-// Op::operand[5] is the member mask of PTX. The address register is in Program::matrices.
+// Executes ldmatrix or stmatrix. Operand 5, which is the address register in other memory
+// instructions, is the member mask here. The address register is in the instruction's entry of
+// Program::matrices.
 template <Watch watch, Access access>
 void access_matrices(Warp& w, const Op& op) {
     if (w.mask != all_lanes) throw_part_of_warp(w, op);
@@ -49,7 +52,7 @@ void access_matrices(Warp& w, const Op& op) {
     w.mask = x.count == 4 ? all_lanes : (1u << (matrix_rows * x.count)) - 1;
     Resolved r;
     resolve<watch, ptx::Space::shared>(w, rows, access, r);
-    alignas(16) std::byte nowhere[row_bytes] = {};  // replaces rows that cannot be accessed
+    alignas(16) std::byte nowhere[row_bytes] = {};  // used in place of rows that cannot be accessed
     std::byte* host[warp_size];
     uint64_t address[warp_size];
     for (int i = 0; i < matrix_rows * x.count; ++i) {
@@ -130,9 +133,9 @@ inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
         if (turned) return other(Place{p.row + 16 * tile, p.column});
         return x.m == 32 ? Place{p.row + 16 * tile, p.column} : Place{p.row, p.column + 8 * tile};
     }
-    // A 16 (or 8) x k tile of a takes `of_a` registers, and a k x 8 tile of b takes `of_b`. Further
-    // registers hold further tiles. If a fragment has more registers than elements, they hold
-    // copies.
+    // A tile of a (16 x k or 8 x k elements) takes `of_a` registers, and a tile of b (k x 8) takes
+    // `of_b`. The next registers hold the next tiles. If a fragment has more registers than its
+    // elements need, the other registers hold copies.
     const int of_a = std::max(1, (halves ? 16 : 8) * x.k / 32 / each);
     const int of_b = std::max(1, 8 * x.k / 32 / each);
     const bool as_a = (x.operand == 'a') != turned;

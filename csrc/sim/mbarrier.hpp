@@ -1,16 +1,19 @@
 // The state of an mbarrier: a 64-bit word in shared memory.
 //
 // METHOD
-// A phase of an mbarrier is complete when the expected number of threads has arrived and all
-// announced bytes have arrived (PTX ISA, "mbarrier"). Then the next phase begins, with the same
-// expected number. PTX does not define the layout of the word. This layout is our own:
+// An mbarrier is a barrier in shared memory that can be used again and again. Each use is a phase.
+// A phase is complete when the expected number of threads has arrived and all announced bytes of
+// asynchronous copies have arrived (PTX ISA, "mbarrier"). Then the next phase begins, with the same
+// expected number of threads. PTX does not define the bits of the word. Our own layout is (bits,
+// meaning):
 //
 //    0-19   arrivals that this phase still waits for
 //    20-39  arrivals that each phase waits for
 //    40-62  bytes that this phase still waits for, signed
 //    63     the parity of this phase: 0, 1, 0, ...
 //
-// arrive returns the word before the arrival. test_wait uses only the parity in it.
+// The instruction mbarrier.arrive returns the word before the arrival. mbarrier.test_wait uses only
+// the parity of such a word.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +53,8 @@ class Mbarrier {
     [[nodiscard]] int32_t bytes() const { return int32_t(int64_t(word_ << 1) >> 41); }
     [[nodiscard]] uint32_t parity() const { return uint32_t(word_ >> 63); }
 
-    // These functions return an error message, or an empty text. After an error, nothing has
-    // changed.
+    // The following functions return an error message, or an empty string if there is no error. In
+    // case of an error, they change nothing.
     [[nodiscard]] const char* arrive(uint32_t count) {
         if (count > pending()) return "more threads arrive than the mbarrier expects in this phase";
         set(pending() - count, expected(), bytes());
@@ -66,8 +69,8 @@ class Mbarrier {
         set(pending() + 1, expected(), bytes());
         return "";
     }
-    // Adds to the bytes that have not arrived. Their number is positive if bytes were announced
-    // before they arrived, and negative if they arrived first.
+    // Adds `more` to the number of bytes that were announced and have not arrived. The number is
+    // negative if more bytes have arrived than were announced so far.
     [[nodiscard]] const char* expect_bytes(int64_t more) {
         const int64_t sum = bytes() + more;
         if (sum > most_bytes || sum < -most_bytes)

@@ -1,12 +1,14 @@
-// mbarriers, and the bulk copies whose bytes they count.
+// Executes the instructions on mbarriers (mbarrier.hpp), and the bulk copies (cp.async.bulk) that
+// use them. An mbarrier counts the bytes of the bulk copies that threads wait for.
 //
 // METHOD
-// A bulk copy to shared memory is checked when it is issued. It is performed when a thread tests
-// its mbarrier and the phase is not complete. So a thread that reads without waiting gets the old
-// data. All threads of a block run on one host thread, so updates of an mbarrier need no atomics.
+// The addresses of a bulk copy to shared memory are checked when the copy is issued. The data are
+// copied later: when a thread tests the mbarrier of the copy and the phase is not complete. So a
+// thread that reads without waiting gets the old data. All threads of a block run on one host
+// thread, so updates of an mbarrier need no atomics.
 //
-// For observers, an arrival is an atomic, and a successful wait is a load of the mbarrier. A bulk
-// copy is announced only to checkers, in accesses of 16 bytes. Other observers count requests of
+// Observers get an atomic for an arrival, and a load of the mbarrier for a successful wait. A bulk
+// copy is announced only to checkers, as accesses of 16 bytes. Other observers count requests of
 // the load/store unit, which a bulk copy does not use.
 #pragma once
 
@@ -77,7 +79,7 @@ inline void as_lane(Warp& w, int lane, F&& act) {
     w.mask = all;
 }
 
-// Performs a bulk copy and counts its bytes.
+// Performs a pending bulk copy, and counts its bytes at its mbarrier.
 template <Watch watch>
 void land(Block& block, const BulkCopy& copy) {
     std::byte* const to = block.shared + copy.destination;
@@ -112,8 +114,8 @@ void land(Block& block, const BulkCopy& copy) {
 }
 
 // Executes mbarrier.init, arrive and similar instructions. Operand 5 is the address, and operand 1
-// the number of arrivals or bytes. Operand 0 is optional and receives the state that arrive
-// returns.
+// the number of arrivals or bytes. Operand 0 is optional: it receives the state that
+// mbarrier.arrive returns.
 template <Watch watch>
 void mbarrier_update(Warp& w, const Op& op) {
     const auto kind = op.get<MbarrierOperand>().update;
@@ -184,7 +186,7 @@ void mbarrier_update(Warp& w, const Op& op) {
     w.mask = given;
 }
 
-// Performs the bulk copies for which these lanes wait.
+// Performs the pending bulk copies whose mbarrier one of these lanes waits for.
 template <Watch watch>
 void land_for(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
     Block& block = *w.block;
@@ -236,7 +238,8 @@ void mbarrier_wait(Warp& w, const Op& op) {
     result = (result & ~given) | done;
 }
 
-// The bulk copy of one lane. `shared` and `global` are its addresses.
+// The bulk copy of one lane. `shared` and `global` are its addresses in shared and in global
+// memory.
 struct Bulk {
     uint32_t bytes;
     uint64_t shared, global;
@@ -298,8 +301,8 @@ inline void announce_bulk(Warp& w, const Op& op, ptx::Space space, Access access
         });
 }
 
-// Checks the mbarrier on which a lane's copy completes. `at` is its place in shared memory. Reports
-// a fault and returns false if no mbarrier can be there.
+// Checks the mbarrier that counts the bytes of a lane's copy. `at` is the offset of the mbarrier in
+// shared memory. If `at` is misaligned or outside shared memory, reports a fault and returns false.
 template <Watch watch>
 bool check_mbarrier_of_copy(Warp& w, const Op& op, int i, uint32_t at) {
     if (at % sizeof(uint64_t) || !holds(w.block->shared_bytes, at, sizeof(uint64_t))) {

@@ -1,5 +1,5 @@
-// The memory that an instruction of a warp accesses: the event for observers (observer.hpp), and
-// the host memory.
+// The memory that an instruction of a warp accesses. MemoryEvent describes the access for observers
+// (observer.hpp). Resolved has the host memory that belongs to the addresses.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace coalesce::sim {
 
-// The pattern of the 32 addresses. All patterns but the last are frequent, and cheap to execute and
-// to count.
+// The pattern of the 32 addresses. All patterns except `scattered` are frequent, and are faster to
+// execute and to count.
 enum class Shape : uint8_t {
     uniform,      // the same address for all lanes
     consecutive,  // lane i accesses the address first + i * bytes
@@ -73,7 +73,8 @@ inline int64_t stride_of(const MemoryEvent& e) {
 // The host memory for the addresses of the lanes. All addresses have been checked.
 struct Resolved {
     Shape shape = Shape::scattered;  // never strided
-    // Other host threads may access it, so atomics must be atomic on the host.
+    // True if other host threads may access the same memory. Then an atomic must be atomic on the
+    // host, too.
     bool shared_by_blocks = false;
     LaneMask mask = 0;
     std::byte* host = nullptr;  // The memory for lane 0. Only valid if the shape is not scattered.
@@ -91,11 +92,12 @@ struct FaultText {
 [[nodiscard]] FaultText describe_fault(const Warp& warp, const Op& op, int lane, Access access,
                                        ptx::Space space, Fault fault, uint64_t address);
 
-// Describes the memory, freed by the host or the kernel, that contained this address.
+// Returns the description of the freed memory that contained this address, or nothing. The host or
+// the kernel may have freed it.
 [[nodiscard]] std::optional<Buffer> freed_memory(const AddressSpace& memory, uint64_t address);
 
-// Throws MemoryFault. The message names the buffer, the element, the line and the thread. `faulty`
-// are the lanes at fault.
+// Throws MemoryFault. The message contains the buffer, the element, the line and the thread.
+// `faulty` are the lanes whose access is not possible.
 [[noreturn]] void throw_memory_fault(const Warp& warp, const Op& op, Access access,
                                      ptx::Space space, Fault fault, LaneMask faulty,
                                      const uint64_t* addresses);
@@ -129,7 +131,7 @@ struct FaultText {
 // Throws the error for a call through a pointer that is not the address of a function.
 [[noreturn]] void throw_no_function(const Warp& warp, const Op& op, bool null);
 
-// Returns a place for messages: "kernel naive, line 14:   sum += ..."
+// Returns the place of an op for messages, such as "kernel naive, line 14:   sum += ...".
 [[nodiscard]] std::string where(const Program& program, const Op& op);
 
 // Returns a name such as "thread (3, 0, 0) in block (2, 1, 0)".

@@ -1,10 +1,12 @@
-// Loads, stores and atomics: find the memory, announce the access, move the data.
+// Executes loads, stores and atomics. Each one finds the host memory, announces the access to
+// observers, and moves the data.
 //
 // METHOD
 // One vectorized pass over the addresses of a full warp detects whether they are uniform or
-// consecutive. Such accesses need one bounds check. A plain run remembers the result
-// (lane_strides.hpp). In all other cases, the lowest and the highest address are checked first.
-// Nearly always one buffer contains both. Otherwise each lane is checked.
+// consecutive. For such accesses, one bounds check is enough. A plain run (a run without observers)
+// remembers the result of the pass for the next access (lane_strides.hpp). For other address
+// patterns, the lowest and the highest address are checked first. Nearly always, the same buffer
+// contains both, and so all lanes are inside. Otherwise each lane is checked.
 //
 // A fault is thrown before any data are moved. If an observer listens to faults, it is notified
 // instead, and the faulting lanes do not access memory.
@@ -23,8 +25,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Returns the pattern of 32 addresses, for accesses of `bytes` bytes each. Only a full w.mask can
-// be uniform or consecutive.
+// Returns the pattern of 32 addresses, for accesses of `bytes` bytes each. The pattern is uniform
+// or consecutive only if all 32 lanes are active (`mask`).
 template <class A>
 inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
     if (mask != all_lanes) return Shape::scattered;
@@ -35,7 +37,8 @@ inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
         return different ? Shape::scattered : Shape::uniform;
     }
     if (last != A(first + (warp_size - 1) * bytes)) return Shape::scattered;
-    // Shift by this number, because a shift is much faster than a multiplication.
+    // `bytes` is a power of two. Multiply by a shift, because a shift is much faster than a
+    // multiplication.
     const int by = std::countr_zero(bytes);
     A different = 0;
     for (int i = 0; i < warp_size; ++i) different |= A(a[i] ^ A(first + (A(i) << by)));
@@ -116,22 +119,22 @@ inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault 
 }
 
 // In machine code, the upper byte of a shared-memory address may be the rank of the block. Removes
-// it from addresses in the block's own shared memory.
+// the upper byte from addresses in the block's own shared memory.
 inline void take_tag_off(Warp& w) {
     const uint64_t tag = w.block->shared_tag;
     for (int i = 0; i < warp_size; ++i)
         if ((w.address[i] & 0xff000000) == tag) w.address[i] -= tag;
 }
 
-// Finds the host memory for the addresses in w.address, for the lanes of w.mask. r.mask gets the
-// lanes whose access is allowed. `of` is null, or another block of the cluster whose shared memory
-// is accessed.
+// Finds the host memory for the addresses in w.address, for the lanes of w.mask, and stores it in
+// `r`. r.mask is set to the lanes whose access is allowed. If the lanes access the shared memory of
+// another block of the cluster, `of` is that block. Otherwise `of` is null.
 template <Watch watch, ptx::Space space>
 inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Block* of = nullptr) {
     const uint32_t bytes = op.memory().bytes;
     const bool writes = access != Access::load && access != Access::async_copy;
     r.mask = w.mask;
-    // The lanes at fault are excluded. The other lanes try again.
+    // Reports the fault. If the kernel continues, calls resolve() again for the other lanes only.
     const auto fault = [&](Fault why, LaneMask lanes) {
         sim::COALESCE_ISA::fault<watch>(w, op, access, space, why, lanes);
         if constexpr (watch == Watch::faults) {
@@ -145,8 +148,8 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         if (w.block->shared_tag && !of) take_tag_off(w);
     }
     uint64_t low = w.address[0], high = w.address[warp_size - 1], together = low;
-    // The addresses have a constant positive stride. So their range and their lowest bits are
-    // known.
+    // True if the addresses have a constant positive stride. Then the first and the last address
+    // show the range of all, and the first address and the stride show whether all are aligned.
     bool rising = false;
     if (watch == Watch::nothing && w.mask == all_lanes &&
         op.memory().family != ptx::AddressFamilies::none) {
@@ -272,15 +275,16 @@ void access_memory(Warp& w, const Op& op) {
     w.mask = all;
 }
 
-// Like read_addresses, but for generic addresses. Addresses of .shared::cluster get the shared
-// window.
+// Like read_addresses, but for generic addresses. An address of .shared::cluster has 32 bits. It is
+// converted to a generic address by adding the start of the window of shared memory.
 inline void read_generic_addresses(Warp& w, const Op& op) {
     read_addresses(w, op);
     if (!op.memory().in_cluster) return;
     for (int i = 0; i < warp_size; ++i) w.address[i] = shared_window | uint32_t(w.address[i]);
 }
 
-// Executes a load, store or atomic with generic addresses. The lanes are processed space by space.
+// Executes a load, store or atomic with generic addresses. A generic address can be in any space.
+// So the lanes are executed in groups, one group for each space.
 template <Watch watch, Access access>
 void access_generic(Warp& w, const Op& op) {
     read_generic_addresses(w, op);
@@ -344,9 +348,9 @@ inline void load_parameter(Warp& w, const Op& op) {
     op.mover(w, op, r);
 }
 
-// Returns the address of an offset in a constant bank, as observers see it. It is the address in
-// the module's variable at this offset. Offsets of parameters and of the compiler's own constants
-// stay unchanged.
+// Returns the address that observers get for an offset in a constant bank. If a variable of the
+// module is at this offset, the result is the address in that variable. If there are parameters or
+// constants of the compiler, the result is the offset itself.
 inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t offset) {
     if (bank != MachineCode::of_variables) return offset;
     for (const MachineCode::Variable& v : code.variables) {
@@ -355,7 +359,8 @@ inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t of
     return offset;
 }
 
-// LDC: reads from a constant bank. Bytes beyond its end are zeros.
+// Executes LDC, which reads from a constant bank. Bytes beyond the end of the bank are read as
+// zeros.
 template <Watch watch>
 void load_bank(Warp& w, const Op& op) {
     static constexpr std::byte nothing[16] = {};
@@ -481,7 +486,8 @@ inline void async_commit(Warp& w, const Op&) {
     w.async_open.clear();
 }
 
-// Performs the copies of all groups except the latest ones.
+// Executes cp.async.wait_group and wait_all: performs the pending copies of all groups, except of
+// as many of the latest groups as may stay incomplete.
 template <Watch watch>
 void async_wait(Warp& w, const Op& op) {
     const auto finish_all = [&](std::vector<AsyncCopy>& copies) {
@@ -499,7 +505,8 @@ void async_wait(Warp& w, const Op& op) {
     }
 }
 
-// Fences order the accesses of different host threads.
+// Executes a fence. It must also order the accesses of different host threads, because blocks run
+// on several of them.
 template <Watch watch>
 void fence(Warp& w, const Op& op) {
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -1,10 +1,12 @@
-// Loads and stores of one, two or four words by whole warps. Kernels mostly execute these.
+// Fast handlers for loads and stores of one, two or four 32-bit words by whole warps. Most memory
+// instructions of kernels are of this kind.
 //
 // METHOD
 // If all lanes are active and their addresses have a constant stride, the first address and the
-// stride determine all others. No addresses are copied, and one check suffices for all lanes. A
-// plain run usually knows the stride already (lane_strides.hpp). Observers get the stride, too. All
-// other cases, including faults, are left to access_memory.
+// stride determine all others. So the 32 addresses are not copied, and one check suffices for all
+// lanes. A plain run (a run without observers) usually knows the stride already (lane_strides.hpp).
+// In other runs, the event for the observers has the stride, too. All other cases, including
+// faults, are left to access_memory() in memory_ops.hpp.
 #pragma once
 
 #include <cstring>
@@ -13,7 +15,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// The words of a full warp at a constant stride, beginning with those of lane 0.
+// The host memory that a full warp accesses at a constant stride, starting with the words of lane
+// 0.
 struct Words {
     std::byte* host = nullptr;  // null if the words cannot be moved in this way
     int64_t stride = 0;         // the distance in bytes between neighbouring lanes
@@ -31,11 +34,12 @@ struct Span {
         bytes = (stride < 0 ? 0 - rise : rise) + of_lane;
     }
 };
-// With larger strides, the end of a range could exceed 64 bits.
+// The largest stride for which these handlers are used. With a larger stride, the end of the range
+// could exceed 64 bits.
 inline constexpr int64_t most_stride = int64_t{1} << 48;
 
-// Returns the stride of addresses in pairs of registers, or `irregular`. The upper words must be
-// equal, so that the lower words determine it.
+// Returns the stride of addresses that are in pairs of 32-bit registers, or `irregular`. The upper
+// words of all lanes must be equal. Then the lower words determine the stride.
 inline int64_t stride_of_pairs(const uint32_t* a) {
     const uint32_t* const upper = a + warp_size;
     uint32_t different = 0;
@@ -109,7 +113,7 @@ inline Words find_words(Warp& w, const Op& op) {
     return {host + (first - address), stride, before, size - before - span.bytes};
 }
 
-// Moves words between memory and neighbouring registers. The first register is d.
+// Moves words between memory and neighbouring registers. `d` points to the first register.
 template <Access access, int words>
 inline void move_words(uint32_t* d, Words at) {
     const auto move = [](uint32_t* d, std::byte* host, int64_t stride) {
@@ -124,7 +128,7 @@ inline void move_words(uint32_t* d, Words at) {
     constexpr int64_t consecutive = 4 * words;
     for (int n = 0; n < words; ++n, d += warp_size, at.host += 4) {
         if (at.stride == consecutive) {
-            // With a constant stride, the compiler vectorizes the loop.
+            // Here the stride is a compile-time constant, so the compiler can vectorize the loop.
             move(d, at.host, consecutive);
         } else if (at.stride != 0) {
             move(d, at.host, at.stride);
