@@ -7,8 +7,8 @@
 // Buffers are never copied: each access converts its simulated address to a host address.
 //
 // A generic address (PTX ISA, "Generic Addressing") can point to any state space: global, shared,
-// local or parameter memory. Each state space other than global memory has its own range of generic
-// addresses, called a window. All other generic addresses are addresses of global memory. The
+// local or parameter memory. Shared, local and parameter memory each have their own range of
+// generic addresses, called a window. All other generic addresses are the addresses of buffers. The
 // windows are below the buffers. Address 0 is in no window, so it stays invalid.
 #pragma once
 
@@ -25,8 +25,8 @@ namespace coalesce::sim {
 inline constexpr uint64_t window_bytes = 1u << 24;
 inline constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
 // The size of the window through which a block accesses the shared memory of its whole cluster.
-// Each block of the cluster has 16 MiB of this window. The first 16 MiB belong to the block that
-// makes the access.
+// Each block of the cluster has 16 MiB of this window. Conventions (program.hpp) says which part
+// belongs to which block.
 inline constexpr uint64_t cluster_window_bytes = uint64_t{1} << 32;
 inline constexpr uint64_t local_window = 2u << 24;
 inline constexpr uint64_t param_window = 3u << 24;

@@ -6,7 +6,8 @@
 namespace coalesce::sim {
 
 // The place of an operand. It is 2 * offset for the register at this byte offset in the frame, and
-// 2 * offset + 1 for the constant at this byte offset in Program::constants.
+// 2 * offset + 1 for the constant at this byte offset in the table of constants
+// (Program::constants).
 using Locator = uint32_t;
 inline constexpr Locator no_operand = UINT32_MAX;
 

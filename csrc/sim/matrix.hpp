@@ -7,6 +7,7 @@
 // describes all types. Here E is the number of elements in a register (2 for f16). A lane has two
 // numbers, g = lane / 4 and t = lane % 4. Then lane 4g + t has these elements:
 // - a: row g, and in every second register row g + 8. The columns are E * t to E * t + E - 1.
+//   Further registers have the columns 4E, 8E, ... after these.
 // - b: as for a, with rows and columns exchanged.
 // - c and d: rows g and g + 8, columns 2t and 2t + 1.
 //
@@ -72,8 +73,8 @@ enum class Element : uint8_t {
 // rules of tensor cores were recorded on an H200 or are published; see matrix_arithmetic.hpp.
 enum class Arithmetic : uint8_t {
     fused,  // exact products are aligned and truncated, then added and rounded once
-    // For fp8 on tensor cores without fp8 units: products of halves form two sums (each is
-    // `fused`), which are added to c.
+    // For fp8 on tensor cores without fp8 units: two fused products of halves are added, and then c
+    // (multiply_in_halves).
     in_halves,
     integers,
     bits_and,  // and, then a count of bits (and.popc)

@@ -222,8 +222,8 @@ inline void multiply_fused(const Matrices& given, Tile& t) {
 }
 
 // Multiplies matrices of fp8 as on GPUs whose tensor cores do not support fp8. For these GPUs,
-// ptxas converts a and b to halves. It takes four elements along k at a time: it multiplies the
-// first two, then the other two, and adds c to the result.
+// ptxas converts a and b to halves. A first product takes the first two of every four elements
+// along k. A second product takes the other two, and adds them to the first. Then c is added.
 inline void multiply_in_halves(const Matrices& given, Tile& t) {
     Matrices x = given;
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type);

@@ -1,6 +1,7 @@
-// The modifiers of an instruction, such as .ftz. A function that understands a modifier takes it
-// from the list. If modifiers remain at the end, the instruction is refused as unsupported. So no
-// modifier is ignored by accident.
+// The modifiers of an instruction, such as .ftz. Functions that decode an instruction get a list of
+// its modifiers. Each function removes the modifiers that it understands from the list. If
+// modifiers remain at the end, the instruction is refused as unsupported. So no modifier is ignored
+// by accident.
 #pragma once
 
 #include <array>
@@ -20,12 +21,12 @@ namespace coalesce::sim {
 // are not Words. Modifiers::take_type() reads them.
 class Word {
   public:
-    constexpr Word() = default;  // this is an empty Word: it stands for no modifier
+    constexpr Word() = default;  // an empty Word, which stands for no modifier
     template <size_t n>
     consteval Word(const char (&text)[n]) : number_(number_of(text)) {
         if (number_ == 0) throw "not in the list of words";
     }
-    // Returns no modifier if the list does not contain the text.
+    // Returns the Word for a text, or an empty Word if the list does not contain the text.
     [[nodiscard]] static Word named(std::string_view text);
     constexpr bool operator==(const Word&) const = default;
     constexpr explicit operator bool() const { return number_ != 0; }
@@ -78,16 +79,18 @@ class Modifiers {
         : Modifiers(std::span(instruction.modifiers)) {}
     explicit Modifiers(std::span<const std::string_view> modifiers);
 
-    // Consumes the modifier if it is present.
+    // Removes the modifier from the list. Returns false if the list does not contain it.
     bool take(Word word);
-    // Consumes the first of these words that is present. Returns an empty Word if none is.
+    // Removes the first of these words that the list contains, and returns it. Returns an empty
+    // Word if the list contains none of them.
     Word take_one(std::initializer_list<Word> words);
-    // Consumes the first modifier that is a type.
+    // Removes the first modifier that is a type (.f32), and returns the type.
     ptx::Type take_type();
-    // Consumes every modifier that starts with the prefix (cache hints: "L1::", "L2::").
+    // Removes every modifier that starts with the prefix. The prefixes "L1::" and "L2::" stand for
+    // cache hints.
     void drop_prefix(std::string_view prefix);
     void drop_all();
-    // Returns the first type without consuming it.
+    // Returns the first type without removing it.
     [[nodiscard]] ptx::Type type() const;
 
     [[nodiscard]] bool empty() const;

@@ -1,4 +1,5 @@
-// Lays out the memory of a module at a given address. Several modules can then share one memory.
+// Chooses addresses for the variables of a module, from a given address on. So several modules can
+// be in the same memory without overlapping.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,8 @@
 
 namespace coalesce::sim {
 
-// Lays out the memory of a parsed module. Its first variable is at `base`.
+// Returns the variables of a parsed module with their addresses and initial values. The first
+// variable is at the address `base`.
 [[nodiscard]] std::shared_ptr<ModuleMemory> lay_out_memory_at(const ptx::Module& module,
                                                               uint64_t base);
 

@@ -1,16 +1,17 @@
-// A chain of multiply-adds of loaded words, which a plain run executes as one operation.
+// Executes a chain of multiply-adds of loaded words as one operation, which is faster. Only plain
+// runs (runs without observers) do this.
 //
 // METHOD
 // The core of every matrix product is a sequence of
 //    ld.f32 x, [..];  ld.f32 y, [..];  fma.rn.f32 sum, x, y, sum;
-// with a few additions of addresses in between. First, all operations except the multiply-adds are
-// executed in order, and the addresses of the loads are resolved to host memory. Then the products
-// are added, with the sum in host registers. Without a chain, the sum would be stored and loaded
-// for each product.
+// with a few additions in between that compute addresses. A chain is executed in two steps. First,
+// all other operations are executed in order, and the addresses of the loads are converted to host
+// addresses. Then all products are added, while the sum stays in registers of the host. Without a
+// chain, the sum would be stored and loaded again for each product.
 //
 // The result is the same, because nothing in a chain writes memory, and no other instruction reads
-// the sums in between (Decoder::find_chains). If a load cannot be resolved (it faults, or its
-// addresses have no constant stride), the rest of the chain is executed op by op.
+// the intermediate sums (Decoder::find_chains). If a load is a fault, or its addresses have no
+// constant stride, the rest of the chain is executed op by op.
 #pragma once
 
 #include <cstring>
@@ -26,7 +27,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// The number of neighbouring lanes that the host processes at once.
+// Floats is a vector register of the host. `count` is the number of neighbouring lanes that it
+// holds.
 #if defined(__AVX512F__)
 struct Floats {
     static constexpr int count = 16;
@@ -63,8 +65,9 @@ struct Floats {
 };
 #endif
 
-// Returns the words of neighbouring lanes, starting with `lane`. For the strides 0 and 4, the
-// stride is a compile-time constant.
+// Returns the words that neighbouring lanes read, starting with `lane`. `host` is the address for
+// lane 0. For the frequent strides 0 (all lanes read the same word) and 4 bytes, `stride` is a
+// compile-time constant.
 template <class Stride>
 inline Floats words_of(const std::byte* host, Stride stride, int lane) {
     if constexpr (std::is_same_v<Stride, std::integral_constant<int64_t, 0>>) {
@@ -90,8 +93,8 @@ struct FactorsOfChain {
     Factors* begin() { return reinterpret_cast<Factors*>(memory); }
 };
 
-// Adds x0 * y0 to the sum, then x1 * y1, and so on. Each product and its addition are rounded once
-// (fused).
+// Adds x0 * y0 to the sum, then x1 * y1, and so on. Each multiply-add is fused: it is rounded once,
+// after the addition.
 template <class X, class Y>
 inline void add_products_at(float* sum, const Factors* begin, const Factors* end, X x, Y y) {
     for (int lane = 0; lane < warp_size; lane += Floats::count) {
@@ -114,8 +117,9 @@ inline void add_products(float* sum, const Factors* begin, const Factors* end, i
     add_products_at(sum, begin, end, x, y);
 }
 
-// Finds the words that the first loads of all products read. A second finder does the same for the
-// second loads. The next load often has the same address register with another offset.
+// Finds the words that the loads of a chain read. A chain has two finders: one for the first load
+// of each product, and one for the second. A load often has the same address register as the load
+// before, with another offset. Then the words are found without reading the address register again.
 struct FactorFinder {
     Words words;
     int64_t offset = 0;  // the offset of the previous load
@@ -150,7 +154,7 @@ inline void multiply_chain(Warp& w, const Op& op) {
         Factors *first = factors.begin(), *last = first;
         int64_t strides[2] = {};  // the strides of x and y for these factors
         FactorFinder x, y;
-        const Op* product = nullptr;  // the last product that was resolved
+        const Op* product = nullptr;  // the last product whose loads were resolved
         while (at != end) {
             if (!at->loads_factor) {
                 at->run(w, *at);

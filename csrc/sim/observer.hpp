@@ -1,8 +1,9 @@
-// The interface between the simulator and its observers.
+// The interface between the simulator and its observers. An observer is an analysis, such as the
+// profiler or the checker, that receives events while a kernel runs.
 //
 // METHOD
-// The simulator announces events. An analysis is an observer that listens to them. An observer is a
-// class with a function for each event that it needs, and a list of these events:
+// The simulator announces events, such as a memory access or a barrier. An observer is a class that
+// has a function for each event that it needs, and a list of these events (`hooks`):
 //
 //    class Barriers {
 //      public:
@@ -37,7 +38,8 @@ enum class Hook : uint16_t {
     start = 1 << 0,
     // void finish(const Block&): all threads of the block have left the kernel.
     finish = 1 << 1,
-    // void segment(const Warp&, uint32_t op, LaneMask): a path executes the operations from `op` to
+    // void segment(const Warp&, uint32_t op, LaneMask): a path (lanes that execute together) is
+    // about to execute the operations from number `op` up to, but not including, number
     // Program::segment_end[op].
     segment = 1 << 2,
     // void diverged(const Warp&, const Op&): lanes that executed together diverge: some take the
@@ -50,7 +52,8 @@ enum class Hook : uint16_t {
     // void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*):
     // these lanes make an access that is not allowed. If an observer listens, the faulting lanes do
     // not access memory, and the kernel continues. Otherwise the kernel ends with a MemoryFault. An
-    // observer that listens also gets events for accesses by name to the frame's own local memory.
+    // observer with this event also gets an `access` event when the code accesses a .local variable
+    // of the running function through its name.
     fault = 1 << 6,
     // void landed(const Warp&, const AsyncCopy&, LaneMask): asynchronous copies that these lanes
     // issued are complete.
@@ -61,13 +64,15 @@ enum class Hook : uint16_t {
     // about to execute a shfl, vote, match or bar.warp.sync.
     synchronized = 1 << 9,
     // void arrive(const Warp&, const Op&, uint32_t barrier): the running path reaches a barrier of
-    // the block, or arrives at the barrier of the cluster (cluster_barrier). warp.hpp numbers them.
+    // the block, or arrives at the barrier of the cluster (cluster_barrier). warp.hpp defines the
+    // numbers of barriers.
     arrive = 1 << 10,
-    // void complete(const Block&, uint32_t barrier): a barrier of the block opens.
+    // void complete(const Block&, uint32_t barrier): a barrier of the block opens, because all
+    // threads have arrived.
     complete = 1 << 11,
-    // void misuse(const Warp&, const Op&, int lane, const std::string&): free() is used wrongly;
-    // the text says how. If an observer listens, the kernel continues. Otherwise the kernel ends
-    // with an error.
+    // void misuse(const Warp&, const Op&, int lane, const std::string&): free() is used wrongly.
+    // The string is the error message. If an observer listens, the kernel continues. Otherwise the
+    // kernel ends with an error.
     misuse = 1 << 12,
 };
 
@@ -75,7 +80,8 @@ enum class Hook : uint16_t {
 class Hooks {
   public:
     constexpr Hooks() = default;
-    // NOLINT: the conversion is implicit, because an event is a set with one element.
+    // NOLINT: the conversion from Hook is implicit on purpose, because an event is a set with one
+    // element.
     constexpr Hooks(Hook hook) : bits_(uint16_t(hook)) {}
     [[nodiscard]] constexpr bool has(Hook hook) const { return (bits_ & uint16_t(hook)) != 0; }
     friend constexpr Hooks operator|(Hooks a, Hooks b) {
@@ -134,7 +140,7 @@ concept Observer =
     agrees<O, Hook::landed>() && agrees<O, Hook::fence>() && agrees<O, Hook::synchronized>() &&
     agrees<O, Hook::arrive>() && agrees<O, Hook::complete>() && agrees<O, Hook::misuse>();
 
-// An observer that listens to nothing, for plain runs.
+// An observer that receives no events. A run with this observer is called a plain run.
 struct NoObserver {
     static constexpr Hooks hooks = {};
 };

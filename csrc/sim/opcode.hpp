@@ -1,7 +1,8 @@
-// Opcodes: an enumerator for each row of the table ops.inc.
+// Opcodes: the enumeration OpCode, with one enumerator for each row of the table ops.inc.
 //
-// Decoders determine it once from the text of an instruction. All other code compares enumerators
-// or uses traits (traits.hpp), and does not read the text of an opcode.
+// Decoders determine the OpCode of an instruction once, from the text of the instruction. All other
+// code compares OpCodes, or uses the traits of the instruction (traits.hpp). It does not read the
+// text again.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,8 @@ inline constexpr size_t operation_count = [] {
     return count;
 }();
 
-// The execution units of a multiprocessor. One of them executes each instruction without memory
-// access.
+// The execution units of a multiprocessor. Each instruction that does not access memory is executed
+// by one of them.
 enum class Pipe : uint8_t {
     other,    // none of the following units, or the unit is not known
     fp32,     // 32-bit floating-point arithmetic: FFMA, FADD, FMUL
@@ -42,23 +43,24 @@ enum class Pipe : uint8_t {
 namespace trait {
 inline constexpr uint32_t block_barrier = 1u << 0;    // a barrier for the threads of a block
 inline constexpr uint32_t warp_barrier = 1u << 1;     // a barrier for the lanes of a member mask
-inline constexpr uint32_t aligned = 1u << 2;          // All lanes must reach it together
-inline constexpr uint32_t shuffle = 1u << 3;          // Reads registers of other lanes
-inline constexpr uint32_t atomic = 1u << 4;           // Updates memory atomically
-inline constexpr uint32_t fence = 1u << 5;            // Orders memory accesses
-inline constexpr uint32_t ends_copy_group = 1u << 6;  // Ends a group of asynchronous copies
+inline constexpr uint32_t aligned = 1u << 2;          // all lanes must reach the barrier together
+inline constexpr uint32_t shuffle = 1u << 3;          // reads registers of other lanes
+inline constexpr uint32_t atomic = 1u << 4;           // updates memory atomically
+inline constexpr uint32_t fence = 1u << 5;            // orders memory accesses
+inline constexpr uint32_t ends_copy_group = 1u << 6;  // ends a group of asynchronous copies
 inline constexpr uint32_t awaits_copies = 1u << 7;
-inline constexpr uint32_t no_result = 1u << 8;  // Writes no register
-// These two traits are for the decoder. `negates`: a predicate operand may be negated (!p), and the
-// handler does this itself; the payload says which operand. `any_width`: registers may be wider
-// than the types of the instruction, as in cvt.
+inline constexpr uint32_t no_result = 1u << 8;  // writes no register
+// These two traits are for the decoder. `negates`: a predicate operand may be written with a
+// negation (!p), and the handler negates it. The payload (payload.hpp) says which operand is
+// negated. `any_width`: registers may be wider than the types of the instruction, as in cvt.
 inline constexpr uint32_t negates = 1u << 9;
 inline constexpr uint32_t any_width = 1u << 10;
-// Arrives at an mbarrier, which releases, or waits for it, which acquires.
+// Arrives at an mbarrier, which is a release in the memory model, or waits for an mbarrier, which
+// is an acquire.
 inline constexpr uint32_t mbarrier = 1u << 11;
-inline constexpr uint32_t bulk = 1u << 12;     // Copies without the load/store unit
+inline constexpr uint32_t bulk = 1u << 12;     // copies without the load/store unit
 inline constexpr uint32_t matrix = 1u << 13;   // lanes provide the addresses of a matrix's rows
-inline constexpr uint32_t texture = 1u << 14;  // Accesses a texture or surface, by the texture unit
+inline constexpr uint32_t texture = 1u << 14;  // accesses a texture or surface, by the texture unit
 inline constexpr uint32_t cluster = 1u << 15;  // communicates with the blocks of its cluster
 }  // namespace trait
 
@@ -70,7 +72,8 @@ struct Operation {
     uint32_t traits = 0;  // the sum of some constants of `trait`
     std::string_view sentence;
     [[nodiscard]] bool has(uint32_t trait) const { return (traits & trait) != 0; }
-    // The spelling of machine code has capital letters.
+    // Returns true if the row is for machine code. Such a spelling starts with a capital letter, as
+    // in "FFMA".
     [[nodiscard]] bool is_machine_code() const {
         return !spelling.empty() && spelling[0] >= 'A' && spelling[0] <= 'Z';
     }
@@ -83,9 +86,10 @@ struct Operation {
     return operations()[static_cast<size_t>(code)];
 }
 
-// Returns the operation of an opcode as PTX writes it. "bar.warp.sync" is bar_warp, "bar.sync" is
-// bar, "nonsense.u32" is unknown. If several spellings are the beginning of the opcode (up to a
-// dot), the longest one counts.
+// Returns the OpCode for an opcode as PTX writes it: bar for "bar.sync", bar_warp for
+// "bar.warp.sync", and unknown for "nonsense.u32". The result is the row whose spelling is the
+// beginning of the text, up to a dot or the end. If there are several such rows, the one with the
+// longest spelling is taken.
 [[nodiscard]] OpCode opcode_named(std::string_view opcode);
 
 }  // namespace coalesce::sim

@@ -5,7 +5,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// The rows of ops.inc name these functions. Each function chooses a handler by types and modifiers.
+// These functions are the entries of the column `select` in ops.inc. Each function chooses the
+// handler for an instruction with given types and modifiers.
 #define COALESCE_SELECT(name) Selection name(const Request& request, Modifiers& modifiers);
 COALESCE_SELECT(select_activemask)
 COALESCE_SELECT(select_arithmetic)
@@ -42,10 +43,10 @@ COALESCE_SELECT(select_video)
 COALESCE_SELECT(select_vote)
 COALESCE_SELECT(select_vset)
 COALESCE_SELECT(select_warp_barrier)
-// The parts of select_arithmetic.
+// select_arithmetic calls these two functions.
 COALESCE_SELECT(select_half)
 COALESCE_SELECT(select_rounding)
-// This is a part of select_convert.
+// select_convert calls this function.
 COALESCE_SELECT(select_fp8)
 #undef COALESCE_SELECT
 

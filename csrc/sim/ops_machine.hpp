@@ -1,11 +1,11 @@
-// Helpers for the operations of machine code: 64-bit values in pairs of registers, and tables of
-// handlers.
+// Helpers for the handlers of machine code (ops_machine.cpp, ops_pairs.cpp). They read and write
+// 64-bit values in pairs of registers, and check tables of handlers.
 //
 // METHOD
-// Registers of machine code have 32 bits. A 64-bit value is in two adjacent registers. The low
-// words of all lanes come first, and then the high words. Operations on pairs join the words when
-// they read them, and split the result when they write it. This takes a few vector instructions and
-// no copy.
+// Registers of machine code have 32 bits. A 64-bit value is in two adjacent registers, called a
+// pair. The first register has the low words of all lanes, and the second has the high words. An
+// operation on pairs combines the two words of a lane when it reads a value, and splits the result
+// when it writes a value. This takes a few vector instructions and no copy.
 #pragma once
 
 #include <bit>

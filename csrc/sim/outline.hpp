@@ -1,4 +1,4 @@
-// The properties of a kernel as a whole, from its PTX.
+// Reads the properties of a kernel as a whole from its PTX.
 //
 // The result is a Program without operations: its name, parameters, limits, variables in shared
 // memory and in the module, and requirements for a launch. Programs from PTX and from machine code
@@ -13,12 +13,13 @@
 
 namespace coalesce::sim {
 
-// `graph` must be the call graph of the entry. Throws LaunchError if static shared memory is too
-// large for a block.
+// Returns the outline of the kernel `entry`. `graph` must be its call graph. Throws LaunchError if
+// static shared memory is too large for a block.
 [[nodiscard]] Program outline(const ptx::Module& module, const ptx::Function& entry,
                               const CallGraph& graph, std::shared_ptr<ModuleMemory> memory);
 
-// Returns a mangled name as in C++, without its parameters. Other names are returned unchanged.
+// Converts a mangled C++ name to the name in the source, without the parameters: "_Z5naivePf"
+// becomes "naive". Other names are returned unchanged.
 [[nodiscard]] std::string readable(const std::string& name);
 
 }  // namespace coalesce::sim

@@ -1,11 +1,13 @@
-// The properties of an operation besides its registers: a payload of one of the types listed here.
+// The payload of an operation: its properties besides its registers. The type of the payload
+// depends on the kind of operation.
 //
 // METHOD
 // A branch has a target, a shuffle a mode, a load an offset and a size. Each kind of operation has
-// its own struct, and an Op stores one of them together with its number. Decoders set the payload.
-// Handlers and the scheduler get it by its type. In builds with assertions (the C++ tests under
-// sanitizers), it is an error to get another type than was set. Release builds do not check this,
-// so access is as fast as to a member.
+// its own struct for these. An Op stores one such struct, and a number that says which type it is.
+// Decoders set the payload. Handlers and the scheduler read it with get<Type>(). In builds with
+// assertions (the C++ tests under sanitizers), it is an error to read another type than the type
+// that was set. Release builds do not check this, so reading a payload is as fast as reading a
+// member.
 //
 // To add a payload, write a struct of at most 24 bytes and add it to Payload::Types.
 #pragma once
@@ -26,16 +28,18 @@
 
 namespace coalesce::sim {
 
-// The form of an address. The address register is operand 5 of the op. It has 64 bits (wide) or 32
-// bits (narrow), or is a pair of 32-bit registers in machine code.
+// The form of the address register, which is operand 5 of the op. It has 64 bits (wide) or 32 bits
+// (narrow). In machine code, it may also be a pair of 32-bit registers (pair).
 enum class AddressForm : uint8_t { wide, narrow, pair };
 
 struct MemoryOperand {
     int64_t offset = 0;  // added to the address register
     uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
-    // The family of the address register (ptx/address_families.hpp). `family_renewed` is true if
-    // the stride of the family may have changed. It may have changed since the last op of the
-    // segment with this family or, for the first such op, since the start of the segment.
+    // The family of the address register (ptx/address_families.hpp): a group of registers whose
+    // addresses have the same stride. `family_renewed` is true if the stride may have changed since
+    // it was last determined. This was at the last memory op of the segment with this family. For
+    // the first such op, it was before the segment. (A segment is a sequence of ops without a
+    // branch or a barrier; see Program::segment_end.)
     uint8_t family = ptx::AddressFamilies::none;
     bool family_renewed = false;
     AddressForm form = AddressForm::wide;
@@ -44,12 +48,13 @@ struct MemoryOperand {
     // True for a load in a chain of multiply-adds (multiply_chain.hpp) if no other instruction
     // reads the loaded value. Only plain runs use this.
     bool read_once : 1 = false;
-    // The address register has the same value as in the previous load of the chain.
+    // True if the address register has the same value as in the corresponding load of the product
+    // before in the chain.
     bool same_address : 1 = false;
 };
 
 // cp.async. Operand 5 is the global address, operand 0 the shared address, and operand 1 the number
-// of bytes to read. Operand 2 is a predicate that disables reading.
+// of bytes to read. Operand 2 is a predicate: in lanes in which it is true, nothing is read.
 struct AsyncCopyOperand {
     MemoryOperand source;
     int32_t destination_offset = 0;
@@ -67,13 +72,14 @@ struct BulkCopyOperand {
 
 struct MbarrierOperand {
     MemoryOperand memory;
-    // What the instruction does to the mbarrier, unless it waits.
+    // What the instruction does to the mbarrier. Instructions that wait for an mbarrier do not use
+    // this.
     MbarrierUpdate update = MbarrierUpdate::init;
     bool generic = false;    // the address is generic
     bool by_parity = false;  // the instruction waits for a parity, not for a state
 };
 
-// The operand of LDC with an index in a register.
+// The payload of LDC (load from a constant bank) with an index in a register.
 struct BankOperand {
     MemoryOperand index;
     uint8_t bank = 0;
@@ -85,7 +91,8 @@ struct MatrixOperand {
     uint32_t index = 0;  // an index into Program::matrices
 };
 
-// A copy of a box. The address register contains the address of the tensor map.
+// A copy of a box: a rectangular part of an array that a tensor map describes (tensor_map.hpp). The
+// address register contains the address of the tensor map.
 struct TensorCopyOperand {
     MemoryOperand memory;
     uint32_t index = 0;  // an index into Program::tensor_copies
@@ -97,7 +104,7 @@ struct TextureOperand {
     uint32_t index = 0;  // an index into Program::texture_accesses
 };
 
-// A product of a warpgroup, whose operands are in shared memory.
+// A matrix product by a warpgroup (wgmma), whose operands are in shared memory.
 struct WarpgroupOperand {
     MemoryOperand memory;
     uint32_t index = 0;  // an index into Program::warpgroup_products
@@ -112,8 +119,9 @@ struct AsyncGroups {
 
 // Payloads of control flow.
 struct Branch {
-    uint32_t target = 0;         // the number of an op
-    bool skips_guarded = false;  // A decoder added this branch. It skips the following guarded op.
+    uint32_t target = 0;  // the number of an op
+    // true if the decoder added this branch, to skip the following guarded op
+    bool skips_guarded = false;
     bool spins = false;  // the branch closes a loop that only reads memory; see find_spins()
 };
 struct BranchTable {
@@ -134,8 +142,8 @@ struct BarrierOperand {
     bool negated = false;       // the predicate that is reduced is negated
     bool of_warpgroup = false;  // the barrier belongs to a warpgroup: wgmma.wait_group
 };
-// The payload of BSSY, BSYNC, BREAK and BMOV in machine code. They name one of the barriers B0 to
-// B15.
+// The payload of BSSY, BSYNC, BREAK and BMOV in machine code. `number` is the number of the
+// barrier, 0 to 15 for B0 to B15.
 struct ReconvergenceBarrier {
     int8_t number = 0;
     uint32_t meeting = 0;  // for BSSY: the op at which lanes are expected to reconverge
@@ -156,8 +164,9 @@ struct VoteOperand {
 };
 
 // Comparisons. Two values have one of four relations: less, equal, greater, or unordered (an
-// operand is a NaN). A comparison is the set of relations for which it is true. For a NaN, an
-// ordered comparison (eq, ...) is false, and an unordered comparison (equ, ...) is true.
+// operand is a NaN). A comparison is stored as the set of relations for which it is true: less |
+// equal for `le`, and less | equal | unordered for `leu`. So if an operand is a NaN, `le` is false
+// and `leu` is true.
 namespace relation {
 inline constexpr uint8_t less = 1, equal = 2, greater = 4, unordered = 8;
 }
@@ -216,7 +225,8 @@ struct LocalAddress {
     uint8_t bytes = 8;    // the size of the destination register
 };
 
-// The payload of sums in machine code. Each term has a bit that says if it is negated or inverted.
+// The payload of sums in machine code. Bit i of `negated` says whether term i is negated. Bit i of
+// `inverted` says whether its bits are inverted.
 struct CarryOperand {
     uint8_t negated = 0, inverted = 0;
     Locator carry_in[2] = {no_operand, no_operand};  // the carries into a sum of three terms
@@ -248,7 +258,8 @@ class Payload {
         static_assert(((sizeof(Ts) <= bytes) && ...));
         static_assert((std::is_trivially_copyable_v<Ts> && ...));
     };
-    // Payloads of memory instructions come first. They begin with a MemoryOperand.
+    // Payloads of memory instructions come first in the list. The first member of each of them is a
+    // MemoryOperand (or the payload is one).
     using Types =
         List<MemoryOperand, AsyncCopyOperand, BulkCopyOperand, MbarrierOperand, BankOperand,
              TensorCopyOperand, TextureOperand, WarpgroupOperand, MatrixOperand, AsyncGroups,
@@ -289,7 +300,8 @@ class Payload {
 
     [[nodiscard]] Payload& payload() { return *this; }
 
-    // All payloads of memory instructions have this first member.
+    // Returns true for the payload of a memory instruction. Its first member is a MemoryOperand,
+    // which memory() returns.
     [[nodiscard]] bool has_memory() const { return number_ != 0 && number_ <= last_of_memory; }
     [[nodiscard]] const MemoryOperand& memory() const {
         assert(has_memory());

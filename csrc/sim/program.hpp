@@ -2,17 +2,18 @@
 // whole warps.
 //
 // METHOD
-// Each instruction becomes one Op, in a few cases several. An Op is a record of fixed size. It has
-// the function that executes it for a warp, the locations of its operands, and a payload with other
-// properties (payload.hpp).
+// Each instruction becomes one Op, in a few cases several. An Op is a record of fixed size. An Op
+// has a handler (the function that executes it for a whole warp), the locations of its operands,
+// and a payload with other properties (payload.hpp).
 //
-// The registers of PTX have slots in the memory of a warp. Registers that are never needed at the
-// same time share a slot. So the registers of a warp stay in the host's L1 cache.
+// Each register of PTX has a slot: a place in the memory of a warp. Registers that are never needed
+// at the same time share a slot. So a warp needs little memory for its registers, and they stay in
+// the host's L1 cache.
 //
-// The location of an operand is a Locator. It is a position in the registers, or a position in the
-// table of constants if its lowest bit is set. A constant is stored like a register, with the same
-// value in all 32 lanes. So the same code executes an instruction with registers and with
-// constants.
+// The location of an operand is a Locator. A Locator is a position in the registers or, if its
+// lowest bit is set, a position in the table of constants (locator.hpp). A constant is stored like
+// a register, with the same value in all 32 lanes. So the same code executes an instruction with
+// registers and with constants.
 #pragma once
 
 #include <cstddef>
@@ -48,8 +49,8 @@ struct Op;
 // Executes an operation for the lanes of warp.mask.
 using Handler = void (*)(Warp& warp, const Op& op);
 
-// Moves data between registers and memory. The memory was resolved from the addresses of a warp;
-// see memory.hpp.
+// Moves data between registers and memory. `where` is the host memory for the addresses of the
+// lanes; see Resolved in memory.hpp.
 struct Resolved;
 using Mover = void (*)(Warp& warp, const Op& op, const Resolved& where);
 
@@ -81,20 +82,22 @@ enum class Control : uint8_t {
 };
 
 // The payload is a base class and not a member, because then the compiler can place the small
-// members of Op in the unused bytes at the end of the payload. An Op should be small: the loop over
-// the ops of a segment then reads little memory.
+// members of Op in the unused bytes at the end of the payload. An Op should be small, because then
+// the loop over the ops reads little memory.
 struct Op : Payload {
-    bool loads_factor = false;      // the op is the first of two loads that a multiply-add follows
+    // true for the first of two loads before a multiply-add in a chain (multiply_chain.hpp)
+    bool loads_factor = false;
     OpCode code = OpCode::unknown;  // the opcode of the op's instruction
     Control control = Control::none;
     bool guard_negated = false;
     bool starts = true;  // true for the first op of an instruction, and false for its other ops
-    // The number of ops that `run` executes, starting with this one (multiply_chain.hpp)
+    // The number of ops that `run` executes, starting with this op. It is larger than 1 only for a
+    // chain (multiply_chain.hpp).
     uint8_t length = 1;
     Handler run = nullptr;
     // For a guarded op: the handler that runs in the lanes in which the guard is true.
     Handler inner = nullptr;
-    Mover mover = nullptr;  // Used by memory accesses. Moves the data when the addresses are known.
+    Mover mover = nullptr;  // for memory accesses: moves the data when the addresses are known
     Locator operand[6] = {no_operand, no_operand, no_operand, no_operand, no_operand, no_operand};
     Locator guard = no_operand;  // the predicate that guards the op
     uint32_t pc = 0;             // an index into Program::instructions
@@ -112,12 +115,12 @@ enum class Access : uint8_t { load, store, atomic, reduction, async_copy };
 struct InstructionInfo {
     std::string text;
     std::string opcode;      // with its modifiers, as users see it: "ld.global.nc.f32"
-    Traits traits;           // All other code uses these properties of the instruction
+    Traits traits;           // the properties of the instruction that all other code uses
     uint32_t ptx_line = 0;   // lines are numbered from 1
     ptx::SourceLine source;  // the line that the kernel's author wrote (ptx::Instruction::written)
     uint32_t function = 0;
-    // The space of a memory instruction; `reg` for other instructions. It is `generic` if only the
-    // address tells the space.
+    // The space of a memory instruction; `reg` for other instructions. It is `generic` if the space
+    // is known only when the address is known.
     ptx::Space space = ptx::Space::reg;
     Access access = Access::load;
     uint8_t bytes = 0;  // the bytes that each lane accesses, for all its elements together
@@ -147,9 +150,10 @@ struct FunctionInfo {
     RedZones red_zones;                 // the red zones between the frame's registers
 };
 
-// A function call. The copies say which bytes of the caller's .param space go to the callee's and
-// back. Arguments are laid out in order by their alignment, and results follow. The .param space of
-// a function is in its frame's local memory.
+// A function call. Caller and called function (callee) each have a .param space, in the local
+// memory of their frame. `arguments` says which bytes are copied from the caller to the callee
+// before the call, and `results` which bytes are copied back after it. In the callee, the arguments
+// come first, in order, each at a multiple of its alignment. The results follow.
 struct CallSite {
     struct Copy {
         uint32_t caller, callee, bytes;
@@ -167,7 +171,7 @@ struct CallSite {
     } builtin = Builtin::none;
 };
 
-// A kernel parameter in the layout of the .param space.
+// A kernel parameter, with its place in the kernel's .param space.
 struct ParameterInfo {
     std::string name;
     ptx::Type type;
@@ -175,8 +179,8 @@ struct ParameterInfo {
     bool pointer;
 };
 
-// The memory of module-scope variables. There is one copy at fixed addresses. It lives as long as
-// the module.
+// The memory of a module's variables (__device__ and __constant__). There is one copy, at fixed
+// addresses. It exists as long as the module.
 struct ModuleMemory {
     struct Item {
         std::string name;
@@ -205,8 +209,8 @@ struct Schedule {
     bool ends = false;
 };
 
-// Additional data of a program from machine code. It has the constant banks, the words in them that
-// a launch fills, and the ops for code offsets.
+// Additional data of a program from machine code: the constant banks, the words in the banks that a
+// launch fills, and the ops that belong to code offsets.
 struct MachineCode {
     static constexpr uint32_t banks = 5;
     // The offset of the parameters in bank 0, for compute capability 9.0.
@@ -221,7 +225,8 @@ struct MachineCode {
         uint64_t address = 0;
     };
     static constexpr uint32_t of_variables = 3;  // the constant bank of the variables
-    // Functions that are not in the cubin, by their addresses in bank 4.
+    // The called functions that are not in the cubin, such as malloc. The key is the function's
+    // address, which is stored in bank 4.
     std::map<uint64_t, CallSite::Builtin> outside;
     static constexpr uint64_t first_outside = uint64_t{4} << 24;
     std::vector<std::byte> bank[banks];
@@ -231,21 +236,21 @@ struct MachineCode {
     // Code offsets of the functions that a call through a pointer may call.
     std::set<uint32_t> functions;
     std::vector<Schedule> schedule;  // one entry per instruction
-    // One entry per branch. It lists memory instructions that the two sides of the branch may
-    // execute together or separately. No barrier makes the sides reconverge before them
-    // (sass/meetings.hpp).
+    // For a branch: memory instructions that both of its sides reach, and before which no barrier
+    // makes the sides reconverge. So the sides may execute these instructions together or
+    // separately. The key is the number of the branch; see sass/meetings.hpp.
     std::map<uint32_t, std::vector<uint32_t>> meetings;
 };
 
-// Differences between programs from PTX and from machine code while they run.
+// Rules for running a program that are different for PTX and for machine code.
 struct Conventions {
     // True for machine code: diverged lanes reconverge where instructions say so (BSSY, BSYNC).
     // Otherwise they reconverge when they arrive at the same op, at the latest at the branch's
     // reconvergence point.
     bool explicit_reconvergence = false;
-    // In a cluster, the upper byte of a shared-memory address names the block whose memory is
-    // meant: it is first_tag + the rank of the block. If first_tag is not 0, an upper byte of 0
-    // means the memory of the block that executes the instruction.
+    // In a cluster, the upper byte of a shared-memory address says which block's memory is meant:
+    // it is first_tag + the rank of that block. If first_tag is not 0, an upper byte of 0 means the
+    // memory of the block that executes the instruction.
     uint32_t first_tag = 1;
     [[nodiscard]] uint32_t own_tag(uint32_t rank) const { return first_tag == 0 ? rank : 0; }
 };
@@ -262,11 +267,13 @@ inline constexpr uint32_t unknown_depth_stack = 64 * 1024;
 struct Program {
     std::string kernel;  // The kernel's name in C++. Messages use it.
     std::vector<Op> ops;
-    // For each op: one past the next op whose control is not Control::none.
+    // For each op: the end of its segment. A segment is a sequence of ops in which only the last
+    // one can have a control other than Control::none (such as a branch). The end is the number of
+    // that op + 1.
     std::vector<uint32_t> segment_end;
-    // Used by plain runs; see lane_strides.hpp. For each op, it has the address families that the
-    // ops from here to the end of the segment change. It also has the families whose stride may
-    // change.
+    // Used by plain runs (lane_strides.hpp), with one entry per op. The sets are for the ops from
+    // this one to the end of its segment. `changed` has a bit for each address family of which a
+    // register is written. `renewed` has a bit for each family whose stride may then be different.
     struct FamilyChanges {
         uint64_t changed = 0, renewed = 0;
     };
@@ -282,14 +289,15 @@ struct Program {
     std::vector<WarpgroupProduct> warpgroup_products;  // the payloads of wgmma refer to these
     std::vector<TextureAccess> texture_accesses;  // the payloads of tex, suld, ... refer to these
     std::vector<TensorCopy> tensor_copies;  // the payloads of cp.async.bulk.tensor refer to these
-    // the functions by their addresses; see symbols.hpp
+    // For calls through pointers: the index of the function with an address; see symbols.hpp.
     std::unordered_map<uint64_t, uint32_t> function_of_address;
     std::vector<std::vector<uint32_t>> tables;  // each table has the target ops of a branch_table
     std::vector<std::byte> constants;
     std::vector<ParameterInfo> parameters;
     uint32_t parameter_bytes = 0;
-    // Static shared memory ends at shared_bytes. The dynamic part starts there. Addresses in shared
-    // memory include the reserved bytes. The offsets that observers get do not include them.
+    // `shared_bytes` is the size of static shared memory. The dynamic part starts there. The GPU
+    // itself uses the first `reserved_shared` bytes of shared memory. The addresses that a kernel
+    // sees include these bytes. The offsets that observers get do not.
     uint32_t shared_bytes = 0, reserved_shared = 0;
     std::shared_ptr<ModuleMemory> memory;
     std::map<uint32_t, std::string> files;  // the key is SourceLine::file
@@ -299,12 +307,13 @@ struct Program {
     // The kernel may recurse or call through pointers, so the depth is not known.
     bool recursive = false;
     bool allocates = false;  // the kernel calls malloc or free
-    // The kernel reads the address of a cooperative launch's workspace.
+    // True if the kernel reads the address of a cooperative launch's workspace (grid_workspace).
     bool asks_for_grid = false;
     // The size from __cluster_dims__. Zeros mean that the kernel has none.
     uint32_t cluster[3] = {};
     bool has_clusters = false;  // the kernel can only be launched with clusters
-    // The product of .maxntid or .reqntid. 0 means that the kernel has neither.
+    // The largest number of threads per block: the product of the three numbers of .maxntid or
+    // .reqntid. 0 means that the kernel has neither.
     uint32_t max_block_threads = 0;
     std::unordered_map<std::string, std::pair<uint32_t, uint32_t>>
         shared_variables;  // the offset and the size in bytes of each shared variable
@@ -323,18 +332,20 @@ struct Launch;
 // The handlers of one instruction set for one kind of observers; see isa.hpp and engine.hpp.
 struct Engine;
 
-// Lays out the memory of a parsed module, for all programs that are made from it.
+// Returns the memory of the variables of a parsed module. All programs that are made from the
+// module share it.
 [[nodiscard]] std::shared_ptr<ModuleMemory> lay_out_memory(const ptx::Module& module);
 
-// Decodes the entry for an engine. Throws UnsupportedInstruction if an instruction cannot be
-// executed, and LaunchError if there is no such entry.
+// Decodes the kernel `entry`, with the handlers of `engine`. Throws UnsupportedInstruction if an
+// instruction cannot be executed, and LaunchError if there is no such entry.
 [[nodiscard]] Program decode(const ptx::Module& module, const ptx::Function& entry,
                              std::shared_ptr<ModuleMemory> memory, const Engine& engine);
 
-// Fills Program::segment_end.
+// Sets Program::segment_end for all ops.
 void find_segments(Program& program);
 
-// Marks the backward branches of loops that only read memory until another thread changes it.
+// Marks the backward branch of each loop that only reads memory until another thread has changed it
+// (Branch::spins).
 void find_spins(Program& program);
 
 // Returns the layout of an entry's parameters.

@@ -1,5 +1,5 @@
-// Gaps between registers that must not be accessed. They exist only in builds with
-// AddressSanitizer.
+// Red zones: gaps between registers that must not be accessed. They exist only in builds with
+// AddressSanitizer, which then reports such accesses.
 //
 // The registers of a warp are one block of memory. An operation that accesses more than the width
 // of its operand would only reach the next register, and AddressSanitizer would not notice.

@@ -1,8 +1,8 @@
 // Describes the registers of a decoded program, so that their values can be shown while it runs.
 //
-// A register is a slot in its function's frame for a range of instructions (decode.cpp). Later,
-// another register may use the slot. PTX often declares only the width of a register (.b32). The
-// instructions that compute with it show what its bits mean.
+// A register has a slot (a place in its function's frame) for a range of instructions; see
+// decode.cpp. After this range, another register may use the slot. PTX often declares only the
+// width of a register (.b32). The instructions that compute with it show what its bits mean.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Chooses the path of a warp that runs next. Also splits and joins paths, and lets threads wait at
-// barriers.
+// Decides which lanes of a warp run next. Lanes that execute together form a path. The scheduler
+// splits a path when its lanes diverge, combines paths when they reconverge, and lets threads wait
+// at barriers.
 //
 // These functions run once for a branch, call or barrier, and not once for each lane. They are
 // compiled once for all instruction sets. warp.hpp describes paths and joins.
@@ -14,7 +15,8 @@ namespace coalesce::sim {
 
 // index_threads() and start() are in block.cpp. They prepare a block.
 
-// Writes the threadIdx of each linear thread of a block into `storage`, padded to whole warps.
+// Computes the threadIdx of every thread of a block, in the order of the linear thread number.
+// `storage` receives one array each for x, y and z, padded to whole warps.
 void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3]);
 
 // Prepares a block to run as number `linear` of the grid. Its program and launch must be set.
@@ -35,7 +37,7 @@ void call_outside(Warp& w, const Op& op, uint32_t at);
 void jump(Warp& w, const Op& op, uint32_t at);
 
 // Adds a path (lanes that execute together) to the warp's queue. But if the path is already at the
-// place of its join, it arrives at the join instead.
+// place of its join (where it must wait for other lanes), it arrives at the join instead.
 void place(Warp& warp, const Path& path);
 
 // Makes `path` the running path, with the registers of its frame.
@@ -49,20 +51,21 @@ void go_to(Warp& warp, uint32_t pc);
 [[nodiscard]] uint32_t barrier_number(Warp& warp, const Op& op);
 
 // Splits the running path. The lanes of `taken` go to `target`, the others to `otherwise`. They
-// reconverge at `meeting`. If it is no_op, they reconverge only when they leave the function.
+// reconverge at `meeting`. If `meeting` is no_op, they reconverge only when they leave the
+// function.
 void diverge(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting);
 
 // The lanes of the running path leave the kernel, and the path ends.
 void leave(Warp& warp);
 
-// The whole running path enters `function`. `after` is the op to which the path returns.
+// Calls `function` for all lanes of the running path. `after` is the op to which the path returns.
 void enter(Warp& warp, const CallSite& site, uint32_t function, uint32_t after);
 
 // The running path returns from its function.
 void return_from_function(Warp& warp);
 
-// The three functions execute brx.idx, an indirect call and a call of a built-in function. Lanes
-// may diverge at an indirect call.
+// These three functions execute brx.idx, an indirect call and a direct call. Lanes may diverge at
+// an indirect call.
 void branch_table(Warp& warp, const Op& op, uint32_t at);
 void call_indirect(Warp& warp, const Op& op, uint32_t at);
 void call(Warp& warp, const Op& op, uint32_t at);
@@ -78,7 +81,8 @@ void call(Warp& warp, const Op& op, uint32_t at);
 // the lanes that execute the op. After the op, the paths from which the lanes came continue
 // separately.
 bool gather(Warp& warp, const Op& op, uint32_t at);
-// Ends the reconvergence that gather() began. Call it after the op.
+// Call this after an op for which gather() returned true. Lets the paths from which the lanes came
+// continue separately.
 void release(Warp& warp);
 
 // Call this when the running path (lanes that execute together) reaches a barrier of the block. Its
@@ -91,12 +95,12 @@ bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 // Scheduling": all non-exited threads).
 [[nodiscard]] uint32_t threads_left(const Block& block);
 
-// Opens a barrier that waited only for the lanes that left, and returns its number. After leave(),
-// call this function until it returns nothing.
+// Call this after leave(), until it returns nothing. Opens a barrier of the block that waited only
+// for the lanes that left, and returns the number of this barrier.
 [[nodiscard]] std::optional<uint32_t> barrier_open_after_exit(Warp& warp);
 
-// cluster.cpp: the running path reaches the barrier of its cluster. Returns true if the barrier is
-// complete.
+// Execute barrier.cluster.arrive and barrier.cluster.wait for the running path (cluster.cpp).
+// arrive_at_cluster() returns true if the barrier of the cluster is now complete.
 bool arrive_at_cluster(Warp& warp, const Op& op, uint32_t at);
 void wait_for_cluster(Warp& warp, const Op& op, uint32_t at);
 // Call this after leave(). Returns true if the barrier of the cluster waited only for the lanes
@@ -106,9 +110,10 @@ bool cluster_complete_after_exit(Warp& warp);
 // Chooses another path of the warp that can run. Returns false if there is none.
 bool next_path(Warp& warp);
 
-// Lets lanes that wait for reconvergence continue without the others, which do not arrive. The
-// independent thread scheduling of the hardware guarantees this. For example, a lane that holds a
-// lock must continue while its neighbours spin on the lock. Returns true if there were such lanes.
+// Lets lanes that wait at a join continue without the other lanes of that join, which do not
+// arrive. The independent thread scheduling of the hardware guarantees this. For example, a lane
+// that holds a lock must continue while its neighbours spin on the lock. Returns true if there were
+// such lanes.
 bool free_waiting_lanes(Warp& warp);
 
 // Moves the running path behind the warp's other paths.

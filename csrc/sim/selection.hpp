@@ -1,10 +1,11 @@
-// How decoders choose a handler: they make a Request for an operation, and get a Selection.
+// How decoders choose the handler of an instruction: they make a Request, which describes the
+// instruction, and get a Selection, which contains the handler.
 //
 // METHOD
-// A row of ops.inc names a function. It gets the Request and the list of modifiers. It takes the
-// modifiers that it understands from the list, and returns the handler and the types of the
-// operands. The decoder of PTX converts operands to these types. The lifter of machine code splits
-// and joins registers for them.
+// Each row of ops.inc has the name of a function in its column `select`. This function gets the
+// Request and the list of modifiers. It removes the modifiers that it understands from the list,
+// and returns the handler and the types of the operands. The decoder of PTX converts operands to
+// these types. The lifter of machine code splits and joins registers for them.
 //
 // This header and modifiers.hpp are included in files that are compiled once for each instruction
 // set. All functions here must be inlined. Otherwise several object files would contain the same
@@ -56,13 +57,15 @@ class OperandTypes {
     uint8_t size_ = 0;
 };
 
-// The types determine the width of registers and the conversion of immediates.
+// The handler that was chosen, and the types of its operands. Decoders use the types to choose the
+// width of registers and to convert immediate values.
 struct Selection {
     Handler run = nullptr;  // null if there is no handler for these types and modifiers
     OperandTypes types;
     uint8_t destinations = 1;
     Payload payload;
-    bool synchronizes = false;  // the last operand is a member mask
+    // the last operand is a member mask, and its lanes must reconverge first
+    bool synchronizes = false;
 };
 
 // How an atomic updates memory. ops_transfer.cpp has the updates.
@@ -91,7 +94,7 @@ enum class AtomicUpdate : uint8_t {
 enum class MatrixKind : uint8_t {
     product,  // computes the product that Matrices::arithmetic specifies
     doubles,  // computes each element with a chain of fused multiply-adds
-    // Computes m8n8k4 of halves without tensor cores: with FFMA, for each group of 8 lanes.
+    // computes m8n8k4 of halves without tensor cores: with FFMA, for each group of 8 lanes
     in_floats,
     transpose,
 };

@@ -1,5 +1,5 @@
-// The lane from which a shuffle reads (PTX ISA, "shfl.sync"). The operation and the checker use
-// this rule.
+// Computes the lane from which a shuffle reads (PTX ISA, "shfl.sync"). The shuffle operation and
+// the checker use this function.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@ struct ShuffleSource {
     // The lane that provides the value. If the source is not valid, this is the reading lane
     // itself.
     int lane;
-    bool is_valid;  // true if the lane that the operands name is in the segment
+    bool is_valid;  // true if the lane that the operands select is in the reading lane's segment
 };
 
-// `b` and `c` are operands of the reading lane. `b` is the offset or the number of a lane. Bits 0
-// to 4 of `c` are the clamp, and bits 8 to 12 the segment mask.
+// Returns the lane from which `lane` reads. `b` and `c` are the operands of shfl.sync in this lane.
+// `b` is an offset or the number of a lane. Bits 0 to 4 of `c` are the clamp (the last lane that
+// may be read), and bits 8 to 12 are the segment mask.
 [[gnu::always_inline]] inline ShuffleSource shuffle_source(ShuffleMode mode, int lane, uint32_t b,
                                                            uint32_t c) {
     const int by = int(b & 31), clamp = int(c & 31), segment = int(c >> 8 & 31);

@@ -1,19 +1,20 @@
-// Where the GPU's assembler places functions and shared variables.
+// Computes the addresses of functions and shared variables as the GPU's assembler (ptxas) chooses
+// them.
 //
 // METHOD
-// Kernels can see addresses: they can store, compare and print them. PTX and machine code must give
-// the same results. So runs of the PTX use the addresses of the machine code. The rules were found
-// by assembling modules (CUDA 13). The lifter compares them with the machine code of each kernel,
-// and refuses the machine code if they differ (sass/lift.cpp).
+// Kernels can store, compare and print addresses. A kernel must give the same results from its PTX
+// and from its machine code. So a run of the PTX uses the addresses of the machine code. The rules
+// were found by assembling modules (CUDA 13). The lifter compares them with the machine code of
+// each kernel, and refuses the machine code if they differ (sass/lift.cpp).
 //
 // A function's address is read from the machine code (python/coalesce/compile/cubin.py). If there
-// is none, the functions whose address is taken are numbered in units of 8 bytes. 0 is the null
-// pointer.
+// is no machine code, the functions whose address is taken get the addresses 8, 16, 24, and so on.
+// 0 is the null pointer.
 //
-// Shared memory starts at reserved_shared() bytes, because the GPU uses the bytes before. The
-// kernel's own variables come first. Then come the variables of the module that the kernel or a
-// called function names, and then the variables of called functions. Each group has the order of
-// the text. Dynamic shared memory follows.
+// The first variable in shared memory is at address reserved_shared(), because the GPU itself uses
+// the bytes before this address. The kernel's own variables come first. Then come the variables of
+// the module that the kernel or a called function uses, and then the variables of called functions.
+// In each group, the variables have the order of the PTX text. Dynamic shared memory follows.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,11 @@
-// Copies of boxes between shared memory and arrays that tensor maps describe
-// (cp.async.bulk.tensor).
+// Executes cp.async.bulk.tensor. It copies a box (a rectangular part of an array) between shared
+// memory and an array in global memory, which a tensor map describes.
 //
 // METHOD
 // As for other bulk copies (mbarrier_ops.hpp), a copy to shared memory is checked when it is
-// issued, and performed when a thread tests its mbarrier. A copy to global memory is performed at
-// once. A box is copied row by row. In each row, only the elements inside the array are accessed.
+// issued, and performed when a thread tests the mbarrier of the copy. A copy to global memory is
+// performed at once. A box is copied row by row. In each row, only the elements inside the array
+// are accessed.
 #pragma once
 
 #include <algorithm>
@@ -87,7 +88,7 @@ inline void announce_bytes(Warp& w, const Op& op, ptx::Space space, Access acces
         });
 }
 
-// Returns the address in shared memory that lane i provides. It counts from the start of the
+// Returns the address in shared memory that lane i provides, as an offset from the start of the
 // block's memory.
 inline uint64_t shared_place(Warp& w, Locator at, int32_t offset, bool narrow, int i) {
     const uint64_t base = narrow ? w.lanes<const uint32_t>(at)[i] : w.lanes<const uint64_t>(at)[i];
@@ -95,8 +96,8 @@ inline uint64_t shared_place(Warp& w, Locator at, int32_t offset, bool narrow, i
     return narrow ? uint32_t(place) : place;
 }
 
-// Finds the rows of lane i's box in global memory, and its address in shared memory. Returns false
-// if a fault was announced.
+// Finds the rows of lane i's box in global memory, and the address of the box in shared memory.
+// Stores both in `box`. Returns false if a fault was announced.
 template <Watch watch>
 inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const TensorMap& map, int i,
                      Access global_access, TensorBox& box) {
@@ -193,8 +194,8 @@ void box_to_shared(Warp& w, const Op& op) {
             start_box<watch>(w, op, i, bytes, barrier, box);
             return;
         }
-        // Each selected block of the cluster gets the box. It goes to the block's own warp with
-        // this number, as if that warp had issued the copy.
+        // Each selected block of the cluster gets the box. In each block, the copy is treated as if
+        // the warp with the same number in that block had issued it.
         const uint32_t ranks = w.lanes<const uint16_t>(copy.blocks)[i];
         if (!w.block->cluster)
             throw_misuse(w, op, i, "a copy to the blocks of a cluster needs a launch in clusters");

@@ -1,9 +1,10 @@
-// Tensor maps, which describe an array in global memory to copies of boxes (TMA).
+// Tensor maps. A tensor map describes an array in global memory for the Tensor Memory Accelerator
+// (TMA), which copies boxes. A box is a rectangular part of the array.
 //
 // METHOD
 // On a GPU, the driver makes the 128 bytes of a tensor map, and their layout is not documented.
 // Here they have a layout of our own: a mark, a checksum, and the arguments of
-// cuTensorMapEncodeTiled. Bytes from another driver do not have the mark and are refused.
+// cuTensorMapEncodeTiled. A tensor map that a driver made does not have the mark and is refused.
 // Dimensions are numbered from the innermost one, as in CUDA's documentation.
 #pragma once
 
@@ -47,13 +48,13 @@ inline constexpr uint32_t map_elements = 13;
 // Returns the element type for a name that Python uses: "float32", "bfloat16", "tfloat32", ...
 [[nodiscard]] std::optional<MapElement> map_element_named(std::string_view name);
 
-// The permutation of 16-byte parts in shared memory. The values are those of CUtensorMapSwizzle in
-// cuda.h.
+// How the 16-byte parts of a box are permuted in shared memory. The values are those of
+// CUtensorMapSwizzle in cuda.h.
 enum class Swizzle : uint8_t { none, bytes_32, bytes_64, bytes_128 };
 
-// Returns the address at which a swizzle stores the byte of an address in shared memory. A swizzle
-// of 32, 64 or 128 bytes changes 1, 2 or 3 address bits, from bit 4 on. They are combined by
-// exclusive or with the same number of bits from bit 7 on.
+// Returns the address in shared memory at which a swizzle stores a byte that would be at `address`
+// without a swizzle. A swizzle of 32, 64 or 128 bytes changes 1, 2 or 3 bits of the address, from
+// bit 4 on. These bits are combined by exclusive or with the same number of bits from bit 7 on.
 [[nodiscard]] constexpr uint32_t swizzled(uint32_t address, Swizzle swizzle) {
     const uint32_t bits = (1u << uint32_t(swizzle)) - 1;
     return address ^ ((address >> 7 & bits) << 4);
@@ -66,11 +67,13 @@ struct TensorMap {
     MapElement element = MapElement::f32;
     uint32_t rank = 0;
     Swizzle swizzle = Swizzle::none;
-    bool nan = false;  // Elements outside the array are read as NaN and not as zero
+    bool nan = false;  // elements outside the array are read as NaN, not as zero
     std::array<uint64_t, most_dimensions> extent{};  // the number of elements in each dimension
-    // The distance in bytes between neighbours in each dimension. Dimension 0 does not use it.
+    // The distance in bytes between neighbouring elements in each dimension. The entry of dimension
+    // 0 is not used, because its elements are adjacent.
     std::array<uint64_t, most_dimensions> stride{};
-    // `box` is the size of a box in elements. `step` are the element strides.
+    // `box` is the size of a box in each dimension, in elements. `step` has the element strides:
+    // with a step of 2, every second element is copied.
     std::array<uint32_t, most_dimensions> box{}, step{};
 
     // Returns the number of elements of a box that are copied along a dimension.
@@ -78,8 +81,8 @@ struct TensorMap {
         return dimension == 0 ? box[0] : (box[dimension] + step[dimension] - 1) / step[dimension];
     }
     [[nodiscard]] uint32_t row_bytes() const { return box[0] * bytes_of(element); }
-    // Returns the distance between rows in shared memory. With a swizzle, each row has a unit of
-    // its own, even if the row is shorter (recorded on an H100).
+    // Returns the distance between rows in shared memory. With a swizzle, each row starts a new
+    // unit of 32, 64 or 128 bytes, even if the row is shorter (recorded on an H100).
     [[nodiscard]] uint32_t row_pitch() const {
         return swizzle == Swizzle::none ? row_bytes() : span_of(swizzle);
     }
@@ -104,12 +107,13 @@ struct TensorCopy {
     Locator shared = no_operand, barrier = no_operand;
     int32_t shared_offset = 0, barrier_offset = 0;
     bool narrow_shared = false, narrow_barrier = false;
-    // For multicast: one bit for each rank in the cluster that gets the box.
+    // For multicast: a register with one bit for each rank in the cluster. The blocks whose bit is
+    // set get the box.
     Locator blocks = no_operand;
 };
 
-// A box that is being copied to shared memory. It has the rows of the box in global memory, which
-// are resolved and checked.
+// A box that is being copied to shared memory. The rows have the host addresses of the elements in
+// global memory, which have been checked.
 struct TensorBox {
     struct Row {
         const std::byte* source = nullptr;  // the first element of the row that is in the array
@@ -123,10 +127,12 @@ struct TensorBox {
     MapElement element = MapElement::f32;
     bool nan = false;
     uint32_t start = 0;  // the address of the box in the block's shared memory
-    // Shared addresses, which the swizzle depends on, include this number of bytes before `start`.
+    // The swizzle depends on the addresses that the kernel sees. They are larger than offsets in
+    // the block's shared memory by this number (Program::reserved_shared).
     uint32_t reserved = 0;
 
-    // Returns the place in the block's shared memory of a part of 16 bytes of a row.
+    // Returns the offset in the block's shared memory of a 16-byte part of a row. `part` is the
+    // byte offset of the part in the row.
     [[nodiscard]] uint32_t place_of(size_t row, uint32_t part) const {
         const uint32_t at = start + reserved + uint32_t(row) * row_pitch + part;
         return swizzled(at, swizzle) - reserved;
@@ -135,7 +141,7 @@ struct TensorBox {
 
 // Stores a box in Block::boxes until its copy is performed. Returns its number.
 [[nodiscard]] uint32_t keep_box(Block& block, const TensorBox& box);
-// Writes this box to the block's shared memory, and removes it from Block::boxes.
+// Writes the box with this number to the block's shared memory, and removes it from Block::boxes.
 void land_box(Block& block, uint32_t number);
 
 // Writes a box to a block's shared memory.

@@ -1,10 +1,11 @@
-// Texture and surface objects, which describe an array to texture and surface instructions.
+// Texture and surface objects. Such an object describes an array for the texture and surface
+// instructions of a kernel.
 //
 // METHOD
 // On a GPU, the layout of a texture object and of a CUDA array is not documented. Here the handle
-// of an object is the address of 256 bytes in the simulated memory, in a layout of our
-// own: a mark, a checksum, and a TextureObject. The array is row-major: texel after texel, row
-// after row, slice after slice (or layer after layer), level after level.
+// of an object is the address of 256 bytes in the simulated memory, in a layout of our own: a mark,
+// a checksum, and a TextureObject. The array is row-major: texel after texel, row after row, slice
+// after slice (or layer after layer), level after level.
 //
 // The rules of texture fetches are those of the CUDA C++ Programming Guide ("Texture Fetching").
 // docs/textures.md lists the rules that are not documented, and what is done here.
@@ -20,9 +21,9 @@
 
 namespace coalesce::sim {
 
-// What the memory of an object is, as cudaResourceType says it.
+// The kind of memory that an object describes, as in cudaResourceType.
 enum class TextureMemory : uint8_t {
-    linear,   // elements one after the other, which only integer coordinates read
+    linear,   // adjacent elements, which can be read only with integer coordinates
     pitched,  // rows in linear memory
     array,    // a CUDA array, or one level of a mipmapped array
 };
@@ -31,8 +32,9 @@ enum class TexelKind : uint8_t { integer, unsigned_integer, floating };
 enum class AddressMode : uint8_t { wrap, clamp, mirror, border };
 
 struct TextureObject {
-    uint64_t address = 0;  // of the first texel
-    // The extents of level 0 in texels. Those of dimensions that the array does not have are 1.
+    uint64_t address = 0;  // the address of the first texel
+    // The extents of level 0 in texels. The extent of a dimension that the array does not have is
+    // 1.
     uint32_t width = 1, height = 1, depth = 1;
     uint32_t layers = 1;     // six layers are the faces of a cube
     uint64_t row_bytes = 0;  // the distance between rows; only pitched memory may have gaps
@@ -54,7 +56,8 @@ struct TextureObject {
     float border[4] = {};
 
     [[nodiscard]] uint32_t texel_bytes() const { return uint32_t{channels} * channel_bits / 8; }
-    // The extents of a level: each is half that of the level before, rounded down, and at least 1.
+    // The extents of a level. Each extent is half the extent of the level before, rounded down, and
+    // at least 1.
     [[nodiscard]] uint32_t width_of(uint32_t level) const { return halved(width, level); }
     [[nodiscard]] uint32_t height_of(uint32_t level) const { return halved(height, level); }
     [[nodiscard]] uint32_t depth_of(uint32_t level) const { return halved(depth, level); }
@@ -65,7 +68,8 @@ struct TextureObject {
     [[nodiscard]] uint64_t slice_bytes_of(uint32_t level) const {
         return row_bytes_of(level) * height_of(level);
     }
-    // The bytes from the first texel to the start of a level. For `levels`, the bytes of all.
+    // Returns the number of bytes from the first texel to the start of a level. If `level` is
+    // `levels`, this is the size of all levels.
     [[nodiscard]] uint64_t offset_of(uint32_t level) const;
     [[nodiscard]] uint64_t bytes() const;
 
@@ -84,7 +88,8 @@ using TextureObjectBytes = std::array<std::byte, texture_object_bytes>;
 // Returns nothing if encode() did not write these bytes.
 [[nodiscard]] std::optional<TextureObject> texture_object_in(const std::byte* bytes);
 
-// What a texture instruction names: tex.2d, sust.b.a2d, ...
+// The shape of the texture for which an instruction is made, such as .2d in tex.2d or .a2d (an
+// array of layers) in sust.b.a2d.
 struct TextureGeometry {
     uint8_t dimensions = 1;
     bool layered = false, cube = false;
@@ -111,7 +116,7 @@ struct TextureAccess {
     TextureGeometry geometry;
     bool integer_coordinates = false;
     LevelForm level_form = LevelForm::base;
-    uint8_t component = 0;  // of tld4
+    uint8_t component = 0;  // for tld4: the channel that is read
     Beyond beyond = Beyond::trap;
     TextureQuery query = TextureQuery::width;
     // For surface instructions: how many bytes of a register hold the value, and how many bytes the
@@ -145,13 +150,15 @@ struct TexelList {
 // The four channels of a fetched value: bits of floats or of integers.
 using TexelBits = std::array<uint32_t, 4>;
 
-// Fetches a value. `data` is the memory of object.address.
+// Returns the value of the texture at a point (tex). `data` is the host memory for object.address.
+// `read` receives the texels that were read.
 [[nodiscard]] TexelBits fetch(const TextureObject& object, const TextureAccess& access,
                               const TexturePoint& point, const std::byte* data, TexelList& read);
-// Returns one channel of the four texels around a point (tld4).
+// Returns one channel of the four texels around a point (tld4). The parameters are those of
+// fetch().
 [[nodiscard]] TexelBits gather(const TextureObject& object, const TextureAccess& access,
                                const TexturePoint& point, const std::byte* data, TexelList& read);
-// The level of detail for the derivatives of the coordinates.
+// Returns the level of detail that belongs to these derivatives of the coordinates (tex.grad).
 [[nodiscard]] float level_of(const TextureObject& object, const float (&dx)[3],
                              const float (&dy)[3]);
 [[nodiscard]] uint32_t answer(const TextureObject& object, TextureQuery query);

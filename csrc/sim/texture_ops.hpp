@@ -17,7 +17,7 @@ template <Watch watch>
 void store_surface(Warp& w, const Op& op);  // sust
 void query_texture(Warp& w, const Op& op);  // txq, suq
 
-// The message for a surface access outside the surface, or at a misaligned byte.
+// Returns the message for a surface access outside the surface, or at a misaligned byte.
 [[nodiscard]] FaultText describe_surface_fault(const Warp& w, const Op& op, int lane, Access access,
                                                Fault fault);
 

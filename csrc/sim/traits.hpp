@@ -1,10 +1,11 @@
-// The properties of an instruction, for observers.
+// Traits: the properties of an instruction that observers need.
 //
 // METHOD
-// A row of ops.inc has the properties that all instructions of an operation share. Modifiers add
-// other properties: `ld` is a load, and `ld.volatile` is also strong. traits_of() combines both.
-// Only traits_of() and the code that chooses the handler read modifiers. The traits can always be
-// computed from the text of the opcode. So they are not stored in files with counts.
+// A row of ops.inc has the properties that are common to all instructions of an operation, such as
+// `ld`. Modifiers add other properties: `ld` is a load, and `ld.volatile` is also strong.
+// traits_of() combines both. Only traits_of() and the code that chooses the handler read modifiers.
+// The traits can always be computed from the text of the opcode. So files with the counts of a run
+// contain this text, and not the traits.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace coalesce::sim {
 // The format of the factors that tensor cores multiply.
 enum class TensorSource : uint8_t { none, fp16, bf16, tf32, fp64, int8, int4, int1, fp8 };
 
-// How an atomic updates memory, as far as this affects its cost.
+// The kinds of atomics that have different costs.
 enum class AtomicForm : uint8_t {
     plain,             // add, min, exch and similar
     compare_and_swap,  // compare and swap: atom.cas
@@ -26,7 +27,7 @@ enum class AtomicForm : uint8_t {
 };
 
 // The threads for which a strong access or a fence orders memory: those of the block (`.cta`), or
-// of anything wider.
+// those of any larger group.
 enum class Scope : uint8_t { block, device };
 
 struct Traits {
@@ -35,24 +36,24 @@ struct Traits {
     AtomicForm form = AtomicForm::plain;
     Scope scope = Scope::device;
     bool machine_code = false;  // the instruction is machine code, not PTX
-    bool has_result = false;    // Writes a register
-    // The warp waits for its block. This is not set if the warp only arrives.
+    bool has_result = false;    // the instruction writes a register
+    // The warp waits for the other warps of its block. False if the warp only arrives (bar.arrive).
     bool block_barrier = false;
     bool warp_barrier = false;  // a barrier of a warp: bar.warp.sync, WARPSYNC
     bool aligned = false;       // for a barrier: the warp must not have diverged
-    bool relaxed = false;       // Arrives at the barrier of a cluster without ordering memory
+    bool relaxed = false;       // arrives at the barrier of a cluster without ordering memory
     bool shuffle = false;       // reads registers of other lanes
     bool orders = false;        // the instruction is a fence of memory
     bool atomic = false;        // an atomic: atom, red
     // The access is volatile, relaxed or stronger, so other threads may rely on it.
     bool strong = false;
-    bool releases = false;         // releases: .release, .acq_rel
+    bool releases = false;         // a release in the memory model: .release, .acq_rel
     bool read_only = false;        // a read-only load: .nc, tex
     bool adds_floats = false;      // an atomic addition of floating-point numbers
     bool passes_l1 = false;        // a load that bypasses L1
     bool ends_copy_group = false;  // cp.async.commit_group ends a group of copies
     bool awaits_copies = false;    // cp.async.wait_group waits for copies
-    bool asynchronous = false;     // Accesses shared memory through the asynchronous proxy
+    bool asynchronous = false;     // accesses shared memory through the asynchronous proxy
     // Orders accesses before the fence, and accesses of the asynchronous proxy after it.
     bool proxy_fence = false;
     bool bulk = false;     // a bulk copy, whose accesses are not counted
@@ -62,9 +63,9 @@ struct Traits {
     // Machine code: calls a function that is not in the cubin, such as printf or malloc.
     bool calls_outside = false;
     uint8_t elements = 1;  // the elements of a vector access: 4 for .v4
-    // For tensor core instructions: the multiplications and additions that a warp executes. Machine
-    // code also has `tensor_cycles`: the number of cycles for which the instruction occupies the
-    // tensor core of a quarter of a multiprocessor.
+    // For tensor core instructions: the multiplications and additions that a warp executes.
+    // `tensor_cycles` is only for machine code: the number of cycles for which the instruction
+    // occupies a tensor core. Each quarter of a multiprocessor has one tensor core.
     TensorSource tensor_source = TensorSource::none;
     uint32_t tensor_operations = 0;
     uint32_t tensor_cycles = 0;

@@ -1,19 +1,22 @@
 // A warp: 32 lanes, their registers, and their paths.
 //
 // METHOD
-// Lanes that execute together form a path. When they diverge at a branch, each side becomes a path.
-// A join stores which lanes reconverge, and where. In PTX this is the branch's immediate
-// post-dominator, the first instruction that both sides reach in any case. A path that reaches the
-// place of its join ends, and its lanes wait there. When all pending lanes have arrived, one path
-// continues with all of them. A join does not wait for lanes that exit.
+// Lanes that execute together form a path. When they diverge at a branch, each side of the branch
+// becomes a path of its own. A join is a place where paths wait for each other, so that their lanes
+// reconverge. It stores which lanes reconverge, and at which instruction. In PTX, this instruction
+// is the branch's immediate post-dominator: the first instruction that both sides reach in any
+// case. A path that reaches the place of its join ends, and its lanes wait there. When all pending
+// lanes have arrived, one path continues with all of them. A join does not wait for lanes that
+// exit.
 //
 // Any path of a warp may run next. So a path that waits for a lock in a loop cannot prevent the
 // path that holds the lock from running. This is the independent thread scheduling of compute
 // capability 7.0 and later.
 //
-// A call is a join, too. Its place is the instruction after the call, and `ret` reaches it. The
-// registers of called functions are on a stack. Two paths at the same depth share the same bytes,
-// but have different lanes.
+// A call also creates a join. The place of this join is the instruction after the call, and lanes
+// arrive at it when they execute `ret`. The registers of called functions are on a stack. Two paths
+// at the same depth of calls use the same bytes of this stack. They do not disturb each other,
+// because they have different lanes.
 #pragma once
 
 #include <cstddef>
@@ -57,13 +60,15 @@ struct Join {
     LaneMask arrived = 0;
     int32_t parent = -1;
     Frame frame;
-    bool call = false;    // Lanes reach this join by ret or BSYNC. Arriving at pc is not enough.
+    // true if lanes arrive at this join only by ret or BSYNC, not by reaching pc
+    bool call = false;
     int8_t barrier = -1;  // for machine code: the number of the barrier, B0 to B15
-    LaneMask kept = 0;    // for machine code: the lanes whose function has saved the barrier
+    // for machine code: the lanes whose running function has saved its caller's barrier (BMOV)
+    LaneMask kept = 0;
 };
 
-// A pending cp.async of one warp instruction. It is performed when a thread waits for it. So the
-// effect of a missing wait is visible.
+// A pending cp.async of one warp instruction. The copy is performed when a thread waits for it. So
+// a missing wait has a visible effect: the thread reads the old data.
 struct AsyncCopy {
     uint32_t pc;
     uint8_t bytes;
@@ -74,8 +79,9 @@ struct AsyncCopy {
     uint8_t source_bytes[warp_size];
 };
 
-// A pending cp.async.bulk of one thread to shared memory. It is performed when a thread waits for
-// the mbarrier that counts its bytes. So the effect of a missing wait is visible.
+// A pending cp.async.bulk of one thread to shared memory. The copy is performed when a thread waits
+// for the mbarrier that counts its bytes. So a missing wait has a visible effect: the thread reads
+// the old data.
 struct BulkCopy {
     uint32_t pc;
     uint32_t warp;
@@ -83,9 +89,9 @@ struct BulkCopy {
     uint32_t bytes;
     uint32_t barrier;      // the address of the mbarrier in shared memory
     uint32_t destination;  // an address in shared memory
-    // Contiguous bytes. If it is null, the copy was made with a tensor map.
+    // The host address of the contiguous source bytes. It is null if the copy uses a tensor map.
     const std::byte* source;
-    uint32_t box = 0;  // for a copy with a tensor map: the number in Block::boxes
+    uint32_t box = 0;  // for a copy with a tensor map: the key in Block::boxes
 };
 
 // The reads of shared memory by one product of a warpgroup. Checks keep them until a thread waits
@@ -112,7 +118,8 @@ struct Warp {
     // has the lanes that have arrived. `pending_cluster` has the lanes that have arrived, but have
     // not executed the wait yet.
     LaneMask at_cluster = 0, pending_cluster = 0;
-    // Lanes have continued without other lanes with which they should reconverge.
+    // True if lanes of this warp have continued without other lanes with which they should have
+    // reconverged (free_waiting_lanes).
     bool unbound = false;
     std::vector<Path> paths;
     std::vector<Join> joins;
@@ -120,14 +127,14 @@ struct Warp {
 
     std::vector<std::byte> registers;
     std::vector<std::byte> local;       // the indices are [lane][Program::local_bytes]
-    std::vector<AsyncCopy> async_open;  // Copies that are not committed to a group yet
+    std::vector<AsyncCopy> async_open;  // copies that are not committed to a group yet
     std::vector<std::vector<AsyncCopy>> async_groups;
-    std::vector<ProductReads> reads_open;  // Reads of products that are not committed yet
+    std::vector<ProductReads> reads_open;  // reads of products that are not committed yet
     std::vector<std::vector<ProductReads>> read_groups;
 
     LaneStrides strides;
 
-    alignas(64) uint64_t address[warp_size];  // Temporary memory of memory instructions
+    alignas(64) uint64_t address[warp_size];  // the addresses of the current memory instruction
 
     template <class T>
     [[nodiscard]] T* lanes(Locator at) {
@@ -137,9 +144,9 @@ struct Warp {
     [[nodiscard]] bool done() const { return live == 0; }
 };
 
-// The barriers of a block have these numbers. Code names barriers 0 to 15 (bar.sync). Observers see
-// the barrier of the cluster as number 16. The last ones belong to the warpgroups
-// (wgmma.wait_group).
+// The numbers of the barriers of a block. Kernels use the barriers 0 to 15 (bar.sync). Observers
+// get number 16 for the barrier of the cluster. The numbers from 17 on are the barriers of the
+// warpgroups (wgmma.wait_group).
 inline constexpr uint32_t named_barriers = 16, cluster_barrier = named_barriers;
 inline constexpr uint32_t first_warpgroup_barrier = cluster_barrier + 1;
 inline constexpr uint32_t barrier_count = first_warpgroup_barrier + 8;
@@ -155,7 +162,8 @@ struct Announcements;
 
 struct Block;
 
-// Blocks that run in turns on one host thread. They can access each other's shared memory.
+// The blocks of a cluster, which can access each other's shared memory. One host thread runs them
+// in turn.
 struct Cluster {
     std::vector<Block*> blocks;  // the index is the rank
 };
@@ -187,7 +195,7 @@ struct Block {
     const uint32_t* thread_index[3] = {};
     std::vector<Warp> warps;
     Barrier barriers[barrier_count];
-    std::vector<BulkCopy> bulk_copies;  // Bulk copies that have not arrived
+    std::vector<BulkCopy> bulk_copies;  // bulk copies that have not been performed yet
     std::map<uint32_t, TensorBox> boxes;
     uint32_t next_box = 0;
     // For a block that waits for other blocks. `seen_work` is the value of GridState::work when the

@@ -1,18 +1,21 @@
 // Products of a warpgroup (wgmma): their description, and the layout of operands in shared memory.
 //
 // METHOD
-// Four warps multiply 64 x k by k x n. Each warp computes 16 rows. Its
-// registers have the sums in the layout of mma (matrix.hpp), one tile of 8 columns after another.
-// Along k, the operands have 32 bytes. A matrix in shared memory is described by a 64-bit
-// descriptor (PTX ISA, "Matrix Descriptor"):
+// A warpgroup consists of four warps. Together they multiply a 64 x k matrix by a k x n matrix.
+// Each warp computes 16 rows of the result. Its registers hold the sums in the layout of mma
+// (matrix.hpp), one tile of 8 columns after another. k is such that a row of the first operand has
+// 32 bytes. A matrix in shared memory is described by a 64-bit descriptor (PTX ISA, "Matrix
+// Descriptor"):
 //
 //    0-13   address / 16           16-29  leading distance / 16    32-45  stride distance / 16
 //    49-51  base offset            62-63  swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
 //
-// The smallest unit is a row of 16 bytes. It is along k ("k-major") or, for 16-bit elements, along
-// the other dimension. Eight rows form a core matrix. Without a swizzle, these rows are adjacent.
-// With a swizzle, they are `span` bytes apart, and the 16-byte parts are permuted depending on the
-// address, as with tensor maps (tensor_map.hpp). The two distances are those between core matrices.
+// The smallest unit is a row of 16 bytes. Its elements are neighbours along k ("k-major") or, for
+// 16-bit elements only, possibly along the other dimension. Eight such rows form a core matrix.
+// Without a swizzle, these rows are adjacent in memory. With a swizzle, they are `span` bytes
+// apart, and the 16-byte parts are permuted depending on the address, as with tensor maps
+// (tensor_map.hpp). The leading distance and the stride distance in the descriptor are the
+// distances between core matrices.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +30,8 @@ inline constexpr uint32_t warpgroup_warps = 4;
 inline constexpr uint32_t part_bytes = 16;  // the size of a part of an operand in shared memory
 
 struct WarpgroupProduct {
-    // The types and the arithmetic of a 16 x 8 tile. If a is in registers, these are also here.
+    // The types and the arithmetic of a 16 x 8 tile of the product. If a is in registers, `product`
+    // also has these registers.
     Matrices product;
     std::vector<Locator> d;
     uint32_t n = 0;
@@ -58,8 +62,9 @@ struct SharedMatrix {
         const uint32_t row = plain ? part_bytes : span_of(swizzle);
         return at(i % 8 * row + i / 8 * stride + part * (plain ? leading : part_bytes));
     }
-    // Returns the address of 16 bytes at index `k`. They hold the 16-bit elements from number 8 *
-    // part on. The elements must be contiguous across k.
+    // Returns the address of 16 bytes for one index `k`. They hold the eight 16-bit elements from
+    // number 8 * part on along the other dimension (rows of a, columns of b), along which elements
+    // must be contiguous.
     [[nodiscard]] uint32_t across_k(uint32_t k, uint32_t part) const {
         if (swizzle == Swizzle::none)
             return at(part * stride + k % 8 * part_bytes + k / 8 * leading);

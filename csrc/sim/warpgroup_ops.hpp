@@ -1,4 +1,4 @@
-// Products of a warpgroup (wgmma).
+// Executes matrix products of a warpgroup (wgmma): four warps that work together.
 //
 // METHOD
 // Each warp computes its 16 rows when it executes the instruction, tile by tile as for mma
@@ -90,7 +90,7 @@ class OperandReader {
 };
 
 // Stores the elements of `bits` bits that 16 bytes contain to `out`, and returns their number.
-// Single bits are combined to 32-bit words.
+// Elements of one bit are stored as words of 32 elements.
 inline int take_elements(const std::byte* bytes, int bits, uint32_t* out) {
     const int count = 128 / bits;
     for (int e = 0; e < count; ++e) {
@@ -101,8 +101,8 @@ inline int take_elements(const std::byte* bytes, int bits, uint32_t* out) {
     return count;
 }
 
-// Reads the rows or columns [first, first + rows) of an operand in shared memory. They are stored
-// as [k][row or column].
+// Reads `rows` rows of a, or columns of b, from number `first` on, from an operand in shared
+// memory. `out` has the indices [k][row or column].
 template <Watch watch, int rows>
 void read_operand(OperandReader<watch>& reader, const SharedMatrix& matrix, bool transposed,
                   uint32_t first, int bits, uint32_t (*out)[rows]) {
@@ -141,7 +141,7 @@ inline void multiply_tile(const Matrices& x, Tile& t) {
     multiply_fused(x, t);
 }
 
-// Returns the matrix for a descriptor, which must be the same in all lanes.
+// Returns the matrix that a descriptor describes. The descriptor must be the same in all lanes.
 inline SharedMatrix shared_matrix(Warp& w, const Op& op, Locator at) {
     const uint64_t* const bits = w.lanes<const uint64_t>(at);
     for (int lane = 1; lane < warp_size; ++lane) {

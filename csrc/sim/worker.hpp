@@ -1,14 +1,16 @@
-// Runs a grid of warps with an observer whose type is known at compile time.
+// Runs the blocks of a grid, and reports events to an observer whose type is known at compile time.
 //
 // METHOD
-// Host threads take blocks, or clusters of blocks, from a counter. The warps of a block run in
-// turn. Each runs until all its paths wait or its time slice ends. If no path of a block can run,
-// this is a deadlock and an error. If the warps of a block only wait for other blocks (spins.cpp),
-// the block is set aside and another one runs.
+// A worker is a host thread that runs blocks. Each worker gets the number of its next block (or
+// cluster of blocks) from a counter that all workers share. The warps of a block run in turn. Each
+// warp runs until all its paths wait or its time slice ends. If no path of a block can run, this is
+// a deadlock, which is an error. If all warps of a block only read memory until another block
+// changes it (spins.cpp), the worker runs another block in the meantime.
 //
-// A segment of operations is executed without any test. At its end, the scheduler executes one
-// operation (branch, call, barrier, ...). The launching thread waits and polls, so that the user
-// can interrupt the workers: they test a flag once in each slice.
+// A segment is a sequence of operations up to the next branch, call, barrier or similar operation.
+// Its operations are executed one after the other without any test. Only the last one needs the
+// scheduler. The launching thread waits, and calls Launch::poll regularly. So the user can
+// interrupt the run: then the thread sets a flag, which the workers test once in each slice.
 #pragma once
 
 #include <algorithm>
@@ -36,20 +38,23 @@ namespace coalesce::sim {
 
 inline constexpr int64_t slice_ops = 1 << 16;
 // A warp runs for a slice, which is a limited number of operations. Then another warp runs. A slice
-// is stalled if no path of the warp ended or began to wait during it. After this many consecutive
-// stalled slices of a block, lanes that wait for reconvergence may continue (free_waiting_lanes).
+// is stalled if no path of the warp ended or began to wait during this slice. After this many
+// consecutive stalled slices of a block, lanes that wait for reconvergence continue without the
+// others (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
-// A limit for the case that all running blocks only read memory, because they wait for each other.
-// It limits the number of turns of such blocks during which no block did anything else.
+// For the case that all running blocks only read memory, because they wait for each other: the
+// number of turns of such blocks after which lanes that wait for reconvergence continue without the
+// others. Only turns in which no block did anything else are counted.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
 // The state that the workers of a launch share.
 struct GridState {
     std::atomic<uint64_t> next_group{0};  // the next block or cluster to run
     std::atomic<uint64_t> finished_blocks{0};
-    std::atomic<uint64_t> work{0};  // Incremented whenever a block has done more than wait
-    // The numbers of blocks that wait in grid.sync(). They wait until the highest bit of the grid's
-    // barrier changes. The index is the current value of this bit.
+    std::atomic<uint64_t> work{0};  // incremented whenever a block has done more than wait
+    // How many blocks wait in grid.sync(). Such a block waits until the highest bit of the grid's
+    // barrier changes. The index of the array is the value of this bit for which the blocks wait to
+    // end.
     std::atomic<uint64_t> at_grid_barrier[2]{};
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};
@@ -191,7 +196,8 @@ class Worker {
     Ran run_block(Block& block) {
         stalled_slices_ = 0;
         for (;;) {
-            // The test is here because warps that wait for each other may never use a whole slice.
+            // The flag is tested here, too, because warps that wait for each other may never use a
+            // whole slice.
             if (grid_.stop) throw Stopped{};
             bool progress = false, done = true, spins = true;
             watching_warps_ = 0;
@@ -248,8 +254,9 @@ class Worker {
             block.fruitless_turns = 0;
             idle_turns_ = 0;
         }
-        // Before this is decided, each path of the block's warps must have had a turn. With several
-        // host threads, the block gets more turns, because another thread may still do some work.
+        // Before lanes are freed, each path of the block's warps must have had a turn. If there are
+        // several host threads, the block gets more turns, because another thread may still do some
+        // work.
         const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_groups_;
         if (++block.fruitless_turns > std::max<uint64_t>(most, 2 * warp_size)) {
             block.fruitless_turns = 1;
@@ -264,7 +271,7 @@ class Worker {
         return Ran::until_it_watches;
     }
 
-    // Notes that the block only waits in grid.sync(), which all blocks must call. Throws
+    // Records that the block only waits in grid.sync(), which all blocks must call. Throws
     // LaunchError if every other block also waits there or has ended, because then no block can
     // continue.
     void wait_at_grid_barrier(const Block& block) {
@@ -346,8 +353,8 @@ class Worker {
         }
     }
 
-    // Call this after a segment was executed. The known strides of the families that it changes may
-    // no longer be right.
+    // Call this after a segment was executed. Forgets the strides of the address families that the
+    // segment has changed (lane_strides.hpp).
     static void note_changes(Warp& w, const Program::FamilyChanges& changes) {
         if (w.mask == all_lanes)
             w.strides.forget(changes.renewed);
@@ -517,13 +524,14 @@ class Worker {
     const Op* grid_barrier_ = nullptr;
     uint32_t watching_warps_ = 0;
     int bit_before_ = 0;  // the highest bit of the grid's barrier at the start of this round
-    // The bit for which each waiting block waits to change.
+    // For each block that waits in grid.sync(): the value of the barrier's highest bit when it
+    // began to wait.
     std::map<const Block*, int> at_grid_barrier_;
     // `slice_` is the number of operations in the current slice. `left_` is the number that remain.
     int64_t slice_ = 0, left_ = 0;
     int stalled_slices_ = 0;
     bool spun_ = false;          // the turn of the last warp ended in a loop that only reads memory
-    bool spins_ = false;         // lanes of this kernel have waited for each other
+    bool spins_ = false;         // lanes of this kernel have waited for other lanes of their warp
     bool short_slices_ = false;  // lanes or blocks of this kernel have waited for each other
     MachineConstants machine_;
     std::vector<uint16_t> hints_;
@@ -538,7 +546,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     GridState grid;
     grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
     const uint32_t workers = worker_count(launch);
-    if (workers == 1 && !launch.poll) {  // Nobody polls, so no second thread is needed
+    if (workers == 1 && !launch.poll) {  // nothing is polled, so no second thread is needed
         Worker<O>(program, launch, memory, *observers[0], grid).run();
         if (grid.error) std::rethrow_exception(grid.error);
         return;
@@ -558,7 +566,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     for (uint32_t n = 0; n < workers; ++n) {
         try {
             threads.emplace_back(work, n);
-            // There is no memory or no thread left. The grid runs with fewer threads.
+            // The system cannot start another thread. The grid runs with fewer threads.
         } catch (const std::system_error&) {
             const std::lock_guard lock(grid.mutex);
             grid.running -= workers - n;
