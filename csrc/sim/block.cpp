@@ -44,8 +44,8 @@ void start(Block& block, uint64_t linear) {
             w.local.assign(size_t(program.local_bytes) * warp_size, std::byte{0xff});
         }
     }
-    // A GPU does not clear shared memory, and the simulator does not either. Here it holds NaNs, so
-    // that the use of uninitialized data shows in the results.
+    // A GPU does not set shared memory to zero when a block starts. Here, shared memory is filled
+    // with NaNs, so that the use of uninitialized data shows in the results.
     std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
     std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
     block.bulk_copies.clear();
@@ -73,7 +73,8 @@ void start(Block& block, uint64_t linear) {
 
 namespace {
 
-// A barrier for all threads of the block has this value as Barrier::expected.
+// The value of Barrier::expected for a barrier that waits for all threads that have not left the
+// kernel.
 constexpr uint32_t everyone_left = UINT32_MAX;
 
 // Opens a barrier at which all threads have arrived. The waiting threads continue.
@@ -99,7 +100,7 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
         if (barrier.expected != everyone_left)
             barrier.arrived += warp_size - uint32_t(std::popcount(p.mask));
     }
-    w.current.mask = 0;  // Removes these lanes only once
+    w.current.mask = 0;  // so that these lanes are removed only once
     for (uint32_t id = 0; id < std::size(block.barriers); ++id) {
         const Barrier& barrier = block.barriers[id];
         if (barrier.arrived == 0) continue;
@@ -163,8 +164,8 @@ void open_barrier(Block& block, uint32_t id) {
     const Program& program = *block.program;
     Barrier& barrier = block.barriers[id];
     // Lanes of one warp may have arrived at different barrier instructions. CUDA does not define
-    // what happens then: it requires that all threads take the same branch if a barrier is in
-    // conditional code.
+    // what happens then. If a barrier is in conditional code, CUDA requires that all threads take
+    // the same branch.
     for (Warp& other : block.warps) {
         if (other.index >= block.warp_count) continue;
         uint32_t first = no_op;

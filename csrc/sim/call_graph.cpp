@@ -57,8 +57,8 @@ CallGraph call_graph(const ptx::Module& module, const ptx::Function& entry) {
         }
         graph.callees.push_back(std::move(callees));
     }
-    // Starts with graph.functions. Adds all functions that these call or whose address they take,
-    // until there are no new ones.
+    // `referred` starts with graph.functions. Then each function in `referred` adds the functions
+    // that it calls or whose address it takes, until there are no new ones.
     std::set<const ptx::Function*> seen;
     const auto refer = [&](const ptx::Function* f) {
         if (seen.insert(f).second) graph.referred.push_back(f);

@@ -1,8 +1,10 @@
 // The barrier of a cluster of blocks (PTX ISA, "barrier.cluster").
 //
 // METHOD
-// A thread arrives, and later waits. It waits until all threads of the cluster that have not left
-// the kernel have arrived. Each warp stores which of its lanes have arrived in the current phase.
+// A thread first arrives at the barrier (barrier.cluster.arrive), and later waits
+// (barrier.cluster.wait). The wait ends when all threads of the cluster have arrived, except those
+// that have left the kernel. Then the next phase of the barrier begins. Each warp stores which of
+// its lanes have arrived in the current phase.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -13,7 +15,8 @@ namespace coalesce::sim {
 
 namespace {
 
-// Returns true if some threads have not left, and all of these have arrived.
+// Returns true if some threads of the cluster have not left the kernel, and all of these have
+// arrived.
 bool is_complete(const Cluster& cluster) {
     bool any = false;
     for (const Block* block : cluster.blocks) {

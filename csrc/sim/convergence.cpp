@@ -1,10 +1,10 @@
-// Where lanes of machine code diverge (take different branches) and reconverge (execute together
-// again): BSSY, BSYNC, BREAK and jumps through registers.
+// Executes the machine instructions that say where lanes diverge (take different branches) and
+// reconverge (execute together again): BSSY, BSYNC, BREAK and jumps through registers.
 //
 // METHOD
 // In machine code, instructions say where lanes reconverge. They use barriers B0 to B15. BSSY B0
-// stores the active lanes in B0. Lanes that come to BSYNC B0 wait until each stored lane has come,
-// has exited, or has left the barrier with BREAK.
+// stores the active lanes in B0. BSYNC B0 makes lanes wait until each stored lane has reached BSYNC
+// B0, has exited, or has left the barrier with BREAK.
 //
 // The scheduler works with paths and joins (warp.hpp). A path is a group of lanes that execute
 // together. A join is a place where paths wait for each other. Here, each barrier is represented by
@@ -31,7 +31,8 @@ void collect_joins(Warp& w) {
     };
     name(w.current.join);
     for (const Path& p : w.paths) name(p.join);
-    // Lanes that wait at a join continue with the join's parent. So the parent is still in use.
+    // When the lanes that wait at a join continue, they belong to the parent of the join. So the
+    // parent is still in use.
     for (const Join& j : w.joins) {
         if (j.arrived) name(j.parent);
     }
@@ -57,8 +58,9 @@ int32_t find_barrier(const Warp& w, int8_t number) {
 void set_barrier(Warp& w, const Op& op, uint32_t at) {
     const LaneMask lanes = w.current.mask;
     const auto& barrier = op.get<ReconvergenceBarrier>();
-    // Barriers that do not apply to these lanes are skipped: the lanes left them with BREAK, or set
-    // them earlier and never executed BSYNC.
+    // The parent of the new join is the innermost barrier that still applies to these lanes. Other
+    // barriers are skipped: the lanes have left them with BREAK, or have set the same barrier
+    // earlier and never executed BSYNC.
     int32_t parent = w.current.join;
     while (parent >= 0) {
         const Join& join = w.joins[size_t(parent)];
@@ -126,8 +128,9 @@ void keep_barrier(Warp& w, const Op& op, uint32_t at) {
     go_to(w, at + 1);
 }
 
-// Operand 0 refers to R4. Arguments are in registers from R4 on, and pairs start at even numbers.
-// The result is also in R4.
+// Calls a function that is not in the cubin, such as malloc. Operand 0 is the register R4. The
+// arguments are in the registers from R4 on. A 64-bit argument is in a pair that starts at an even
+// number. The result is stored to R4.
 void call_outside(Warp& w, const Op& op, uint32_t at) {
     uint32_t* const r4 = w.lanes<uint32_t>(op.operand[0]);
     const auto pair = [&](int lane, int number) {

@@ -1,9 +1,10 @@
 // METHOD
-// The kernel and the functions that it may call are decoded one after another. An instruction's row
-// in ops.inc names a function. This function chooses the handler of the instruction and the types
-// of its operands. Instructions of control flow and memory have no such function; they are decoded
-// here. If an instruction has no row, or a modifier that no function understands,
-// UnsupportedInstruction is thrown. Its message has the CUDA source line.
+// The kernel and the functions that it may call are decoded one after another. Each instruction has
+// a row in ops.inc. For most instructions, the row has the name of a function that chooses the
+// handler and the types of the operands. Instructions of control flow and memory have no such
+// function; the Decoder decodes them itself. If an instruction has no row, or a modifier that no
+// function understands, UnsupportedInstruction is thrown. Its message contains the CUDA source
+// line.
 #include "sim/decode.hpp"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ Type unsigned_of(uint32_t bytes) {
     return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
 }
 
-// Lets the handler negate the predicate that it reads (trait::negates).
+// Sets the payload so that the handler negates the predicate that it reads (trait::negates).
 void negate_predicate(Op& op) {
     if (op.is<VoteOperand>())
         op.get<VoteOperand>().negated = true;
@@ -264,8 +265,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     op.payload() = selection.payload;
     if (selection.synchronizes) op.control = Control::synchronize;
 
-    // A mov with a vector as one operand: it packs several small registers into a large one, or the
-    // other way round.
+    // A mov with a vector as one operand packs several small registers into a large one, or splits
+    // a large register into small ones.
     if (opcode_ == OpCode::mov && in.operands.size() == 2) {
         const Operand &d = in.operands[0], &s = in.operands[1];
         if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
@@ -285,8 +286,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
         }
     }
 
-    // A pair (d|p) counts as two destinations. If there is no pair, the second destination is
-    // empty.
+    // Some instructions may have two destinations, written as a pair (d|p). If such an instruction
+    // has only one, the second destination is empty.
     size_t next = 0;
     size_t operand = 0;
     if (selection.destinations == 2 && !in.operands.empty()) {
@@ -328,7 +329,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
 }
 
 // cvt may use registers that are wider than its types (PTX ISA, "Operand Size Exceeding
-// Instruction-Type Size"): it reads the low bits, and extends the result.
+// Instruction-Type Size"): it reads the low bits of a source register, and extends the result to
+// the width of the destination register.
 void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection& selection) {
     Op widen;
     for (size_t n = 0; n < in.operands.size() && n < selection.types.size(); ++n) {
@@ -361,8 +363,9 @@ Guard Decoder::guard_of(const ptx::Instruction& in) const {
     return {slot(in.guard, Type::pred), in.guard_negated};
 }
 
-// Computes the local memory that a lane needs: the sum along the deepest chain of calls, or a fixed
-// size if the depth is not known (recursion, calls through pointers).
+// Computes the number of bytes of local memory that a lane needs. This is the sum over the
+// functions of the most expensive chain of calls. If the depth of calls is not known (recursion,
+// calls through pointers), it is a fixed size.
 void Decoder::finish_depth() {
     std::vector<uint32_t> bytes;
     for (const FunctionInfo& f : program_.functions) bytes.push_back(f.local_bytes);

@@ -90,8 +90,8 @@ bool is_integer(Element e) {
     return e == Element::s8 || e == Element::u8 || e == Element::s4 || e == Element::u4;
 }
 
-// Sets how the tensor cores of a compute capability round products of floating-point numbers
-// (matrix_arithmetic.hpp).
+// Sets how tensor cores add and round products of floating-point numbers (matrix_arithmetic.hpp).
+// This depends on the compute capability (`architecture`).
 void choose_rounding(Matrices& x, uint32_t architecture, bool of_fragments) {
     const bool fp8 = x.a_type == Element::e4m3 || x.a_type == Element::e5m2;
     x.step = uint8_t(x.k);
@@ -113,8 +113,8 @@ void choose_rounding(Matrices& x, uint32_t architecture, bool of_fragments) {
     x.step = std::min<uint8_t>(x.step, architecture < 75 || tf32 ? 4 : 8);
 }
 
-// Sets how a product is computed. Returns the kind of its handler. `in_quads` is true for m8n8k4 of
-// halves.
+// Sets how a product is computed, and returns the kind of handler for it. `in_quads` is true for
+// m8n8k4 of halves.
 MatrixKind choose_arithmetic(Matrices& x, const Form& f, uint32_t architecture, bool in_quads,
                              bool of_fragments) {
     if (in_quads) return MatrixKind::in_floats;
@@ -366,7 +366,7 @@ bool Decoder::decode_matrix_product(const ptx::Instruction& in) {
 bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
     Form f = form_of(in);
     if (!f.known || f.by_rows.size() != 2) return false;
-    // If a and b hold halves, the instruction names only the types of d and c.
+    // If a and b hold halves, the modifiers of the instruction are only the types of d and c.
     if (f.elements.size() == 2)
         f.elements = {f.elements[0], Element::f16, Element::f16, f.elements[1]};
     if (f.elements.size() != 4) return false;
@@ -400,7 +400,7 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
                  d_registers = fragment_registers(s, 'd', d);
     if (in.operands.size() < 4) malformed("operands are missing");
     if (in.operands.size() > 4) malformed("it has too many operands");
-    // The shape 8 x 32 is computed as the transposed product.
+    // The shape m8n32 is computed as the transposed product. Then a and b exchange their roles.
     take_registers(in.operands[1], register_type(a), a_registers, false, turned ? x.b : x.a, "a");
     take_registers(in.operands[2], register_type(a), b_registers, false, turned ? x.a : x.b, "b");
     take_registers(in.operands[3], register_type(c), c_registers, false, x.c, "c");

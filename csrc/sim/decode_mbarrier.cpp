@@ -1,4 +1,5 @@
-// Decodes mbarriers, and the bulk copies whose bytes they count.
+// Decodes the instructions on mbarriers, and the bulk copies (cp.async.bulk), whose bytes an
+// mbarrier counts.
 #include "sim/decode.hpp"
 
 #include <string_view>
@@ -14,7 +15,8 @@ using ptx::Type;
 
 namespace {
 
-// Consumes exactly the modifiers that are part of the operation's spelling.
+// Removes from the list the modifiers that are part of the operation's spelling in ops.inc, such as
+// `init` in mbarrier.init.
 void take_spelled(Modifiers& m, OpCode code) {
     std::string_view rest = operation(code).spelling;
     for (size_t dot; (dot = rest.find('.')) != std::string_view::npos;) {
@@ -105,8 +107,8 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
     op.run = engine_.memory.mbarrier_update;
     const bool stores = kind == MbarrierUpdate::init || kind == MbarrierUpdate::inval;
     describe(Space::shared, stores ? Access::store : Access::atomic, mbarrier.memory.bytes);
-    // The arrival waits for the copies of this thread. Here the copies are performed at once, and
-    // then the thread arrives.
+    // On a GPU, this arrival happens when the asynchronous copies of the thread are complete. Here
+    // the copies are performed at once, and then the thread arrives.
     if (copies) {
         Op wait;
         wait.run = engine_.memory.async_wait;

@@ -23,7 +23,7 @@ Space take_space(Modifiers& m) {
     return Space::generic;
 }
 
-// Returns the number of elements that an instruction moves.
+// Returns the number of elements that each lane moves: 4 for .v4.
 int take_elements(Modifiers& m) {
     const Word vector = m.take_one({"v2", "v4", "v8"});
     return vector == "v2" ? 2 : vector == "v4" ? 4 : vector == "v8" ? 8 : 1;
@@ -46,8 +46,8 @@ bool take_update(Modifiers& m, AtomicUpdate& update) {
     return false;
 }
 
-// Ignores the modifiers for memory order, scope and caches. They have no effect, because every
-// write of the simulator is immediately visible to all threads (it is sequentially consistent).
+// Ignores the modifiers for memory order, scope and caches. They have no effect here: in the
+// simulator, every write is immediately visible to all threads (sequential consistency).
 void drop_hints(Modifiers& m) {
     for (const Word hint : std::initializer_list<Word>{
              "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",
@@ -127,7 +127,8 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
             Operand symbol = address;
             symbol.offset = 0;
             uint64_t at = uint64_t(memory.offset) + address_of_symbol(symbol);
-            // A generic access by name refers to the variable's own space.
+            // A generic access through the name of a variable in shared memory needs the generic
+            // address of the variable.
             if (space == Space::generic && find_shared(address.name)) at += shared_window;
             memory.offset = int64_t(at);
         }
@@ -135,7 +136,8 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
     op.operand[5] = constant(0, 8);
 }
 
-// Makes the op for a copy with its address in shared memory.
+// Returns an op that has only an address in shared memory. An asynchronous copy has two addresses.
+// The caller takes this one for the copy's end in shared memory.
 Op Decoder::shared_end(const Operand& address) {
     Op end;
     const MemoryOperand& memory = end.set(MemoryOperand{});
@@ -146,8 +148,8 @@ Op Decoder::shared_end(const Operand& address) {
 }
 
 // The parameters of a function and of its calls are in a frame, next to other data. Therefore an
-// access by name must stay within the parameter. (Accesses to a kernel's parameters are checked
-// when they are executed.)
+// access through the name of a parameter must stay within that parameter. (Accesses to a kernel's
+// parameters are checked when they are executed.)
 void Decoder::check_parameter_access(const Operand& address, uint32_t bytes) const {
     const auto check = [&](const ptx::Variable& v) {
         const uint64_t size = v.bytes(), offset = uint64_t(address.offset);
@@ -164,7 +166,8 @@ void Decoder::check_parameter_access(const Operand& address, uint32_t bytes) con
     }
 }
 
-// Describes the current instruction for reports.
+// Stores the space, kind and size of the current instruction's access for reports
+// (InstructionInfo).
 void Decoder::describe(Space space, Access access, uint8_t bytes) {
     InstructionInfo& info = program_.instructions.back();
     info.space = space;
@@ -212,7 +215,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
             malformed("the vector's registers have different widths");
         width = std::max(width, bytes);
     }
-    // All operands are immediates or sinks.
+    // No element is a register: all are immediate values or sinks (_).
     if (width == 0) width = std::max(2u, ptx::size_of(type));
     const Type as_wide = width == 8 ? Type::b64 : width == 4 ? Type::b32 : Type::b16;
     for (int n = 0; n < elements; ++n) {
@@ -342,7 +345,8 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         copy.narrow_destination = destination.memory().form == AddressForm::narrow;
         copy.destination_offset = int32_t(destination.memory().offset);
         if (in.operands.size() > 3) {
-            // The operand is the size of the source, or a predicate that disables reading.
+            // The fourth operand is the number of bytes to read, or a predicate that is true in
+            // lanes that read nothing.
             const Operand& size = in.operands[3];
             if (size.kind == Operand::Kind::reg && register_bytes(size) == 0) {
                 op.operand[2] = slot(size.reg, Type::pred);

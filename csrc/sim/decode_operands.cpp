@@ -1,5 +1,6 @@
-// Decodes operands: registers, immediates and symbols become locators. Special registers and
-// addresses of local variables are first copied to a scratch register.
+// Decodes operands. Each register, immediate value or symbol is converted to a Locator
+// (locator.hpp), which says where the handler finds the value. Special registers and addresses of
+// local variables are first copied to a scratch register.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -13,7 +14,7 @@ namespace coalesce::sim {
 using ptx::Operand;
 using ptx::Type;
 
-// Returns the bits of an immediate in a lane of this type.
+// Returns the bits that an immediate value has in a lane of this type.
 uint64_t Decoder::immediate_bits(const Operand& operand, Type type) {
     const auto as_double = [&] {
         if (operand.kind == Operand::Kind::f32)
@@ -34,7 +35,8 @@ uint64_t Decoder::immediate_bits(const Operand& operand, Type type) {
     }
 }
 
-// Returns the negation of a predicate in a scratch register.
+// Appends an op that stores the negation of a predicate to a scratch register, and returns this
+// register.
 Locator Decoder::negated(Locator predicate) {
     const Locator opposite = scratch();
     append_not(opposite, predicate);
@@ -87,15 +89,15 @@ Locator Decoder::source(const Operand& operand, Type type) {
 }
 
 Locator Decoder::destination(const Operand& operand, Type type) {
-    // The register is written but never read.
+    // A sink (_) is a result that is not needed. It is written to a scratch register.
     if (operand.kind == Operand::Kind::sink) return scratch();
     if (operand.kind != Operand::Kind::reg) malformed("a result is not a register");
     return slot(operand.reg, type);
 }
 
-// Returns the slot of a register. It checks that the register is a predicate if and only if the
-// operand is one. It also checks that both have the same width. Only ld, st and cvt accept wider
-// registers (PTX ISA, "Operand Size Exceeding Instruction-Type Size").
+// Returns the slot of a register. Checks that the register is a predicate if and only if the
+// instruction needs a predicate. Also checks that the register has the width of the type. Only ld,
+// st and cvt accept wider registers (PTX ISA, "Operand Size Exceeding Instruction-Type Size").
 Locator Decoder::slot(int32_t reg, Type type) const {
     const ptx::Register& r = scope_->function->registers[size_t(reg)];
     const bool widens = opcode_ == OpCode::ld || opcode_ == OpCode::ldu || opcode_ == OpCode::st ||

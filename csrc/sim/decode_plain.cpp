@@ -1,13 +1,14 @@
-// Optimizations for plain runs, in which no observer sees accesses. The strides of addresses are
-// kept. Loads are executed together with the multiply-adds that use them.
+// Two optimizations for plain runs, in which no observer receives events. First, the strides of
+// addresses are remembered (lane_strides.hpp). Second, loads are executed together with the
+// multiply-adds that use them (multiply_chain.hpp).
 #include <algorithm>
 
 #include "sim/decode.hpp"
 
 namespace coalesce::sim {
 
-// Fills Program::family_changes and MemoryOperand::family_renewed for the kernel, whose ops come
-// first.
+// Sets Program::family_changes and MemoryOperand::family_renewed for the ops of the kernel. (The
+// ops of called functions come after them.)
 void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction) {
     const ptx::AddressFamilies& families = scope_->families;
     std::vector<Op>& ops = program_.ops;
@@ -61,7 +62,8 @@ std::vector<bool> Decoder::registers_read_once() const {
     return once;
 }
 
-// Returns true if the ops from here on load two words, multiply them and add a third word.
+// Returns true if the three ops from this one on load two words, multiply them, and add a third
+// word.
 bool Decoder::begins_multiply_add(uint32_t op) const {
     if (op + 2 >= program_.ops.size()) return false;
     const Op &first = program_.ops[op], &second = program_.ops[op + 1],
@@ -78,9 +80,10 @@ bool Decoder::begins_multiply_add(uint32_t op) const {
     return both && x != y && read[2] != x && read[2] != y && second.operand[5] != x;
 }
 
-// Multiply-adds of loaded words form a chain if each sum is used only by the next one. Other ops
-// may be in between if they neither read a sum nor write memory. Only the first op of a chain is
-// changed, so the code may still jump to any of the others.
+// Finds the chains of multiply-adds (multiply_chain.hpp). Multiply-adds of loaded words form a
+// chain if only the next multiply-add uses each sum. Other ops may be in between if they neither
+// read a sum nor write memory. The handler of the first op then executes the whole chain. The other
+// ops keep their handlers, so a branch may still lead to any of them.
 void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
     std::vector<Op>& ops = program_.ops;
     const std::vector<bool> once = registers_read_once();
@@ -93,7 +96,7 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
     };
     const auto may_stand_between = [&](const Op& op) {
         return op.control == Control::none && op.starts && op.guard == no_operand &&
-               // Ops with such a function are arithmetic, which accesses no memory.
+               // Ops with an entry in this table are arithmetic, which accesses no memory.
                engine_.ops->selects[size_t(op.code)];
     };
     // Returns true if the address register has the same value in both loads.
@@ -112,8 +115,8 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
             continue;
         }
         const uint32_t begin = i;
-        // `end` is the op after the last multiply-add. `last` is the first op of this multiply-add,
-        // with its loads.
+        // `end` is the op after the last multiply-add that was found. `last` is the first of the
+        // two loads of this multiply-add.
         uint32_t end = i, last = i;
         size_t products = 0;
         while (products < longest_chain && begins_multiply_add(i) && i + 3 - begin <= UINT8_MAX) {

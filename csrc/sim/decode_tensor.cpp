@@ -11,7 +11,8 @@ using ptx::Type;
 
 namespace {
 
-// Returns the number of dimensions that a modifier names, or 0 if there is none.
+// Returns the number of dimensions of the copy: 2 for the modifier .2d. Returns 0 if there is no
+// such modifier.
 uint32_t take_dimensions(Modifiers& m) {
     uint32_t rank = 1;
     for (const Word word : std::initializer_list<Word>{"1d", "2d", "3d", "4d", "5d"}) {

@@ -1,5 +1,6 @@
-// Decodes texture and surface instructions. The object is named by a register with its handle
-// (the unified mode of PTX). Variables of the module (.texref, .surfref) are refused.
+// Decodes texture and surface instructions. A register of the instruction contains the handle of
+// the texture or surface object (the unified mode of PTX). Texture variables of the module
+// (.texref, .surfref) are refused.
 #include <algorithm>
 
 #include "errors.hpp"
@@ -60,7 +61,8 @@ const std::vector<Operand>& elements_of(const Operand& o, std::vector<Operand>& 
 
 }  // namespace
 
-// Sets operand 5 and the payload. The address operand is [handle] or [handle, {coordinates}].
+// Emits the op of a texture or surface instruction. `address` is [handle] or [handle,
+// {coordinates}]. The register with the handle becomes operand 5 of the op.
 void Decoder::emit_texture(const ptx::Instruction& in, const Operand& address,
                            const TextureAccess& access, Handler run, Access kind) {
     if (address.kind != Operand::Kind::address) malformed("an object [...] is missing");
@@ -82,7 +84,8 @@ void Decoder::emit_texture(const ptx::Instruction& in, const Operand& address,
     emit(in, op);
 }
 
-// Reads {x, y, z}. Further elements, which PTX asks for, are ignored.
+// Reads the coordinates {x, y, z}. PTX requires lists of certain lengths; the elements that are not
+// needed are ignored.
 void Decoder::take_coordinates(const Operand& list, TextureAccess& access, Type type) {
     std::vector<Operand> single;
     const std::vector<Operand>& elements = elements_of(list, single);

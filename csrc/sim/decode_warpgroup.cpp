@@ -1,4 +1,4 @@
-// Decodes products of a warpgroup (wgmma).
+// Decodes matrix products of a warpgroup (wgmma): four warps that work together.
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -50,7 +50,8 @@ Locator Decoder::descriptor(const Operand& operand) {
     return source(operand, Type::b64);
 }
 
-// The warps of a warpgroup wait for each other, because they execute their products together.
+// Decodes wgmma.wait_group. It is also a barrier for the four warps of a warpgroup, because they
+// execute their products together.
 void Decoder::decode_warpgroup_wait(const ptx::Instruction& in) {
     if (in.operands.at(0).kind != Operand::Kind::integer)
         malformed("the number of groups must be a constant");
@@ -154,7 +155,7 @@ bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
         // Xie, Wang, Yang and Yang, "MMA-Sim" (2025)
         if (is_fp8(x.a_type)) x.fraction_bits = x.result_bits = 13;
     }
-    // The number of d's registers for a tile of 8 columns.
+    // The number of registers that d has for a tile of 8 columns.
     x.c_count = x.d_count = x.d_type == Element::f16 ? 2 : 4;
     take_warpgroup_operands(in, w);
 

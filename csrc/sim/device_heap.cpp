@@ -14,8 +14,8 @@ namespace {
 // As on a GPU, addresses of allocations are multiples of 16 bytes, but not of larger powers of two.
 constexpr uint64_t alignment = 16, gap = 4096;
 
-// Returns the number of bytes by which an allocation reduces the heap. An allocation of 0 bytes
-// counts as 1 byte. Otherwise a kernel could allocate for ever and never reach the limit.
+// Returns the number of bytes of the heap that an allocation uses. An allocation of 0 bytes counts
+// as 1 byte. Otherwise a kernel could allocate for ever and never reach the limit.
 uint64_t rounded(uint64_t bytes) {
     return (std::max(bytes, uint64_t{1}) + alignment - 1) / alignment * alignment;
 }

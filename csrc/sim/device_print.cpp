@@ -62,8 +62,8 @@ class Arguments {
     uint64_t at_ = 0;
 };
 
-// Limits the width and precision of a specification to 65535. If this changes it, the printed text
-// ends in "[cut]".
+// Limits the width and the precision of a format specification, such as "%999999d", to 65535. If a
+// number is larger, the printed text ends in "[cut]".
 std::string bounded(const std::string& spec) {
     std::string result;
     for (size_t i = 0; i < spec.size();) {
@@ -127,7 +127,7 @@ class Formatter {
     }
 
     std::string out;
-    int32_t count = 0;  // the arguments that were used
+    int32_t count = 0;  // the number of arguments that were used
 
   private:
     // Prints the specification that starts at `i`, after the '%'. It has the form
@@ -166,7 +166,7 @@ class Formatter {
         return i;
     }
 
-    // Replaces a '*' with the int argument that it takes.
+    // Handles a '*' in a specification ("%*d"): writes the next int argument in its place.
     void take_star(std::string& spec) {
         const int32_t value = int32_t(arguments_.next(4));
         ++count;

@@ -238,7 +238,7 @@ void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space s
 
 bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,
                   const uint64_t* addresses, std::byte** found) {
-    constexpr uint32_t most = 64;  // bytes of a lane
+    constexpr uint32_t most = 64;  // the largest number of bytes that a lane accesses
     thread_local std::array<std::byte, warp_size * most> scratch;
     OutsideReads* const reads = w.block->launch->outside_reads;
     const uint32_t bytes = op.memory().bytes;
@@ -318,8 +318,8 @@ void throw_part_of_warp(const Warp& w, const Op& op) {
 }
 
 void throw_deadlock(const Block& block) {
-    // The threads that wait at one place for one reason. Lanes that wait to reconverge after a
-    // branch are listed, too, because they have not arrived at the barrier.
+    // A group: the threads that wait at the same place for the same reason. Lanes that wait to
+    // reconverge after a branch form groups, too, because they have not arrived at the barrier.
     struct Group {
         uint64_t threads = 0;
         const Warp* warp = nullptr;

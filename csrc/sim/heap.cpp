@@ -19,8 +19,8 @@ struct Heap {
     std::mutex mutex;
     uint64_t next = heap_base;
     std::map<uint64_t, std::weak_ptr<HeapArray>> live;
-    // The arrays, sorted by address. Addresses are not reused, so this is also the order in which
-    // the arrays were made.
+    // The freed arrays, sorted by address. Addresses are not reused, so this is also the order in
+    // which the arrays were allocated.
     std::map<uint64_t, Buffer> freed;
 
     // The object is never destroyed, because Python may keep arrays until the process ends.

@@ -1,7 +1,9 @@
-// The constant banks for a launch of machine code.
+// Fills the constant banks for a launch of machine code. A constant bank is read-only memory with
+// the arguments and other data of a launch.
 //
-// Bank 0 starts with the driver's data for the launch. The offsets are for compute capability 9.0.
-// The use of the cluster fields was derived from the code that the assembler generates:
+// Bank 0 starts with data about the launch, which the driver writes on a GPU. The offsets are for
+// compute capability 9.0. The meaning of the cluster fields was derived from the code that the
+// assembler generates. The fields (offset, contents) are:
 //  0x0    extents of the block
 //  0xc    extents of the grid
 //  0x20   address of the local window
@@ -25,8 +27,8 @@ namespace coalesce::sim {
 
 namespace {
 
-// Returns the bits of 1 / extent, rounded up. To divide a block's index by the extent, code
-// multiplies by this number and truncates.
+// Returns the bits of 1 / extent, rounded up. Machine code multiplies by this number and truncates
+// the result, to divide a block's index by the extent.
 uint32_t reciprocal(uint32_t extent) {
     float value = 1.0f / float(extent);
     if (double(value) * extent < 1) value = std::nextafter(value, 2.0f);

@@ -1,4 +1,4 @@
-// The memory of a module's variables, and the layout of a kernel's parameters.
+// Chooses the addresses of a module's variables, and the offsets of a kernel's parameters.
 #include "sim/module_memory.hpp"
 
 #include <algorithm>
@@ -49,7 +49,8 @@ std::shared_ptr<ModuleMemory> lay_out_memory_at(const ptx::Module& module, uint6
     for (const ptx::Function& f : module.functions) {
         for (const ptx::Variable& v : f.variables) add(v);
     }
-    // This loop is separate because initial values may contain the addresses of all variables.
+    // This loop comes after the first one because an initial value may contain the address of any
+    // variable.
     for (size_t i = 0; i < variables.size(); ++i) {
         const size_t width = ptx::size_of(variables[i]->type);
         size_t at = 0;

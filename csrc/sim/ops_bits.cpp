@@ -90,7 +90,8 @@ struct bit_mask {
         return (n >= 32 ? UINT32_MAX : (1u << n) - 1) << p;
     }
 };
-// szext: the lowest n bits, extended with a sign or with zeros as the type requires.
+// szext: returns the lowest n bits. A signed type is extended with the sign, another type with
+// zeros.
 template <bool wrap>
 struct extend {
     template <class T>

@@ -16,7 +16,8 @@ using ptx::Type;
 
 using namespace relation;
 
-// Converts the bits of a lane to a value of the type that is compared.
+// Readers convert the bits of a lane (`lane`) to a value that can be compared. This reader is for
+// types whose bits are already such a value.
 template <class T>
 struct as_is {
     using lane = T;
@@ -33,7 +34,8 @@ struct as_wide {
 };
 
 // Returns a mask of the lanes i for which one of the `relations` (less, equal, greater) holds
-// between a(i) and b(i). The loop always tests all three, so that it can execute every comparison.
+// between a(i) and b(i). The loops always compute all three masks. So one function executes every
+// kind of comparison.
 template <class A, class B>
 inline LaneMask compare(const Op& op, A a, B b) {
     const uint8_t relations = op.get<ComparisonOperand>().relations;
@@ -85,7 +87,8 @@ inline LaneMask combine(Warp& w, const Op& op, LaneMask truth) {
 template <class Read>
 void set_predicate(Warp& w, const Op& op) {
     const LaneMask m = compare<Read>(w, op);
-    // Both are read before a store, because c may be the same register as p.
+    // Both results are computed before the first is stored, because c may be the same register as
+    // p.
     const LaneMask p = combine(w, op, m), q = combine(w, op, ~m);
     store(w, op.operand[0], p);
     store(w, op.operand[1], q);
@@ -153,8 +156,8 @@ Handler by_sign(size_t width) {
                         : nullptr;
 }
 
-// Calls `pick` with the reader for the type's lanes. Returns null for types that cannot be
-// compared.
+// Returns the handler that `pick` returns for the reader of this type. Returns null for types that
+// cannot be compared.
 template <class Pick>
 Handler by_type(Type type, bool ftz, Pick pick) {
     switch (type) {

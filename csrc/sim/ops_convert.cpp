@@ -1,4 +1,5 @@
-// cvt: conversions between all types, with rounding, saturation and flushing (PTX ISA, "cvt").
+// Executes cvt: conversions between all types, with rounding, saturation and flushing of subnormals
+// (PTX ISA, "cvt").
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -39,7 +40,7 @@ inline T to_integral(Round r, T x) {
 // NaN is 0, or only the highest bit if the source or the result has 64 bits.
 template <class D, class S>
 inline D clamp_to_integer(S whole, bool wide_source) {
-    // This is 2^n, and it is exact.
+    // `top` is the largest value of D plus 1. It is a power of two, and therefore exact in S.
     constexpr S top = S(std::numeric_limits<D>::max() / 2 + 1) * S(2);
     const bool wide = sizeof(D) == 8 || wide_source;
     if (whole != whole) return wide ? D(uint64_t{1} << (8 * sizeof(D) - 1)) : D(0);
@@ -57,8 +58,8 @@ struct float_to_integer {
 };
 
 // Corrects a result that was rounded to nearest, if the instruction has another rounding mode:
-// returns the result itself, or the next smaller or larger number. `exact` is negative if the
-// result is too small, and positive if it is too large.
+// returns the result itself, or the next smaller or larger number. `exact` is negative if `nearest`
+// is too small, positive if `nearest` is too large, and 0 if it is exact.
 template <class D>
 inline D redirect(Round r, D nearest, int exact) {
     constexpr D inf = std::numeric_limits<D>::infinity();
@@ -106,7 +107,7 @@ constexpr Rounding rounding_of(Round r) {
 
 template <class T>
 inline T clipped(Clip clip, T x) {
-    if (clip == Clip::relu) return x <= 0 ? T(0) : x;  // for -0, the result is +0, too
+    if (clip == Clip::relu) return x <= 0 ? T(0) : x;  // -0 also becomes +0
     if (clip == Clip::sat) return x > 0 ? (x < 1 ? x : T(1)) : T(0);
     return x;
 }
@@ -126,7 +127,7 @@ template <class Format>
 struct widen_to_double {
     static double of(uint16_t x) { return Format::widen(x); }
 };
-// d = {a, b}. The first source becomes the upper half.
+// Packs two floats as halves: d = {a, b}. a becomes the upper half.
 template <class Format>
 struct packed {
     static uint32_t of(float a, float b) {

@@ -62,7 +62,8 @@ struct square_root {
     static float of(float a) { return __builtin_sqrtf(a); }
     static double of(double a) { return __builtin_sqrt(a); }
 };
-// Computes a times the reciprocal of b. The hardware flushes a subnormal reciprocal to zero.
+// Approximate division: a times the reciprocal of b. As on the hardware, a subnormal reciprocal is
+// flushed to zero.
 struct quick_quotient {
     static float of(float a, float b) {
         const float scale = std::abs(b) < 0x1p-126f ? 0x1p24f : 1.0f;
@@ -82,7 +83,7 @@ struct upper_reciprocal_root {
 };
 struct reciprocal_root {
     static float of(float a) { return float(1.0 / __builtin_sqrt(double(a))); }
-    // One iteration of Halley's method, starting from the approximation.
+    // For double: one iteration of Halley's method, starting from upper_reciprocal_root.
     static double of(double a) {
         const bool ordinary = a >= 0x1p-1022 && a <= std::numeric_limits<double>::max();
         const bool small = a > 0 && a < 0x1p-1022;
@@ -96,7 +97,8 @@ struct reciprocal_root {
 // The simulator executes an approximate function in the same steps as the assembler's instructions
 // for it. So PTX and machine code have the same results.
 //
-// This function converts an angle to turns: it multiplies by 1 / (2 pi) and rounds towards zero.
+// turns() converts an angle in radians to turns: it multiplies by 1 / (2 pi) and rounds towards
+// zero.
 float turns(float a) {
     const double product = double(a) * double(0.15915494f);
     const float nearest = float(product);
@@ -117,7 +119,7 @@ struct exp_2 {
 struct hyperbolic_tangent {
     static float of(float a) { return std::tanh(a); }
 };
-// In PTX, operand a provides the sign, and operand b the magnitude.
+// Returns the magnitude of b with the sign of a, which is the order of operands in PTX.
 struct copy_sign {
     template <class T>
     static T of(T a, T b) {

@@ -1,7 +1,7 @@
 // cvt between fp8 (e4m3, e5m2) and floats or halves, two at a time (PTX ISA, "cvt").
 //
-// All fp8 numbers are also halves, so reading them is exact. Conversions to fp8 require .satfinite:
-// values that are too large become the largest number, and a NaN becomes 0x7f.
+// Every fp8 number is also a half, so the conversion from fp8 is exact. Conversions to fp8 require
+// .satfinite: values that are too large become the largest number, and a NaN becomes 0x7f.
 #include <cmath>
 
 #include "sim/floats.hpp"

@@ -50,7 +50,8 @@ template <class F>
 struct nan_wins {
     static float of(float a, float b) { return a != a || b != b ? NAN : F::of(a, b); }
 };
-// Returns the larger or smaller magnitude. Its sign is the product of both signs.
+// min.xorsign.abs and max.xorsign.abs: the smaller or larger magnitude of a and b. The result is
+// negative if exactly one operand is negative.
 template <class F>
 struct xorsign_abs {
     static float of(float a, float b) {

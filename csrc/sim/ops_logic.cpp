@@ -72,7 +72,7 @@ struct funnel_right {
     }
 };
 
-// lop3 computes any function of three bits. A truth table gives the function.
+// lop3 computes any function of three bits. A truth table says which function.
 void lop3(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);

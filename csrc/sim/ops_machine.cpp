@@ -31,7 +31,7 @@ struct add3 {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) { return a + b + c; }
 };
 
-// Returns the carry of a + b + carry. It is computed from the operands and their 32-bit sum.
+// Returns the carry out of a + b + carry in. It is computed from the operands and the 32-bit sum.
 inline uint32_t carry_of(uint32_t a, uint32_t b, uint32_t sum) {
     return ((a & b) | ((a | b) & ~sum)) >> 31;
 }
@@ -94,8 +94,9 @@ void shift_add(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) { return (a[i] << by) + b[i]; });
 }
 
-// LEA d, a, b, c. Operand 4 is the carry out, and operand 5 the carry in. To get the upper word,
-// c:a is shifted. If the shift is signed, the sign of a replaces c.
+// LEA d, a, b, c. Operand 4 is the carry out, and operand 5 the carry in. d is the sum of b and a
+// shifted word: the lower word of a << by, or the upper word of the 64-bit value c:a << by. If the
+// shift is signed, the sign of a is used in place of c.
 void shift_add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -108,7 +109,7 @@ void shift_add_carry(Warp& w, const Op& op) {
     const auto put = [&](auto&& part) {
         put_words(w, op.operand[0], [&](int i) {
             const uint32_t x = part(i), sum = x + b[i] + (in >> i & 1);
-            // -x is computed as ~x + 1, so b - 0 has a carry.
+            // -x is computed as ~x + 1. So for x = 0, the carry out is 1.
             out |= (carry_of(x, b[i], sum) | uint32_t(negative && x == 0)) << i;
             return sum;
         });
@@ -176,8 +177,8 @@ void shift_pair(Warp& w, const Op& op) {
     });
 }
 
-// Frequent shifts by a constant below 32. For pairs, d = upper word of b:a << by. For words, d = a
-// << by or d = a >> by.
+// Fast versions of frequent shifts by a constant below 32. shift_funnel() sets d to the upper word
+// of b:a << by. The next two set d = a << by and d = a >> by.
 void shift_funnel(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -191,8 +192,10 @@ void shift_word(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) { return uint32_t(right ? a[i] >> by : a[i] << by); });
 }
 
-// The upper half of a comparison of pairs. The operands are the predicates p and q, and the upper
-// words a and b. Operand 4 is a further predicate, and operand 5 the result of the lower half.
+// Compares the upper words of two 64-bit values, after another instruction has compared the lower
+// words. Operands 0 and 1 are the results, the predicates p and q. Operands 2 and 3 are the upper
+// words a and b. Operand 4 is a predicate with which the results are combined, and operand 5 is the
+// result for the lower words.
 template <class T>
 void compare_upper(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[2]);
@@ -237,7 +240,8 @@ void not_zero(Warp& w, const Op& op) {
     store(w, op.operand[0], conjunction ? m & with : m | with);
 }
 
-// d = c, but some bits are replaced by the predicates from operand 1 on.
+// Sets d = c, but replaces some bits of it by predicates. The predicates are consecutive registers
+// from operand 1 on.
 void predicates_to_word(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const LaneMask* p = w.lanes<const LaneMask>(op.operand[1]);
@@ -250,7 +254,7 @@ void predicates_to_word(Warp& w, const Op& op) {
     });
 }
 
-// Sets some of the predicates from operand 0 on to bits of a.
+// Sets some predicates to bits of a. The predicates are consecutive registers from operand 0 on.
 void word_to_predicates(Warp& w, const Op& op) {
     LaneMask* p = w.lanes<LaneMask>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -263,8 +267,8 @@ void word_to_predicates(Warp& w, const Op& op) {
     }
 }
 
-// VOTE with predicate a. Word d gets one bit per lane: whether a is true there. Predicate e gets
-// the result of the vote.
+// VOTE with predicate a. The result d has one bit per lane, which says whether a is true in that
+// lane. The result e is a predicate: the result of the vote (all, any or uniform).
 void vote(Warp& w, const Op& op) {
     const LaneMask ballot = w.predicate(op.operand[2]) & w.mask;
     const auto& how = op.get<VoteOperand>();
@@ -303,8 +307,9 @@ void whole_warp(Warp& w, const Op& op) {
     w.mask = mask;
 }
 
-// BRA.DIV tests whether lanes have diverged. Word a names lanes. Predicate d is set if one of them
-// has not exited but is inactive here, or has a false predicate b. BRA.CONV tests the opposite.
+// BRA.DIV tests whether lanes have diverged. The word a is a mask of lanes. Predicate d is set if
+// one of these lanes that has not exited is inactive here, or has a false predicate b. BRA.CONV
+// sets d in the opposite case.
 template <bool opposite>
 void has_diverged(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -331,7 +336,8 @@ void load_bank(Warp& w, const Op& op) {
     });
 }
 
-// FCHK sets predicate d if a / b needs more than the short sequence of instructions.
+// FCHK sets predicate d if the division a / b cannot be computed with the short sequence of
+// instructions that compilers normally use.
 void needs_slow_division(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);

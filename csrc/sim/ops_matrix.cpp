@@ -2,8 +2,9 @@
 // (movmatrix; MOVM).
 //
 // METHOD
-// The fragments of a tile are gathered into arrays (matrix_fragments.hpp). The product is computed
-// in these arrays (matrix_arithmetic.hpp). Then the result is scattered to the registers.
+// The elements of a tile are copied from the registers of all lanes to arrays
+// (matrix_fragments.hpp). The product is computed in these arrays (matrix_arithmetic.hpp). Then the
+// result is copied back to the registers.
 #include <cstring>
 
 #include "sim/matrix_arithmetic.hpp"

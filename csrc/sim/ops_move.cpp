@@ -1,5 +1,6 @@
-// Moves: registers, special registers, packing, address space conversions (PTX ISA, "Data Movement
-// and Conversion Instructions"). Loads and stores are in memory_ops.hpp.
+// Executes instructions that move data without computing: moves of registers and special registers,
+// packing, and conversions of addresses between state spaces (PTX ISA, "Data Movement and
+// Conversion Instructions"). Loads and stores are in memory_ops.hpp.
 #include <cstring>
 
 #include "sim/address_space.hpp"
@@ -147,8 +148,8 @@ void is_explicit_cluster(Warp& w, const Op& op) {
 }
 
 // mapa converts an address in shared memory to the same address in the block of rank b. In PTX, the
-// upper byte of a shared-memory address is 0 for the block itself. For other blocks, it is their
-// rank + 1.
+// upper byte of a shared-memory address is 0 for the shared memory of the block that executes the
+// instruction. For another block of the cluster, it is the rank of that block + 1.
 template <class T>
 void map_to_rank(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
@@ -175,8 +176,8 @@ void rank_of_address(Warp& w, const Op& op) {
 template <class Part, int bits>
 inline constexpr Part low = Part(Part(~Part{0}) >> (8 * sizeof(Part) - bits));
 
-// mov.b64 {lo, hi}, d and similar: splits operand[4] into elements. Registers for 8-bit elements
-// have 16 bits per lane, as everywhere.
+// mov.b64 {lo, hi}, d and similar: splits operand[4] into elements. A register for an 8-bit element
+// has 16 bits per lane, because no register slot is smaller.
 template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void unpack(Warp& w, const Op& op) {
     const Whole* s = w.lanes<const Whole>(op.operand[4]);
@@ -193,7 +194,8 @@ void unpack(Warp& w, const Op& op) {
     }
 }
 
-// mov.b64 d, {lo, hi}: joins the elements in operands 1 to 4 into operand 0.
+// mov.b64 d, {lo, hi} and similar: combines the elements in operands 1 to 4 to one value in operand
+// 0.
 template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void pack(Warp& w, const Op& op) {
     alignas(64) Whole value[warp_size] = {};
@@ -230,8 +232,8 @@ void is_constant(Warp& w, const Op& op) {
 
 constexpr uint64_t above_windows = shared_window + cluster_window_bytes;
 
-// isspacep tests if the address is in a window. If `start` is 0, it tests if the address is above
-// all windows.
+// isspacep tests if the address is in the window of a state space. For global memory, `start` is 0,
+// and isspacep tests if the address is above all windows.
 void is_in_window(Warp& w, const Op& op) {
     const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
     const auto [start, bytes] = op.get<AddressWindow>();
@@ -381,7 +383,7 @@ void local_address(Warp& w, const Op& op) {
     fill<uint32_t>(w, op, [address](int) { return address; });
 }
 
-// Runs a guarded op for the lanes for which its predicate is true.
+// Executes a guarded op for the lanes in which the guard is true.
 void guarded(Warp& w, const Op& op) {
     const LaneMask all = w.mask;
     const LaneMask p = w.predicate(op.guard);

@@ -12,8 +12,8 @@ namespace coalesce::sim::COALESCE_ISA {
 
 namespace {
 
-// join_pair() converts a pair of 32-bit registers to one register with 64 bits per lane. The next
-// function does the opposite.
+// join_pair() converts a pair of 32-bit registers to one register with 64 bits per lane.
+// split_pair() does the opposite.
 void join_pair(Warp& w, const Op& op) {
     uint64_t* d = w.lanes<uint64_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -25,7 +25,7 @@ void split_pair(Warp& w, const Op& op) {
     put_pairs(w, op.operand[0], [=](int i) { return a[i]; });
 }
 
-// Changes the sign of a pair. It removes the sign, inverts it, or does both.
+// Changes the sign of a double in a pair: removes the sign, inverts it, or both.
 void pair_sign(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -112,7 +112,7 @@ void fma_f64(Warp& w, const Op& op) {
 }
 
 // DSETP.MIN and DSETP.MAX. Predicate d is set if a is the minimum or maximum. Predicate e is set if
-// both operands are NaNs. Both are combined with predicate 4.
+// both operands are NaNs. Both results are combined with the predicate in operand 4.
 template <bool greatest>
 void first_is_extreme(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
@@ -151,9 +151,10 @@ void add_to_pair(Warp& w, const Op& op) {
         put_pairs(w, op.operand[0], [=](int i) { return add_words(b[i], 0, a, i); });
 }
 
-// ATOMS.CAST.SPIN: stores c if memory contains b, and sets d if it did. If several lanes access the
-// same bank, only the first of them succeeds. For pairs, this holds within each half of the warp.
-// The other lanes must repeat the instruction.
+// ATOMS.CAST.SPIN, one attempt of a compare-and-swap: if memory contains b, stores c there, and
+// sets d to say so. If several lanes access the same bank, only the first of these lanes succeeds,
+// and the others must repeat the instruction. For 64-bit values (pairs), this rule holds separately
+// for each half of the warp.
 template <class T>
 void try_to_swap(Warp& w, const Op& op, const Resolved& r) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);

@@ -1,7 +1,8 @@
 // Arithmetic with a directed rounding: .rz, .rm and .rp of add, sub, mul, fma, div, rcp and sqrt.
 //
-// Switches the host's rounding mode around the loop. The file is compiled with -frounding-math, so
-// that the compiler moves no arithmetic across the switch.
+// The rounding mode of the host is changed before the loop over the lanes, and restored after it.
+// The file is compiled with -frounding-math, so that the compiler moves no arithmetic out of this
+// region.
 #include <cfenv>
 #include <cmath>
 
@@ -56,7 +57,8 @@ struct square_root {
     }
 };
 
-// d = F(a, b, c), rounded as the payload specifies. F gets operand a in place of missing operands.
+// d = F(a, b, c), rounded as the payload specifies. If the op has fewer than three sources, F gets
+// a in place of the missing ones.
 template <class F, class T>
 void rounded(Warp& w, const Op& op) {
     const auto source = [&](int n) {

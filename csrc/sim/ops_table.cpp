@@ -1,5 +1,5 @@
-// The interface of an instruction set to other files. It consists of the engines, which are
-// constants.
+// Defines the engines of one host instruction set. They are constants, and are all that other files
+// use of this instruction set.
 #include "sim/lanewise.hpp"
 #include "sim/memory_handlers.hpp"
 #include "sim/modifiers.hpp"
@@ -7,8 +7,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Arithmetic on integers, floating-point numbers and halves has the same instruction names. Each
-// kind has a file of its own.
+// Integers, floating-point numbers and halves have the same instruction names, such as add. The
+// functions for each kind of number are in a file of their own.
 Selection select_arithmetic(const Request& in, Modifiers& m) {
     switch (m.type()) {
         case ptx::Type::f32:
@@ -50,8 +50,8 @@ constexpr OpTable op_table = {{
 
 }  // namespace
 
-// The index is a value of Watch. The compiler and the linker fill the table, so no code runs at the
-// start.
+// The index of an engine is a value of Watch (engine.hpp). The compiler and the linker fill the
+// table, so no code must run when the program starts.
 constinit const Engine engines[3] = {{&op_table, memory_handlers<Watch::nothing>()},
                                      {&op_table, memory_handlers<Watch::accesses>()},
                                      {&op_table, memory_handlers<Watch::faults>()}};

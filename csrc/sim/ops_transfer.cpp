@@ -21,7 +21,8 @@ inline M read(const std::byte* p) {
 }
 
 // Loads V elements of type M per lane into operands 0 to V-1. R is the type of a register in one
-// lane. R is at least as wide as M. Values are extended with the sign of M.
+// lane. R is at least as wide as M. If R is wider, a value of a signed type M is extended with its
+// sign, and other values with zeros.
 template <class M, class R, int V>
 void load(Warp& w, const Op& op, const Resolved& r) {
     for (int v = 0; v < V; ++v) {

@@ -1,7 +1,7 @@
 // SIMD video instructions: two 16-bit or four 8-bit operations in a register (PTX ISA, "SIMD Video
-// Instructions"). CUDA's __vabsdiffu4, __vsadu2 and similar functions use these. PTX can also
-// select which elements are used, and in which order. Only the default is simulated: all elements
-// in their order.
+// Instructions"). CUDA's __vabsdiffu4, __vsadu2 and similar functions use these. In PTX, selectors
+// and masks can choose which elements are used, and in which order. Only the default is simulated:
+// all elements, in their order.
 #include <limits>
 
 #include "sim/comparison.hpp"
@@ -37,8 +37,8 @@ struct maximum {
 
 enum class Then : uint8_t { merge, saturate, accumulate };
 
-// Applies F to elements of type S. The results have type D. They are packed, or clamped and packed,
-// or added to c.
+// Applies F to each pair of elements of type S. The results have type D. Depending on `then`, they
+// are packed, clamped and packed, or added to c.
 template <class F, class D, class S, Then then>
 struct elements {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {

@@ -1,7 +1,7 @@
 // Data exchange between the lanes of a warp: shuffles, votes, matches, reductions.
 //
-// Before one of these runs, the scheduler makes the lanes of the member mask reconverge
-// (Control::synchronize). The member mask is the last operand.
+// Before one of these instructions is executed, the scheduler makes the lanes of the member mask
+// reconverge (Control::synchronize). The member mask is the last operand.
 #include <cstring>
 
 #include "sim/lanewise.hpp"
@@ -142,7 +142,8 @@ void active_mask(Warp& w, const Op& op) {
     for_each_lane(mask, [&](int i) { d[i] = mask; });
 }
 
-// elect d|p, members. It elects the first of the members.
+// elect d|p, members. Predicate p is true in the first lane of the member mask only, and d is the
+// number of this lane.
 void elect(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
     const uint32_t leader = uint32_t(std::countr_zero(among ? among : w.mask));

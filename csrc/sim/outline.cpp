@@ -17,7 +17,8 @@ static bool has_body(const ptx::Module& module, std::string_view name) {
     return f && !f->external;
 }
 
-// Returns a mangled name as in C++, without its parameters. Other names are returned unchanged.
+// Converts a mangled C++ name to the name in the source, without the parameters: "_Z5naivePf"
+// becomes "naive". Other names are returned unchanged.
 std::string readable(const std::string& name) {
     std::string plain = ptx::demangled(name);
     if (plain == name) return name;
@@ -28,8 +29,8 @@ std::string readable(const std::string& name) {
     return space < plain.find('<') ? plain.substr(space + 1) : plain;
 }
 
-// Notes whether the instruction requires something of the launch: the heap, a cooperative grid, or
-// clusters.
+// Records in `program` what the instruction requires of a launch: the heap, a cooperative launch,
+// or clusters.
 static void note_needs(Program& program, const ptx::Module& module, const ptx::Instruction& in) {
     const std::string_view called = callee_name(in), opcode = in.opcode;
     if ((called == "malloc" || called == "free") && !has_body(module, called))

@@ -37,9 +37,9 @@ struct MemoryOperand {
     uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
     // The family of the address register (ptx/address_families.hpp): a group of registers whose
     // addresses have the same stride. `family_renewed` is true if the stride may have changed since
-    // it was last determined. This was at the last memory op of the segment with this family. For
-    // the first such op, it was before the segment. (A segment is a sequence of ops without a
-    // branch or a barrier; see Program::segment_end.)
+    // the previous memory op with this family in the same segment or, for the first such op, since
+    // the start of the segment. (A segment is a sequence of ops up to the next branch or barrier;
+    // see Program::segment_end.)
     uint8_t family = ptx::AddressFamilies::none;
     bool family_renewed = false;
     AddressForm form = AddressForm::wide;

@@ -225,8 +225,8 @@ struct MachineCode {
         uint64_t address = 0;
     };
     static constexpr uint32_t of_variables = 3;  // the constant bank of the variables
-    // The called functions that are not in the cubin, such as malloc. The key is the function's
-    // address, which is stored in bank 4.
+    // The called functions that are not in the cubin, such as malloc. The key is the address that
+    // the lifter has chosen for the function.
     std::map<uint64_t, CallSite::Builtin> outside;
     static constexpr uint64_t first_outside = uint64_t{4} << 24;
     std::vector<std::byte> bank[banks];

@@ -47,7 +47,8 @@ Type signed_of_size(uint32_t bytes) {
     return bytes == 1 ? Type::s8 : bytes == 2 ? Type::s16 : bytes == 4 ? Type::s32 : Type::s64;
 }
 
-// Returns the type of a register's values. It follows from the declaration and the uses.
+// Returns the type of the values in a register: the declared type or, if this is only a width
+// (.b32), the type that the uses show.
 Type meaning(Type declared, const Uses& uses) {
     const bool by_width = declared == Type::b8 || declared == Type::b16 || declared == Type::b32 ||
                           declared == Type::b64;
@@ -93,8 +94,8 @@ FunctionRegisters describe_registers(const ptx::Function& function, const ptx::C
             if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) {
                 if (copied >= 0) ++uses[size_t(copied)].of_float;
             }
-            // Only the first two operands of these instructions are copied values. For selp, it is
-            // the first three.
+            // The instruction copies a value between its first two operands (selp: its first
+            // three). The other operands are skipped.
             if (o.kind != Operand::Kind::reg || o.reg < 0 || n > (in.opcode == "selp" ? 2u : 1u))
                 continue;
             if (registers[size_t(o.reg)].type == Type::pred) continue;

@@ -52,8 +52,9 @@ void arrive(Warp& w, int32_t at, LaneMask lanes) {
 
 namespace {
 
-// Returns the join for the lanes of the running path, which diverge now and reconverge at
-// `meeting`. If lanes leave a loop in different iterations, all of them get the same join.
+// The lanes of the running path diverge now. Returns the join (a place where lanes wait for each
+// other) at which they reconverge, at op `meeting`. If lanes leave a loop in different iterations,
+// all of them get the same join.
 int32_t join_at(Warp& w, uint32_t meeting) {
     const int32_t current = w.current.join;
     if (meeting == no_op) return current;
@@ -194,7 +195,8 @@ void leave(Warp& w) {
     const LaneMask lanes = w.current.mask;
     w.live &= ~lanes;
     w.running = false;
-    // Some lanes wait for lanes of this path. Let them determine again for which lanes they wait.
+    // Some lanes wait for lanes of this path. These lanes must determine again for which lanes they
+    // wait.
     for (Path& p : w.paths) {
         if (p.wait == Wait::lanes && (p.members & lanes)) p.wait = Wait::none;
     }
@@ -265,7 +267,8 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(address[i] == first) << i; });
     if (same != w.current.mask) {
-        // The other lanes will execute this op again. After the op, all of these lanes reconverge.
+        // The lanes call different functions. The lanes that call the first function continue now.
+        // The others will execute this op again. After the call, all of these lanes reconverge.
         const int32_t join = join_at(w, at + 1);
         Path others = w.current;
         others.join = join;

@@ -16,8 +16,8 @@ struct ShuffleSource {
 };
 
 // Returns the lane from which `lane` reads. `b` and `c` are the operands of shfl.sync in this lane.
-// `b` is an offset or the number of a lane. Bits 0 to 4 of `c` are the clamp (the last lane that
-// may be read), and bits 8 to 12 are the segment mask.
+// `b` is an offset or the number of a lane. Bits 0 to 4 of `c` are the clamp (a limit for the lane
+// that is read), and bits 8 to 12 are the segment mask.
 [[gnu::always_inline]] inline ShuffleSource shuffle_source(ShuffleMode mode, int lane, uint32_t b,
                                                            uint32_t c) {
     const int by = int(b & 31), clamp = int(c & 31), segment = int(c >> 8 & 31);

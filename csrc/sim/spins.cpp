@@ -3,8 +3,8 @@
 // METHOD
 // Such a loop reads memory with strong loads (volatile, acquire, relaxed) or tests an mbarrier, and
 // does not write memory. Another iteration reads the same values until another warp has run.
-// Therefore, at the end of each iteration, another warp runs. If this file wrongly takes a loop for
-// such a loop, the kernel still runs correctly, but the warps alternate more often.
+// Therefore, at the end of each iteration, another warp runs. If another loop is wrongly treated
+// like this, the kernel still runs correctly. Only the warps alternate more often.
 #include "sim/program.hpp"
 
 namespace coalesce::sim {

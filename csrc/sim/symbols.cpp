@@ -16,7 +16,7 @@ using ptx::Module;
 using ptx::Operand;
 
 constexpr uint32_t smallest_dynamic_alignment = 16;
-constexpr uint64_t largest_variable = uint64_t{1} << 32;  // Larger variables are refused later
+constexpr uint64_t largest_variable = uint64_t{1} << 32;  // larger variables are refused later
 
 const Function* body_named(const Module& module, std::string_view name) {
     const Function* f = module.find_function(name);
@@ -61,7 +61,7 @@ std::vector<const Function*> functions_taken(const Module& module) {
 std::vector<std::pair<uint64_t, const Function*>> function_addresses(const Module& module) {
     constexpr uint64_t unit = 8;
     std::vector<std::pair<uint64_t, const Function*>> found;
-    uint64_t free = 0;  // Functions without machine code get addresses after all others
+    uint64_t free = 0;  // functions without a known address get addresses after all others
     for (const auto& [_, address] : module.function_addresses) free = std::max(free, address);
     for (const Function* f : functions_taken(module)) {
         const auto known = module.function_addresses.find(f->name);

@@ -26,7 +26,7 @@ constexpr ElementInfo elements[map_elements] = {
 constexpr uint64_t mark = 0x70616d726f736e74;  // these are the characters "tnsormap"
 constexpr uint32_t largest_box = 256, largest_step = 8;
 
-// The layout that encode() writes.
+// The layout of the 128 bytes that encode() writes.
 struct Layout {
     uint64_t mark, checksum, address;
     uint8_t element, rank, swizzle, nan;
@@ -51,13 +51,13 @@ std::string numbered(const char* what, uint32_t dimension, const std::string& wr
     return std::string(what) + " " + std::to_string(dimension) + " of the tensor map " + wrong;
 }
 
-// Returns whether copies to shared memory round elements to TF32. Copies do not flush subnormal
+// Returns true if copies to shared memory round the elements to TF32. Copies do not flush subnormal
 // numbers, although the names of two types say so: both give the same bits as the types without
 // "ftz" (recorded on an H100 by tests/record_hopper.py, like the two constants below).
 bool rounds_to_tf32(MapElement element) {
     return element == MapElement::tf32 || element == MapElement::tf32_ftz;
 }
-constexpr uint32_t tf32_nan = 0x7fffe000;  // what each NaN becomes
+constexpr uint32_t tf32_nan = 0x7fffe000;  // the bits that replace every NaN
 constexpr uint16_t nan_outside = 0x7ff7;   // each 16 bits of an element outside the array
 
 // Rounds a float32 to TF32 as copies do: to the nearest number, ties to even.
@@ -92,7 +92,7 @@ uint64_t TensorMap::rows() const {
     return count;
 }
 
-// These rules are those of the CUDA driver API for cuTensorMapEncodeTiled().
+// The rules are those of the CUDA driver API for cuTensorMapEncodeTiled().
 std::string problem(const TensorMap& map) {
     if (map.rank < 1 || map.rank > most_dimensions)
         return "a tensor map has 1 to 5 dimensions; got " + std::to_string(map.rank);

@@ -1,4 +1,4 @@
-// The cost of tensor core instructions, by opcode.
+// Sets the cost of tensor core instructions, which depends on the opcode and its modifiers.
 //
 // The cycles are those of the metric sm__pipe_tensor_cycles_active for one instruction. They were
 // recorded on an H200, compute capability 9.0 (tests/data/mma_counters_h200.json). Machine code for
@@ -42,9 +42,10 @@ TensorSource source_named(std::string_view part) {
     return part == "e4m3" || part == "e5m2" ? fp8 : none;
 }
 
-// The opcode names the types. In mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, they are the
-// types of d, a, b and c. wgmma names those of d, a and b; each of its four warps computes a part
-// of the product. wmma.mma names only those of d and c if a holds halves.
+// The modifiers contain the types of the operands. In
+// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, they are the types of d, a, b and c. For
+// wgmma, they are the types of d, a and b; each of its four warps computes a part of the product.
+// For wmma.mma, they are only the types of d and c if a holds halves.
 void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
     std::vector<std::string_view> types;
     for (const std::string_view p : parts) {
@@ -64,7 +65,8 @@ void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
 void read_machine_code(Traits& t, const std::vector<std::string_view>& parts) {
     using enum TensorSource;
     if (parts.size() < 2) return;
-    // The forms are "16816", "168256", "8816" and "16x8x4".
+    // The second part of the opcode is the shape m, n, k. It is written as in "16816" (16, 8, 16),
+    // "168256" (16, 8, 256), "8816" (8, 8, 16) or "16x8x4" (16, 8, 4).
     std::string_view shape = parts[1];
     const uint32_t m = shape.starts_with("16") ? 16 : 8;
     shape.remove_prefix(std::min<size_t>(shape.size(), m == 16 ? 2 : 1));

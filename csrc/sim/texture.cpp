@@ -16,7 +16,8 @@ uint64_t TextureObject::offset_of(uint32_t level) const {
 }
 
 uint64_t TextureObject::bytes() const {
-    // Behind the last texel of pitched memory, the last row may end early.
+    // The last row of pitched memory may end after its last texel, without the gap that follows
+    // other rows.
     if (memory == TextureMemory::pitched)
         return row_bytes * (height - 1) + uint64_t{width} * texel_bytes();
     return offset_of(levels);
@@ -100,11 +101,11 @@ namespace {
 // Positions are clamped to this range, so that they fit in integers.
 constexpr double farthest = double(1 << 30);
 
-// The texels along one dimension between which a fetch interpolates. A texel that is -1 has the
-// border's color.
+// The texels along one dimension between which a fetch interpolates. The index -1 stands for the
+// color of the border.
 struct Span {
     int64_t first = 0, second = 0;
-    uint32_t weight = 0;  // of the second texel, in units of 1/256
+    uint32_t weight = 0;  // the weight of the second texel, in units of 1/256
 };
 
 int64_t in_range(int64_t i, int64_t extent, AddressMode mode) {
@@ -114,7 +115,8 @@ int64_t in_range(int64_t i, int64_t extent, AddressMode mode) {
     return std::clamp<int64_t>(i, 0, extent - 1);
 }
 
-// Modes that need normalized coordinates become `clamp` without them.
+// Returns the address mode of a dimension. The modes `wrap` and `mirror` need normalized
+// coordinates. Without these, `clamp` is used instead.
 AddressMode mode_of(const TextureObject& o, uint32_t dimension) {
     if (o.cube) return AddressMode::clamp;
     const AddressMode mode = o.mode[dimension];
@@ -134,7 +136,8 @@ double position(float x, bool normalized, uint32_t extent, AddressMode mode) {
     return std::clamp(at, -farthest, farthest);
 }
 
-// std::floor() of a position, which is a function call on older processors.
+// Returns std::floor() of a position. std::floor() itself is a slow function call on older
+// processors.
 int64_t whole(double at) {
     const auto truncated = int64_t(at);
     return truncated - (double(truncated) > at ? 1 : 0);
@@ -142,21 +145,24 @@ int64_t whole(double at) {
 
 Span nearest(double at, uint32_t extent, AddressMode mode) {
     int64_t i = whole(at);
-    // The end of the range is inside after mirroring, and rounding may lead there after wrapping.
+    // After mirroring, the position may be exactly at the end of the range, which counts as inside.
+    // After wrapping, rounding may lead to the end.
     const bool folded = mode == AddressMode::wrap || mode == AddressMode::mirror;
     if (folded) i = std::clamp<int64_t>(i, 0, int64_t{extent} - 1);
     i = in_range(i, extent, mode);
     return {i, i, 0};
 }
 
-// The position is rounded to a multiple of 1/256 before it is split into a texel and a weight.
+// Returns the two texels around a position, for linear filtering. The position is rounded to a
+// multiple of 1/256 before it is split into a texel and a weight.
 Span between(double at, uint32_t extent, AddressMode mode) {
     const int64_t fixed = whole((at - 0.5) * 256 + 0.5);
     const int64_t i = fixed >> 8;
     return {in_range(i, extent, mode), in_range(i + 1, extent, mode), uint32_t(fixed & 255)};
 }
 
-// One channel of 8 or 16 bits, extended to 32 bits, or as a float.
+// Returns one channel of a texel. A channel of 8 or 16 bits is extended to 32 bits, or converted to
+// a float.
 uint32_t channel(const TextureObject& o, const std::byte* texel, uint32_t n) {
     uint32_t bits = 0;
     if (o.channel_bits == 16) {
@@ -182,7 +188,8 @@ bool reads_floats(const TextureObject& o) {
     return o.kind == TexelKind::floating || o.normalized_read;
 }
 
-// The place of a point: a texel's neighbourhood in each dimension, and the layer.
+// The place of a point in the array: the texels around it in each dimension, the layer, and the
+// level.
 struct Place {
     Span span[3];
     uint32_t layer = 0, level = 0;
@@ -193,7 +200,7 @@ class Reader {
     Reader(const TextureObject& o, const std::byte* data, TexelList& read)
         : o_(o), data_(data), read_(read) {}
 
-    // The bits of a texel's channels. An index of -1 stands for the border.
+    // Returns the bits of a texel's channels. An index of -1 stands for the color of the border.
     TexelBits texel(const Place& at, int64_t x, int64_t y, int64_t z) {
         TexelBits bits{};
         if (x < 0 || y < 0 || z < 0) {
@@ -213,8 +220,8 @@ class Reader {
         return bits;
     }
 
-    // The weighted sum of up to eight texels. Texels without weight are not read. The sum is
-    // computed in double precision and rounded once.
+    // Returns the weighted sum of up to eight texels. Texels whose weight is 0 are not read. The
+    // sum is computed in double precision and rounded once.
     std::array<double, 4> filtered(const Place& at) {
         std::array<double, 4> sum{};
         for (int n = 0; n < 1 << o_.dimensions; ++n) {
@@ -238,7 +245,8 @@ class Reader {
     [[nodiscard]] uint32_t border(uint32_t n) const {
         const float color = o_.border[n];
         if (reads_floats(o_)) return std::bit_cast<uint32_t>(color);
-        // The color of integer textures is a number. It is clamped to the type of the texels.
+        // For integer textures, the color of the border is converted to an integer, and clamped to
+        // the range of the texels' type.
         const bool negative = o_.kind == TexelKind::integer;
         const double largest = std::ldexp(1.0, o_.channel_bits - (negative ? 1 : 0)) - 1;
         const double value = std::isnan(color) ? 0 : std::trunc(double(color));
@@ -250,8 +258,9 @@ class Reader {
     TexelList& read_;
 };
 
-// The face of a cube that a direction points to, and the point on it (CUDA C++ Programming Guide,
-// "Cubemap Textures"). The guide does not say what happens if two components are equally large.
+// Returns the face of a cube to which the direction `at` points, and sets `on_face` to the point on
+// that face (CUDA C++ Programming Guide, "Cubemap Textures"). The guide does not say what happens
+// if two components are equally large.
 uint32_t to_face(const float (&at)[3], float (&on_face)[3]) {
     const float x = at[0], y = at[1], z = at[2];
     const float ax = std::fabs(x), ay = std::fabs(y), az = std::fabs(z);
@@ -297,7 +306,7 @@ Place place_of(const TextureObject& o, const TextureAccess& access, const Textur
     return at;
 }
 
-// Converts a float to the nearest value that the instruction's result can have.
+// Rounds the sums to float.
 TexelBits rounded(const std::array<double, 4>& sum) {
     TexelBits bits;
     for (size_t n = 0; n < 4; ++n) bits[n] = std::bit_cast<uint32_t>(float(sum[n]));
@@ -323,7 +332,7 @@ TexelBits fetch(const TextureObject& o, const TextureAccess& access, const Textu
         return reader.texel(at, at.span[0].first, at.span[1].first, at.span[2].first);
     };
     if (o.levels == 1) return linear ? rounded(sample(0)) : nearest_texel(0);
-    // Integer coordinates count the texels of the level that the instruction names.
+    // Integer coordinates count the texels of the level that the instruction selects.
     const double least = std::clamp<double>(o.least_level, 0, o.levels - 1);
     const double most = std::clamp<double>(o.most_level, least, o.levels - 1);
     const double wanted =
@@ -352,7 +361,8 @@ TexelBits gather(const TextureObject& o, const TextureAccess& access, const Text
     const auto one = [&](int64_t column, int64_t row) {
         return reader.texel(at, column, row, 0)[access.component];
     };
-    // The order is that of the footprint's corners, counter-clockwise from the lower left.
+    // The results have the order of the corners of the four texels, counter-clockwise from the
+    // lower left.
     const uint32_t lower_left = one(x.first, y.second), lower_right = one(x.second, y.second);
     const uint32_t upper_right = one(x.second, y.first), upper_left = one(x.first, y.first);
     return {lower_left, lower_right, upper_right, upper_left};

@@ -1,8 +1,8 @@
 // METHOD
 // The lanes of a warp that use the same texture object are processed together, so that the object
-// and its memory are looked up only once. Checkers get one access for each texel that a lane reads
-// or writes. Other observers get none. They count requests of the load/store unit, but these
-// instructions are executed by the texture unit.
+// and its memory are looked up only once. Checkers get one access event for each texel that a lane
+// reads or writes. Other observers get no events for these instructions: they count requests of the
+// load/store unit, but the texture unit executes these instructions.
 #include "sim/texture_ops.hpp"
 
 #include <algorithm>
@@ -34,9 +34,9 @@ std::string shape_of(const TextureObject& o) {
            std::to_string(o.dimensions) + (o.dimensions == 1 ? " dimension" : " dimensions");
 }
 
-// Returns what is wrong about using an object with an instruction, or an empty string. Instructions
-// may leave out dimensions whose extent is 1, and surface instructions see the faces of cube maps
-// as layers.
+// Returns an error message if an instruction cannot use an object, or an empty string. An
+// instruction may leave out dimensions whose extent is 1. For a surface instruction, the faces of a
+// cube map are layers.
 std::string mismatch(const TextureObject& o, const TextureAccess& access, bool surface) {
     const TextureGeometry& g = access.geometry;
     if (surface != o.surface)
@@ -62,7 +62,7 @@ struct Found {
     std::byte* data = nullptr;
 };
 
-// Finds the object of a handle. Throws LaunchError if there is none.
+// Returns the object that belongs to a handle. Throws LaunchError if there is none.
 Found find_object(Warp& w, const Op& op, int lane, uint64_t handle) {
     const AddressSpace& memory = *w.block->memory;
     uint16_t hint = w.block->hints[op.pc];

@@ -46,7 +46,7 @@ AtomicForm form_of(const Parts& parts) {
 void read_ptx(Traits& t, const Parts& parts) {
     const bool strong = parts.any({"volatile", "relaxed", "acquire", "mmio"});
     const bool stores = t.code == OpCode::st, loads = t.code == OpCode::ld;
-    // A box that is copied to global memory updates no mbarrier.
+    // A copy of a box to global memory updates no mbarrier, in contrast to a copy to shared memory.
     const bool box_to_global = t.code == OpCode::bulk_tensor && parts.has("bulk_group");
     if (box_to_global) t.atomic = false;
     t.strong = t.atomic || ((loads || stores) && (strong || parts.has("release")));

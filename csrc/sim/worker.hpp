@@ -53,8 +53,7 @@ struct GridState {
     std::atomic<uint64_t> finished_blocks{0};
     std::atomic<uint64_t> work{0};  // incremented whenever a block has done more than wait
     // How many blocks wait in grid.sync(). Such a block waits until the highest bit of the grid's
-    // barrier changes. The index of the array is the value of this bit for which the blocks wait to
-    // end.
+    // barrier changes. The index of the array is the value of this bit while the blocks wait.
     std::atomic<uint64_t> at_grid_barrier[2]{};
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};
