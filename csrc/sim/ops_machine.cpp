@@ -178,7 +178,7 @@ void shift_pair(Warp& w, const Op& op) {
 }
 
 // Fast versions of frequent shifts by a constant below 32. shift_funnel() sets d to the upper word
-// of b:a << by. The next two set d = a << by and d = a >> by.
+// of b:a << by. shift_word() sets d = a << by or d = a >> by.
 void shift_funnel(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
