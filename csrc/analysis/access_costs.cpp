@@ -34,8 +34,8 @@ void add_global(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(f.elements) * e.bytes;
 }
 
-// Local memory is interleaved: words with equal offsets in neighbouring lanes are neighbours in
-// memory.
+// Adds the cost of an access to local memory. Local memory is interleaved: for each word of local
+// memory, the words of the 32 lanes are neighbours in memory.
 void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     uint64_t addresses[sim::warp_size];
     sim::MemoryEvent interleaved = e;
@@ -54,7 +54,8 @@ void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
-// Returns whether each active lane i accesses element i of a range that starts at a line.
+// Returns true if each active lane i accesses element i of a contiguous range that starts at the
+// start of a line.
 bool in_order(const sim::MemoryEvent& e) {
     bool all = true;
     const int first = std::countr_zero(e.mask);
@@ -125,10 +126,10 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
         add_copy(c, e);
         return uint32_t(c.wavefronts - before);
     }
-    // Compare the access with remembered ones, but only where this saves time. It does for shared
-    // memory, because bank conflicts take long to compute and most accesses repeat. It also does
-    // for strided accesses to global memory. Elsewhere the comparison would take as long as it
-    // saves.
+    // Accesses are compared with remembered ones only where this saves time. It saves time for
+    // shared memory, because bank conflicts take long to compute and most accesses repeat. It also
+    // saves time for strided accesses to global memory. For other accesses, the comparison would
+    // take as long as the computation.
     if (e.space != ptx::Space::shared &&
         (e.space != ptx::Space::global || e.shape == sim::Shape::scattered)) {
         add(c, e);
@@ -225,7 +226,8 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         if (!traits(e).passes_l1) add_global(c, e);
         return;
     }
-    // If all lanes fill with zeros, no lane reads. Then no read has been announced.
+    // If all lanes only fill their destination with zeros, no lane reads. Then no read has been
+    // announced.
     if (source_.pc != e.pc) source_.mask = 0;
     c.sourceless += source_.mask == 0;
     if (!traits(e).passes_l1 || !source_.mask) {

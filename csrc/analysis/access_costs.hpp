@@ -23,10 +23,13 @@ class AccessCosts {
   public:
     explicit AccessCosts(const sim::Program& program);
 
-    // Adds an access. Returns its wavefronts of shared memory (0 for other memory).
+    // Adds the cost of an access. Returns the number of its shared-memory wavefronts, which is 0
+    // for other memory.
     uint32_t add(const sim::MemoryEvent& e) {
-        // Regular accesses are frequent and all cost the same. Therefore only their number is kept.
-        // A consecutive access to global memory is regular if it starts at the start of a line.
+        // A regular access has a uniform or consecutive pattern. Such accesses are frequent, and
+        // all regular accesses of an instruction cost the same. Therefore only their number is
+        // kept. A consecutive access to global memory is regular only if its first address is the
+        // start of a line.
         const bool global = e.space == ptx::Space::global;
         const bool uniform = e.shape == sim::Shape::uniform;
         const bool regular = uniform || (e.shape == sim::Shape::consecutive &&
@@ -38,14 +41,15 @@ class AccessCosts {
         return add_irregular(e);
     }
 
-    // Adds an access to the shared memory of another block of the cluster. It uses neither the
-    // shared memory nor the L1 of this block, so no wavefronts and no sectors are counted. Only its
-    // bytes are counted, as Nsight Compute does for all generic addresses.
+    // Adds an access to the shared memory of another block of the cluster. Such an access uses
+    // neither the shared memory nor the L1 of this block, so no wavefronts and no sectors are
+    // counted. Only its bytes are counted, because Nsight Compute counts the bytes of all accesses
+    // with generic addresses.
     void add_distant(const sim::MemoryEvent& e) { add_generic_bytes(sites_[e.pc], e); }
 
     // Call this before add() of an asynchronous copy, with the lanes that its guard (its predicate)
-    // excludes. If the copy bypasses L1, Nsight Compute counts these lanes, too, with the addresses
-    // in their registers, although they copy nothing.
+    // excludes. These lanes copy nothing. But if the copy bypasses L1, Nsight Compute counts them,
+    // too, with the addresses that are in their registers.
     void leave_out(sim::LaneMask lanes) { left_out_ = lanes; }
 
     // Returns the counts of instruction `i`. The members `executed` and `threads` are not set.
@@ -65,7 +69,8 @@ class AccessCosts {
     // multiple of 128 bytes. Such a shift changes neither the banks of the addresses (32 banks have
     // 128 bytes) nor their places within lines (128 bytes each), so the cost is the same.
     struct Repeated {
-        uint64_t times = 0;  // since the last clear(), including the first
+        // how often the access was made since the last clear(), including the first time
+        uint64_t times = 0;
         InstructionCounts cost;
         sim::LaneMask mask = 0;  // 0: there was no access
         ptx::Space space = ptx::Space::shared;
@@ -78,8 +83,8 @@ class AccessCosts {
         void add_to(InstructionCounts& total) const;
     };
     // The remembered accesses of one instruction. There are several, because the warps that execute
-    // the instruction in turn often have different patterns of addresses, and each warp repeats its
-    // own.
+    // an instruction in turn often have different address patterns, and each warp repeats its own
+    // pattern.
     using Patterns = std::array<Repeated, 8>;
     static size_t hash_of(const sim::MemoryEvent& e);
 
@@ -98,7 +103,8 @@ class AccessCosts {
 
     const sim::Program& program_;
     std::vector<Regular> regular_;  // counts of the regular accesses, by instruction
-    // Irregular accesses, by instruction; null if it had none. The last access with each hash is
+    // The remembered irregular accesses of each instruction, or null if it had none. The index into
+    // Patterns is a hash of the access (hash_of), so only the last access with each hash is
     // remembered.
     std::vector<std::unique_ptr<Patterns>> repeated_;
     std::vector<InstructionCounts> sites_;  // counts of all other accesses, by instruction

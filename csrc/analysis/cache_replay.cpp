@@ -27,7 +27,7 @@ struct CacheReplay::Machine {
             clusters.push_back(coalescer.cluster_of(sm));
     }
 
-    // Prepares the host's cache for a request.
+    // Loads the data structures that a request will need into the cache of the host.
     void prefetch(const model::BlockSchedule::Request& r, uint32_t n) {
         const Traffic::Kind kind = r.traffic->kind;
         const uint64_t line = r.traffic->line_at(n);
@@ -69,8 +69,9 @@ struct CacheReplay::Machine {
     model::L2Cache second;
     std::vector<uint32_t> clusters;  // the cluster of each multiprocessor
     uint64_t merged = 0;             // number of sectors merged
-    std::vector<Misses> misses;      // misses with L2's answers, by instruction
-    // A line that DRAM is fetching. If two lines share a table entry, the older one is forgotten.
+    std::vector<Misses> misses;      // misses by instruction, with the answers of L2
+    // A line that is being fetched from DRAM, and the time at which it arrives. If two lines have
+    // the same table entry, the older one is forgotten.
     struct Arrival {
         uint64_t line = ~uint64_t(0);
         double time = 0;
@@ -144,7 +145,8 @@ void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
     advance(false);
 }
 
-// Runs after the first round of blocks. Decides whether there is time to replay the whole grid.
+// Called when the first round of blocks has ended. Decides whether there is time to replay the
+// whole grid, and sets `limit_`.
 void CacheReplay::decide() {
     const double of_a_block = double(first_round_lines_) / double(first_round_);
     const auto affordable = uint64_t(double(most_lines_) / std::max(1.0, of_a_block));

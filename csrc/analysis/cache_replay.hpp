@@ -1,16 +1,19 @@
-// Replays the accesses of a launch through models of the caches.
+// Replays the memory accesses of a launch through models of the caches, to count hits and misses.
 //
 // METHOD
 // While a block runs on the simulator, the requests of each warp are recorded. When the block ends,
-// they are replayed through an L1 (l1_replay.hpp). The requests from L1 to L2 are kept, with their
-// times in L1 cycles, until the schedule reaches the block.
+// they are replayed through an L1 (l1_replay.hpp). The requests that this L1 sends to L2 are kept,
+// with their times in L1 cycles. They are used later, when the block starts in the modelled
+// schedule.
 //
-// L2 sees the blocks in the order in which a GPU runs them (model/block_schedule.hpp). A read that
-// repeats a pending read of a neighbouring multiprocessor does not reach L2
+// A model of the GPU's schedule (model/block_schedule.hpp) then sends the requests of all blocks to
+// L2, in the order in which a GPU would run the blocks. If a neighbouring multiprocessor has a
+// pending read of the same data, the two reads are merged, and L2 gets only one
 // (model/request_coalescer.hpp).
 //
 // If replaying the whole grid would take too long, only its first blocks are replayed: at least
-// twice the number that the GPU holds at once. Their second half represents the rest of the grid.
+// twice as many as the GPU holds at once. The rest of the grid is assumed to behave like the second
+// half of these blocks.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +42,8 @@ struct CacheSite;
 // Replays the caches for one launch. The host threads of the launch share this object.
 class CacheReplay {
   public:
-    // `most_lines` is an approximate limit on the lines that are looked up in L1 caches.
+    // `most_lines` limits the time of the replay: it is the approximate largest number of lines
+    // that are looked up in L1 caches.
     CacheReplay(const sim::Program& program, const sim::Launch& launch, const model::Gpu& gpu,
                 const model::Occupancy& occupancy, uint64_t most_lines = 300'000'000);
     ~CacheReplay();
@@ -69,11 +73,11 @@ class CacheReplay {
     std::mutex mutex_;
     uint64_t limit_;  // number of blocks to replay
     uint64_t first_round_ = 0, first_round_ended_ = 0, first_round_lines_ = 0;
-    // Results of the L1 replay for blocks that have not started on the modelled GPU, by block
-    // number.
+    // The results of the L1 replay for blocks that have not started in the modelled schedule yet.
+    // The key is the block number.
     std::map<uint64_t, std::shared_ptr<const model::Filtered>> waiting_;
     std::unique_ptr<model::AtomicUnits> atomics_;
-    struct Machine;  // the multiprocessors and what they share: L2 and the coalescer
+    struct Machine;  // the multiprocessors, and the L2 and the coalescer that they share
     std::unique_ptr<Machine> machine_;
     uint64_t next_block_ = 0, retired_ = 0;
     model::CacheCounts l1_counts_;  // L1 counts of the retired blocks
@@ -88,8 +92,9 @@ class CacheReplay {
     uint64_t retired_at_half_ = 0;
 };
 
-// Records accesses for the replay. CountObserver must precede this observer in the list, because it
-// counts the wavefronts of each access to shared memory.
+// Records accesses for the replay. In the list of observers, CountObserver must come before this
+// one: it counts the wavefronts of each access to shared memory, and this observer asks it for
+// them.
 class CacheObserver {
   public:
     static constexpr sim::Hooks hooks =

@@ -129,8 +129,8 @@ void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::local) return check_local(w, e);
 }
 
-// Returns whether a plain read of a cell is known to be correct and does not change the cell. This
-// fast test succeeds for nearly every read.
+// A fast test, which succeeds for nearly every read: returns true if a plain read is certainly
+// correct, and the cell need not be changed.
 bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
     const BlockOrder& order = at.block.order;
     const Stamp& w = cell.write;
@@ -144,7 +144,7 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
     };
     if (same(a) || same(b)) return true;
     // A cell keeps two earlier reads. If both are of other warps or blocks, this read need not be
-    // kept: a later write that races with this read also races with one of the two.
+    // kept: a later write that races with this read also races with one of the two kept reads.
     const auto elsewhere = [&](const Stamp& r) {
         return r.time &&
                (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));
@@ -171,7 +171,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
     const bool reads = e.access == Access::load || (e.access == Access::async_copy && !copies);
     LaneMask lanes = e.mask;
     // If all lanes read the same address, one check for the first lane suffices. The last lane is
-    // kept as a second reader.
+    // stored as a second reader.
     const bool one_for_all = reads && !in.traits.strong && e.shape == Shape::uniform;
     if (one_for_all) lanes &= -lanes;
     sim::for_each_lane(lanes, [&](int lane) {
@@ -270,8 +270,8 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
 }
 
 // Asynchronous copies and matrix products see the data that threads wrote only after a fence (PTX
-// ISA, "Async proxy"). A fence by any thread of the block counts, so that no correct kernel is
-// reported.
+// ISA, "Async proxy"). Here a fence by any thread of the block is accepted, so that no correct
+// kernel is reported.
 void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
     const Stamp& w = cell.write;
     if (w.time == 0 || w.block != at.me.block || w.time <= at.block.proxy_fence) return;
@@ -299,8 +299,8 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
             return;
         }
     }
-    // A cell keeps two earlier reads, here both of other warps. This read replaces one of them. The
-    // choice is such that the two kept reads are of different blocks, because two reads of one
+    // A cell keeps two earlier reads. Both are of other warps here, and this read replaces one of
+    // them. If possible, the two kept reads are of different blocks, because two reads of the same
     // block would detect fewer races.
     const bool replace_first =
         me.block == cell.read[0].block && cell.read[1].block != cell.read[0].block;
@@ -309,8 +309,8 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
 
 void CheckObserver::write(const Place& at, Cell& cell) {
     const Stamp w = cell.write;
-    // Whether the memory still holds the value of the write `w`. Atomics or volatile writes may
-    // have changed it.
+    // True if the memory certainly still holds the value of the write `w`. Otherwise atomics or
+    // volatile writes may have changed it.
     const bool untouched = !cell.is(Cell::has_strong);
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
         conflict(at, w, w.lane, untouched);

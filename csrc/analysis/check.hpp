@@ -2,10 +2,12 @@
 // wrong use of barriers and warp operations.
 //
 // METHOD
-// The observer keeps shadow memory (shadow.hpp) and the order of events (order.hpp). At each access
-// it tests whether the last conflicting accesses happen before this one. The order in which the
-// simulator executes does not matter. Therefore a missing barrier is found even if the result is
-// right. Blocks run one after another on one host thread, so that every run has the same findings.
+// For each piece of memory, the observer stores which threads accessed it last (shadow memory,
+// shadow.hpp). It also stores which events are ordered by barriers and fences (order.hpp). At each
+// access, it tests whether the earlier conflicting accesses happen before this access in this
+// order. The order in which the simulator happens to execute the threads does not matter. Therefore
+// a missing barrier is found even if the result is right. Blocks run one after another on one host
+// thread, so that every run has the same findings.
 #pragma once
 
 #include <map>
@@ -30,16 +32,17 @@ struct ArrayShape {
 // The properties of an instruction that the checker needs.
 struct CheckedInstruction {
     sim::Traits traits;
-    const char* verb = "";  // "write"
+    const char* verb = "";  // the word for the access in messages, such as "write"
     // A bit mask of the bytes that a lane reads only to store them elsewhere.
     uint16_t copied = 0;
-    // True for a plain read of an address that the same thread then updates with compare-and-swap.
+    // True for a plain read of an address that the same thread then updates with compare-and-swap;
+    // see guessing_loads().
     bool guesses = false;
 };
 
 // For each load, returns which bytes are only copied: the register into which they are loaded is
-// read by nothing but a store. If a kernel copies a structure, it also copies the unused bytes
-// between the members (padding). These may be uninitialized, and this is no mistake.
+// only read by a store. If a kernel copies a structure, it also copies the unused bytes between the
+// members (padding). These may be uninitialized, and this is no mistake.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
 // For each instruction, returns whether it is a plain load from the address of a compare-and-swap
@@ -74,7 +77,8 @@ class CheckObserver {
 
     void misuse(const sim::Warp& w, const sim::Op& op, int lane, const std::string& wrong);
 
-    // Called after the run. Reports memory of malloc() to which the kernel kept no pointer.
+    // Called after the run. Reports memory that the kernel allocated with malloc(), did not free,
+    // and has no pointer to any more.
     void lost_memory();
     // Called if an error ended the run. Reports this error.
     void stopped(const std::string& message, FindingKind kind);
@@ -83,14 +87,14 @@ class CheckObserver {
 
   private:
     struct BlockState;
-    struct Place;  // the place of the granule that is being checked
+    struct Place;  // describes the access that is being checked, and its granule (check_state.hpp)
 
     static BlockState& state(const sim::Warp& w);
 
     template <bool shared>
     void check(const sim::Warp& w, const sim::MemoryEvent& e);
     void check_local(const sim::Warp& w, const sim::MemoryEvent& e);
-    // Returns whether a lane accesses shared memory outside the variable from which its address is
+    // Returns true if a lane accesses shared memory outside the variable from which its address is
     // computed.
     [[nodiscard]] bool leaves_variable(const sim::MemoryEvent& e, int lane) const;
     void outside_variable(const sim::Warp& w, uint32_t pc, uint32_t bytes, int lane,
@@ -108,8 +112,8 @@ class CheckObserver {
     void read_strong(const Place& at, Cell& cell);
     void write_strong(const Place& at, Cell& cell);
     void check_initialised(const Place& at, const Cell& cell);
-    // Returns whether the uninitialized bytes are padding. They are if the instruction only copies
-    // them, together with initialized bytes.
+    // Returns true if the uninitialized bytes are padding (unused bytes between the members of a
+    // structure). This is so if the instruction only copies them, together with initialized bytes.
     [[nodiscard]] bool is_padding(const Place& at) const;
     static void initialise(const Place& at, Cell& cell);
     void check_proxy(const Place& at, const Cell& cell);
@@ -136,15 +140,15 @@ class CheckObserver {
     [[nodiscard]] Actor actor(const std::string& what, const sim::Warp& w, uint32_t pc,
                               int lane) const;
     void find_shared_variables(const std::map<std::string, ArrayShape>& shapes);
-    // Returns the array that contains a place; messages use it. array_number() returns the number
-    // of this array, which is used to put findings into groups.
+    // array_of() returns the array that contains a place, for messages. array_number() returns the
+    // number of this array; findings about the same array can be in the same group.
     [[nodiscard]] const sim::Buffer* array_of(const Place& at) const;
     [[nodiscard]] uint32_t array_number(const Place& at) const;
 
     const sim::Program& program_;
     const sim::Launch& launch_;
     std::vector<CheckedInstruction> instructions_;
-    std::vector<uint32_t> buffer_hints_;  // the buffer of the last access, by instruction
+    std::vector<uint32_t> buffer_hints_;  // for each instruction: the buffer of its last access
     uint32_t shared_bits_ = 4, global_bits_ = 4;
     std::vector<sim::Buffer> shared_variables_;  // sorted by offset
     // For each instruction, the shared variable from which its address is computed, or -1.
@@ -166,8 +170,9 @@ class CheckObserver {
 
 static_assert(sim::Observer<CheckObserver>);
 
-// The result of run_checked(), which runs a program on one host thread. The program must be decoded
-// for Watch::faults. An error that ends the kernel is also reported as a finding.
+// The result of run_checked(), which runs a program on one host thread with the checker. The
+// program must be decoded for Watch::faults. If an error ends the kernel, this error is one of the
+// findings.
 struct Checked {
     std::vector<Finding> findings;
     uint64_t left_out = 0;  // findings beyond the maximum number of groups

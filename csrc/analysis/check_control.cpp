@@ -112,8 +112,9 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
                                    [&](const Actor& a) { return a.pc == op.pc; });
     if (!known && everyone) barrier.arrivals.push_back(here);
     if (op.operand[2] != sim::no_operand) barrier.counts = true;
-    // `unbound` lanes are lanes that the scheduler released although they waited for others. So
-    // they may arrive at the barrier alone. On a GPU they would have waited.
+    // If `unbound` is true, the scheduler has released lanes of this warp that waited for others
+    // (free_waiting_lanes). So these lanes may arrive at the barrier alone. On a GPU, they would
+    // have waited for the others.
     const bool part = w.current.mask != w.live && !w.unbound;
     if (instructions_[op.pc].traits.aligned && part)
         barrier.parts.push_back({w.index, w.current.mask, here});
@@ -199,10 +200,10 @@ bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
     return false;
 }
 
-// Returns whether a thread that ended at this op has passed the barrier before, and so did not skip
-// it. This is certain if two conditions hold: every thread that passes the barrier reaches the op
-// later, and no path leads from the op to a barrier. For a thread that returned early, they do not
-// hold.
+// Returns true if a thread that ended at this op has certainly passed the barrier before, and so
+// did not skip it. Two conditions must hold: every thread that passes the barrier reaches the op
+// later, and no path leads from the op to a barrier. They do not hold for the op at which a thread
+// returns early.
 bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
     const auto successors = [&](uint32_t at, auto&& visit) {
         const Op& o = program_.ops[at];
@@ -222,7 +223,7 @@ bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
                 visit(at + 1);
         }
     };
-    // Returns the ops that a path from `from` reaches without passing `without`.
+    // Returns the ops that can be reached from `from` without passing `without`.
     const auto reached = [&](uint32_t from, uint32_t without) {
         std::vector<bool> seen(program_.ops.size());
         std::vector<uint32_t> open{from};

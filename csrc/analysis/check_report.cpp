@@ -1,4 +1,4 @@
-// Writes the messages of the checker's findings about memory.
+// Creates the findings about memory, with their messages.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -15,7 +15,7 @@ using sim::Warp;
 
 namespace {
 
-// Returns "tile" for "_ZZ1kPiE4tile".
+// Returns the plain name of a variable: "tile" for "_ZZ1kPiE4tile".
 std::string plain_name(const std::string& mangled) {
     const std::string name = ptx::demangled(mangled);
     const size_t colons = name.rfind("::");
@@ -61,7 +61,8 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
     for (const auto& [offset, mangled] : mangled_at) number.emplace(mangled, int(number.size()));
     for (const sim::InstructionInfo& in : program_.instructions) {
         const auto known = number.find(in.origin.variable);
-        // In a copy to shared memory, the message describes the source of the copy.
+        // An asynchronous copy to shared memory is left out: messages about it describe the source
+        // of the copy, and not the variable in shared memory.
         const bool is_there = known != number.end() && in.access != Access::async_copy;
         home_.push_back(is_there ? known->second : -1);
     }
@@ -176,7 +177,8 @@ bool CheckObserver::same_instruction(const Place& at, const Stamp& then, uint32_
 }
 
 bool CheckObserver::same_value(const Place& at, uint32_t lane_then, bool same_instruction) const {
-    // Finds the values that the lanes store by executing the store with other targets.
+    // To find the values that the lanes store, the store is executed again, with `stored` as its
+    // destination.
     alignas(16) std::byte stored[sim::warp_size][16];
     sim::Resolved elsewhere;
     elsewhere.mask = 1u << at.lane | (same_instruction ? 1u << lane_then : 0u);

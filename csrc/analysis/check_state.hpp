@@ -9,15 +9,16 @@ namespace coalesce::analysis {
 struct CheckObserver::BlockState {
     BlockOrder order;
     SharedShadow shared;
-    // For each byte of .local variables, whether it is still unwritten. The order is
+    // For each byte of .local variables: true while the byte has not been written. The indices are
     // [warp][lane][offset].
     std::vector<uint8_t> unwritten;
     // A barrier at which threads wait.
     struct Barrier {
-        std::vector<Actor> arrivals;  // the first arrival at each instruction that waits here
-        bool counts = false;          // the barrier waits for a given number of threads
-        // Lanes of a warp that have arrived at the barrier while other lanes of the warp have not.
-        // The other lanes may still arrive, or leave the kernel.
+        // for each barrier instruction at which threads wait: the first arrival
+        std::vector<Actor> arrivals;
+        bool counts = false;  // the barrier waits for a given number of threads
+        // A part of a warp: lanes that have arrived at the barrier while other lanes of the warp
+        // have not. The other lanes may still arrive later, or leave the kernel.
         struct Part {
             uint32_t warp;
             sim::LaneMask lanes;
@@ -28,7 +29,7 @@ struct CheckObserver::BlockState {
     std::array<Barrier, sim::barrier_count> barriers;
     // The time at which a thread of the block last executed fence.proxy.async.
     uint32_t proxy_fence = 0;
-    // For each thread that has ended, the op before its exit; for all others, no_op.
+    // One entry per thread: for a thread that has ended, the op before its exit, otherwise no_op.
     std::vector<uint32_t> last_op;
 };
 
@@ -37,8 +38,8 @@ struct CheckObserver::Place {
     const sim::MemoryEvent& event;
     const CheckedInstruction& instruction;
     BlockState& block;
-    // The shadow memory of the shared memory that is accessed. In a cluster, it may be another
-    // block's.
+    // The shadow memory of the shared memory that is accessed. In a cluster, this may be the shared
+    // memory of another block.
     SharedShadow* memory = &block.shared;
     bool shared = false;
     // For global memory, one bool per byte, true if the byte is uninitialized. Null if all bytes

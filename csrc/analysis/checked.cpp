@@ -1,4 +1,4 @@
-// Runs a program under the checker.
+// Runs a program with the checker as its observer.
 #include "analysis/check_state.hpp"
 #include "errors.hpp"
 #include "sim/device_heap.hpp"

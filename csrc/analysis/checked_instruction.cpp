@@ -1,4 +1,4 @@
-// Properties of instructions and operands that the checker determines once, before a run.
+// Determines properties of instructions that the checker needs, once, before a run.
 #include <map>
 #include <set>
 #include <string>
@@ -27,7 +27,8 @@ class Addresses {
             const DataFlow& flow = program.data_flow[i];
             for (const uint32_t r : flow.writes) {
                 const Register written{function, r};
-                // A register that several instructions write has no single origin.
+                // If several instructions write a register, it is not known which value an address
+                // uses.
                 if (!defined.insert(written).second)
                     made_of_.erase(written);
                 else if (flow.copied >= 0 && !flow.guarded)
@@ -36,7 +37,8 @@ class Addresses {
         }
     }
 
-    // The function; the variable or the register in which the address starts; the offset from it.
+    // An address: the function, the name of a variable or else the number of a register from which
+    // the address is computed, and the offset.
     using Address = std::tuple<uint32_t, std::string, int64_t, int64_t>;
     [[nodiscard]] Address of(size_t instruction) const {
         const uint32_t function = program_.instructions[instruction].function;
@@ -62,7 +64,8 @@ class Addresses {
 
 std::vector<uint16_t> copied_bytes(const sim::Program& program) {
     using enum sim::OpCode;
-    std::set<Register> used;  // by other instructions than the stores that copy the values
+    // The registers that are used by other instructions than stores that copy their values.
+    std::set<Register> used;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const sim::InstructionInfo& in = program.instructions[i];
         const DataFlow& flow = program.data_flow[i];
@@ -76,7 +79,7 @@ std::vector<uint16_t> copied_bytes(const sim::Program& program) {
         uint16_t& bytes = copied.emplace_back();
         if (in.access == Access::async_copy) bytes = 0xffff;
         if (in.traits.code != ld || in.bytes == 0) continue;
-        // If a result is dropped, it is not known which bytes the others have.
+        // If the load drops one of its results, it is not known which bytes the other results have.
         if (written.size() != in.traits.elements) continue;
         const size_t size = in.bytes / written.size();
         for (size_t n = 0; n < written.size(); ++n) {

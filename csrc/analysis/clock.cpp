@@ -16,8 +16,8 @@ bool implies(const Knowledge& a, const Knowledge& b) {
            (b.lanes & ~a.lanes) == 0 && a.time >= b.time;
 }
 
-// Removes entries that say nothing new: another entry of the same block says the same or more.
-// `entries` must be sorted, so that the entry for a whole block is the last one of this block.
+// Removes each entry for which another entry of the same block says the same or more. `entries`
+// must be sorted, so that an entry for a whole block is the last one of its block.
 void simplify(std::vector<Knowledge>& entries) {
     size_t kept = 0;
     for (size_t first = 0; first < entries.size();) {
@@ -104,7 +104,8 @@ ClockPtr join(const ClockPtr& a, std::vector<Knowledge> more) {
 ClockPtr join(const ClockPtr& a, const ClockPtr& b) {
     if (!b || a == b) return a;
     if (!a) return b;
-    // If the larger clock already includes the smaller one, it is returned unchanged.
+    // The entries of the smaller clock are added to the larger one. If the larger clock already
+    // includes them, it is returned unchanged.
     const bool swap = b->entries().size() > a->entries().size();
     return join(swap ? b : a, swap ? a->entries() : b->entries());
 }

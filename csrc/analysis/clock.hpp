@@ -1,12 +1,13 @@
-// Vector clocks record which events of other threads are known to have happened before.
+// Vector clocks. A clock records which events of other threads are known to have happened before
+// the next event of its owner (a thread, or a group of threads).
 //
 // METHOD
 // Each block counts its own time. The time advances at each event that can order accesses: a
 // barrier, a synchronization of a warp, a fence. An entry "lane 3 of warp 2 of block 5, time 9"
 // means: all that this thread did up to time 9 happens before what the owner of the clock does
-// next. A clock with one entry per thread could have a million entries. Here an entry stands for a
-// whole block, or for some lanes of a warp. Most kernels never need a clock, because order.hpp
-// stores the effect of barriers in one number. Clocks are immutable, so that threads can share
+// next. A clock with one entry per thread could have a million entries. So here an entry stands for
+// a whole block, or for some lanes of a warp. Most kernels never need a clock, because order.hpp
+// stores the effect of a barrier in one number. Clocks are immutable, so that threads can share
 // them.
 #pragma once
 
@@ -34,9 +35,9 @@ class Clock {
   public:
     explicit Clock(std::vector<Knowledge> entries);
 
-    // Returns whether the clock includes everything that this thread did up to `time`.
+    // Returns true if the clock includes everything that this thread did up to `time`.
     [[nodiscard]] bool covers(uint32_t block, uint32_t warp, uint32_t lane, uint32_t time) const;
-    // Returns whether the clock includes what some lane of the warp did up to `time`.
+    // Returns true if the clock includes what at least one lane of the warp did up to `time`.
     [[nodiscard]] bool covers_warp(uint32_t block, uint32_t warp, uint32_t time) const;
 
     [[nodiscard]] const std::vector<Knowledge>& entries() const { return entries_; }
@@ -45,10 +46,11 @@ class Clock {
     template <class F>
     bool any_of_block(uint32_t block, F&& holds) const;
 
-    std::vector<Knowledge> entries_;  // sorted by block and warp; no entry is implied by another
+    // sorted by block and warp; no entry repeats what another one says
+    std::vector<Knowledge> entries_;
 };
 
-// Returns a clock that includes everything that one of the clocks includes.
+// Returns a clock that includes everything that is in at least one of the two clocks.
 [[nodiscard]] ClockPtr join(const ClockPtr& a, const ClockPtr& b);
 [[nodiscard]] ClockPtr join(const ClockPtr& a, std::vector<Knowledge> more);
 

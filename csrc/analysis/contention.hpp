@@ -2,9 +2,10 @@
 //
 // METHOD
 // The assembler implements some atomics as a loop around a compare-and-swap (ATOMS.CAST.SPIN). The
-// number of iterations depends on other warps of the block that use the same address. It therefore
-// differs from run to run. If the memory is uninitialized, the result of the atomic differs, too.
-// The counts of such kernels are not called exact (python/coalesce/profiling/exactness.py).
+// number of iterations depends on other warps of the block that use the same address. Therefore the
+// number differs from run to run. If the memory is uninitialized, the result of the atomic differs,
+// too. A report does not call the counts of such kernels exact
+// (python/coalesce/profiling/exactness.py).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ class ContentionObserver {
 
     void finish(const sim::Block& block);
 
-    // See CountObserver::add_to.
+    // Adds everything counted since the last clear() to `counts`.
     void add_to(Counts& counts) const;
     void clear();
 
@@ -38,9 +39,9 @@ class ContentionObserver {
     void contend(const sim::Warp& w, const sim::MemoryEvent& e);
 
     GroupedCounts* groups_;
-    // Whether each instruction is a compare-and-swap in such a loop.
+    // For each instruction: true if it is a compare-and-swap in such a loop.
     std::vector<uint8_t> spins_;
-    // How often another warp may cause further iterations, by instruction.
+    // For each instruction: how often another warp may cause further iterations.
     std::vector<uint64_t> contended_;
     // The first warp that used each address of a block.
     std::map<std::pair<const sim::Block*, uint64_t>, const sim::Warp*> swapping_;

@@ -1,4 +1,4 @@
-// Counts what each instruction of a kernel executes and what its accesses cost.
+// Counts how often each instruction of a kernel is executed, and what its memory accesses cost.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class CountObserver {
     }
 
     // Returns the wavefronts of the last access to shared memory. Observers that come after this
-    // one in the list may call this.
+    // one in the list of observers may call this function.
     [[nodiscard]] uint32_t wavefronts() const { return wavefronts_; }
 
     // Adds everything counted since the last clear() to `counts`.
@@ -60,8 +60,8 @@ class CountObserver {
 
     const sim::Program& program_;
     GroupedCounts* groups_;
-    std::vector<Runs> runs_;  // indexed by the op at which a segment starts
-    // How often lanes diverged, by instruction. See InstructionCounts.
+    std::vector<Runs> runs_;  // the index is the op at which a segment starts
+    // For each instruction: how often lanes diverged at it (InstructionCounts::diverged).
     std::vector<uint64_t> diverged_;
     AccessCosts costs_;
     uint32_t wavefronts_ = 0;

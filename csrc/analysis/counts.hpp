@@ -1,10 +1,10 @@
-// Counts: what each instruction of a kernel executed, and which data it moved.
+// Counts: how often each instruction of a kernel was executed, and which data it moved.
 //
-// The counts have Nsight Compute's names and meaning. They are counted on the code that the
-// simulator executes. This is the machine code, if the simulator can execute all its instructions
-// (csrc/sass). Otherwise it is the PTX. The PTX may have more instructions, because the assembler
-// merges and removes some when it makes the machine code. docs/accuracy.md compares the counts with
-// those of a GPU.
+// The counts have the names and the meaning that they have in Nsight Compute. They belong to the
+// code that the simulator executes. This is the machine code if the simulator can execute all its
+// instructions (csrc/sass). Otherwise it is the PTX. The PTX may have more instructions, because
+// the assembler merges and removes some when it makes the machine code. docs/accuracy.md compares
+// the counts with those of a GPU.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ namespace coalesce::analysis {
 
 struct CacheResult;
 
-// The counted kernel, as tables of counts show it.
+// Describes the counted kernel: its name, files and instructions. Tables of counts show these.
 struct Listing {
     std::string kernel;
     // The number of the file that contains the kernel, a key of `files`.
     uint32_t source_file = 0;
-    std::map<uint32_t, std::string> files;  // names of files, by SourceLine::file
+    std::map<uint32_t, std::string> files;  // the names of the files; the key is SourceLine::file
     std::vector<sim::InstructionInfo> instructions;
     bool operator==(const Listing&) const = default;
 };
@@ -51,9 +51,11 @@ struct Counts {
     [[nodiscard]] model::Work work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
                                    const sim::MachineCode* machine = nullptr,
                                    const CacheResult* caches = nullptr) const;
-    // Returns why the counts lack accesses of the launch. The text is empty if they lack none.
+    // Some accesses of a launch cannot be counted. Returns the reason why accesses of this launch
+    // are missing in the counts, or an empty string if none are missing.
     [[nodiscard]] std::string not_counted() const;
-    // Returns why the time of the launch cannot be modelled. The text is empty if it can.
+    // Returns the reason why the time of the launch cannot be modelled, or an empty string if it
+    // can.
     [[nodiscard]] std::string not_modelled() const;
     // Returns the counts under Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
@@ -67,8 +69,9 @@ struct GroupedCounts {
     std::vector<Counts> groups;
     std::mutex mutex;
 
-    // Adds the observer's counts to the group of `block`. All these counts belong to `block`: a
-    // worker ends a block before it starts the next one, because no block waits for another.
+    // Adds the observer's counts to the group of `block`, and clears the observer. All its counts
+    // belong to `block`: no block waits for another here, so a worker ends a block before it starts
+    // the next one.
     template <class O>
     void take(const sim::Block& block, O& observer) {
         {

@@ -19,8 +19,9 @@ bool is_atomic(const InstructionInfo& in) {
     return accesses_memory(in) && in.access == Access::atomic;
 }
 
-// Returns true if an instruction reads the register. A guarded instruction also reads what it
-// writes, to keep the values of inactive lanes. This is no use of the value.
+// Returns true if an instruction reads the register. A guarded instruction also reads the registers
+// that it writes, to keep their values in the lanes in which the guard is false. This reading does
+// not count.
 bool uses(const DataFlow& flow, uint32_t reg) {
     const auto times = [&](const std::vector<uint32_t>& list) {
         return std::count(list.begin(), list.end(), reg);
@@ -37,7 +38,7 @@ bool result_is_used(const sim::Program& program, uint32_t atomic) {
     return false;
 }
 
-// The places to which results of atomics have spread.
+// Finds the registers and memory spaces to which the results of atomics spread.
 class Spread {
   public:
     explicit Spread(const sim::Program& program) : program_(program) {
@@ -53,7 +54,7 @@ class Spread {
                            [&](uint32_t r) { return registers_.contains({function, r}); });
     }
 
-    // A generic address most likely means global memory.
+    // A generic address is treated as an address of global memory, which is most likely.
     static Space space_of(const InstructionInfo& in) {
         return in.space == Space::shared || in.space == Space::local ? in.space : Space::global;
     }
@@ -61,8 +62,9 @@ class Spread {
   private:
     [[nodiscard]] size_t size() const { return registers_.size() + memory_.size(); }
 
-    // The memory that a load or store of this instruction accesses. Arguments and results of calls
-    // are in Space::param. The kernel's own parameters do not count. Space::reg stands for none.
+    // Returns the memory space that an instruction loads from or stores to. It is Space::param for
+    // the arguments and results of calls. It is Space::reg if the instruction accesses no memory,
+    // or only the kernel's own parameters.
     [[nodiscard]] Space memory_of(uint32_t i) const {
         const InstructionInfo& in = program_.instructions[i];
         if (accesses_memory(in)) return space_of(in);

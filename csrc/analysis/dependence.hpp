@@ -1,20 +1,21 @@
-// What a kernel's results may depend on besides its arguments: other blocks, and the order of
-// warps.
+// Finds out whether the results of a kernel may depend on more than its arguments: on communication
+// between blocks, or on the order of warps.
 //
 // METHOD
 // Both analyses follow values from register to register through the PTX. They ignore the order of
 // the instructions. So they may report a dependence that does not exist, but they do not miss one.
-// A dependence that only goes through the condition of a branch is not followed.
+// There is one exception: they do not follow a dependence through the condition of a branch.
 //
-// Blocks may communicate by atomics on global memory whose results are used, and by strong loads.
-// They also may if they form a cluster. A plain load of data that another block writes in the same
-// launch is a race.
+// Blocks may communicate by atomics on global memory whose results are used, by strong loads, or as
+// members of a cluster. A plain load of data that another block writes in the same launch is a
+// race.
 //
 // An atomic that several warps execute returns values in the order of the warps. This order differs
-// from run to run, on a GPU and on the simulator. A kernel that packs selected elements,
-// out[atomicAdd(n, 1)] = x, therefore stores to different addresses in each run. The analysis
-// starts with the results of atomics. It follows them through registers, through shared and local
-// memory, and through the arguments and results of calls, to the addresses that depend on them.
+// from run to run, on a GPU and on the simulator. For example, out[atomicAdd(n, 1)] = x stores
+// selected elements one after another. So such a kernel stores an element to a different address in
+// each run. The analysis starts with the results of atomics. It follows them through registers,
+// through shared and local memory, and through the arguments and results of calls, to the addresses
+// that depend on them.
 #pragma once
 
 #include <cstdint>

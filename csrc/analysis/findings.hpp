@@ -1,10 +1,10 @@
 // The findings of a checked run, merged into groups with one example each.
 //
 // Findings belong to one group if they have the same kind, the same array, and the same source
-// lines in either order. The first finding of a group is kept, the others are counted. At most
-// `most_groups` groups are kept. Findings of further groups are only counted. At the end, findings
-// with the same cause as a race are merged into it. These are warnings on the same lines, and reads
-// of uninitialized memory by one side of the race.
+// lines in either order. The first finding of a group is kept as the example, and the others are
+// only counted. At most `most_groups` groups are kept. Findings of further groups are only counted.
+// At the end, findings that have the same cause as a race are merged into the race. These are
+// warnings on the same lines, and reads of uninitialized memory by one side of the race.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ enum class FindingKind : uint8_t {
 };
 [[nodiscard]] const char* name_of(FindingKind kind);
 
-// One of the two accesses of a finding: what it did, and its instruction and thread.
+// One of the two accesses of a finding: what was done, by which instruction, and by which thread.
 struct Actor {
     std::string what;  // such as "write"; empty if there is no access
     uint32_t pc = 0;
@@ -61,8 +61,8 @@ class Findings {
     explicit Findings(const sim::Program& program) : program_(program) {}
 
     // Returns the finding that represents the group of this kind, array and pair of instructions.
-    // Returns null if there are too many groups. If the group is new, the function sets `fresh`,
-    // and the caller must fill in the finding.
+    // Returns null if there are too many groups. If the group is new, `fresh` is set to true, and
+    // the caller must fill in the finding.
     Finding* group(FindingKind kind, uint32_t first_pc, uint32_t second_pc, uint32_t array,
                    bool& fresh);
 

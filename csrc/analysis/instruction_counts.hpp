@@ -19,28 +19,31 @@ struct InstructionCounts {
     // Wavefronts of shared memory. They include the accesses of asynchronous copies to shared
     // memory.
     uint64_t wavefronts = 0;
-    // The fewest sectors that could hold the elements of the active lanes without gaps. For shared
-    // memory, the fewest wavefronts. If the access itself needs fewer, this smaller number counts.
+    // The smallest number of sectors that could hold the elements of the active lanes without gaps.
+    // For shared memory, the smallest number of wavefronts. If the access itself needs even fewer
+    // (lanes can share elements), that number is counted.
     uint64_t ideal = 0;
-    // Sectors and wavefronts, computed from the addresses as on Nsight Compute's source page.
-    // model/banks.hpp says where they differ from the hardware.
+    // Sectors and wavefronts that Nsight Compute's source page computes from the addresses.
+    // model/banks.hpp says where they differ from the hardware's own counts.
     uint64_t theoretical_sectors = 0;
     uint64_t theoretical_wavefronts = 0;
     uint64_t ideal_wavefronts = 0;  // like `ideal`, for shared memory and asynchronous copies
-    // Requested bytes. A byte that several lanes of a request share counts only once.
+    // The requested bytes. If several lanes of a request read the same byte, it is counted once.
     uint64_t distinct_bytes = 0;
     uint64_t shared_requests = 0;  // the part of `requests` that accesses shared memory
     // Asynchronous copies in which no lane reads. They are not included in `requests`.
     uint64_t sourceless = 0;
     // The following counts are cases in which the hardware's own counts may differ from run to run.
     uint64_t diverged = 0;  // for a branch: how often lanes diverged
-    // For a memory access, the divergences after which lanes may execute it together by chance.
+    // For a memory access: the number of divergences of a branch after which the diverged lanes may
+    // execute this access together by chance (sass/meetings.hpp).
     uint64_t unjoined = 0;
     // Requests whose number of sectors the hardware may count differently. For an atomic, these are
     // requests with a sector that may be sent in two parts. For a copy that bypasses L1, they are
     // requests whose addresses are not consecutive.
     uint64_t divided = 0;
-    // For an atomic in a loop, how often another warp may cause further iterations.
+    // For an atomic in a loop: how often another warp may cause further iterations
+    // (contention.hpp).
     uint64_t contended = 0;
     // The memory space that the instruction accesses. An instruction with generic addresses may
     // access several spaces. Then this is global if any access was to global memory, otherwise

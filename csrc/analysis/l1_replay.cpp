@@ -16,8 +16,9 @@ using model::Traffic;
 
 namespace {
 
-// The base address of local memory in the replay. It is far from the addresses of arrays. Local
-// memory is interleaved: a line holds one word of each lane.
+// The base address of local memory in the replay, and the size of the part of one warp. The base is
+// far from the addresses of arrays. Local memory is interleaved: a line of 128 bytes holds one word
+// of each lane.
 constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
 
 // Returns how many rounds a warp waits before its first request, if the kernel has no barriers. In
@@ -30,8 +31,8 @@ uint32_t idle_rounds(uint64_t block, uint32_t warp) {
     return uint32_t(((x * 0xd6e8feb86659fd93) >> 32) * most >> 32);
 }
 
-// Adds an access of `bytes` bytes to the lines of a request. `highest` is the highest line so far.
-// `covered` counts the accessed bytes of each sector.
+// Adds an access of `bytes` bytes to the lines of a request. `n` is the number of lines so far, and
+// `highest` the highest of them. `covered` counts the accessed bytes of each sector.
 void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*covered)[4], int& n,
                 uint64_t& highest) {
     const uint64_t line = address / model::line_bytes;
@@ -67,9 +68,9 @@ AlikeLines alike_lines(uint64_t first, int32_t stride, uint32_t bytes) {
     return {};
 }
 
-// Returns the address by which a regular load is remembered. If the lanes access the same sectors
-// in all lines (`alike`), every address within the first line gives the same load, so the start of
-// the line is used.
+// Returns the address under which a regular load is remembered. If the lanes access the same
+// sectors in all lines (`alike`), every address within the first line gives the same load, so the
+// start of the line is used.
 uint64_t start_of(uint64_t first, const AlikeLines& alike) {
     return alike.count ? alike.first.line * model::line_bytes : first;
 }
@@ -116,10 +117,10 @@ class L1Replay::PartialWrites {
     }
 
   private:
-    static constexpr size_t most = sim::warp_size;  // lines of one request
+    static constexpr size_t most = sim::warp_size;  // the largest number of lines of one request
 
     // Returns the entry of the line, or null. Requests often write the same lines in the same
-    // order.
+    // order, so the entry after the last one that was found is tried first.
     LineAccess* find(uint64_t line) {
         const uint32_t hash = hash_of(line);
         if (!(known_[hash / 64] >> hash % 64 & 1)) return nullptr;
@@ -235,7 +236,8 @@ inline bool L1Replay::repeat(const Request& r) {
     return true;
 }
 
-// Looks for the lines of a load where they were found last. Returns true if L1 has all sectors.
+// Looks for the lines of a load at the places in L1 where they were found last. Returns true if L1
+// has all their sectors.
 bool L1Replay::find(const Request& r, const AlikeLines& alike, Pattern& p) {
     const uint8_t sectors =
         cache_.lines().find(p.lines, alike.first.line, alike.step, uint32_t(alike.count));

@@ -1,14 +1,14 @@
-// Replays the requests of one block through an L1.
+// Replays the memory requests of one block through a model of L1.
 //
 // METHOD
-// The warps of the block replay one request each in turn. A multiprocessor holds several blocks, so
-// each block gets a share of its L1. Accesses to shared memory only take time. If a kernel has
-// barriers, its warps stay close together. Otherwise each warp starts after a random number of
-// requests of the others.
+// The warps of the block take turns: in each round, each warp replays one request. A multiprocessor
+// holds several blocks, so each block gets its share of the multiprocessor's L1. Accesses to shared
+// memory do not use L1, and only take time. If a kernel has barriers, its warps stay close
+// together. Otherwise each warp starts after a pseudo-random number of rounds.
 //
 // Most requests are loads that other warps, or the copies of an unrolled loop, have made before.
-// Such loads are remembered (Pattern). While L1 has not lost their lines, a repetition takes the
-// same few steps for any number of lines.
+// Such loads are remembered (Pattern). If L1 still has the lines of a remembered load, a repetition
+// is replayed in a few steps, however many lines it has.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class AtomicUnits;
 
 namespace coalesce::analysis {
 
-// What the replay needs to know about an instruction.
+// The properties of an instruction that the replay needs.
 struct CacheSite {
     // The effect on the caches. load_past means a load that bypasses L1.
     enum class Effect : uint8_t { load, load_past, store, atomic };
@@ -38,8 +38,8 @@ struct CacheSite {
 
 // What the replay keeps for the next block.
 struct ReplayMemory {
-    // A regular load that was replayed, to compare later ones with it. What a comparison reads is
-    // in one line of the host's cache.
+    // A regular load that was replayed. Later loads are compared with it. What a comparison reads
+    // is in one line of the host's cache.
     struct alignas(64) Pattern {
         uint64_t first = 0;
         int32_t stride = 0;
@@ -75,8 +75,8 @@ struct ReplayMemory {
     std::vector<Misses> misses;  // misses of the block, by instruction
 };
 
-// Lines of a request, `step` apart, in which the lanes access the same sectors. If a request does
-// not have this form, `count` is 0.
+// The lines of a request, if they are `step` apart and the lanes access the same sectors in each of
+// them. If a request does not have this form, `count` is 0.
 struct AlikeLines {
     model::LineAccess first;
     uint64_t step = 0;
@@ -131,7 +131,7 @@ class L1Replay {
     class PartialWrites;
     std::vector<PartialWrites> unwritten_;  // partial writes that L1 holds, by warp
     // The last request, if it was a regular load. It is kept because the next request often loads
-    // the same lines. If `last_lines_` is 0, the last request was another one.
+    // the same lines. If `last_lines_` is 0, the last request was not a regular load.
     Request last_{};
     uint64_t last_sectors_ = 0;
     uint32_t last_lines_ = 0, last_cycles_ = 0;

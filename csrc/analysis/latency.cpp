@@ -19,7 +19,8 @@ namespace {
 constexpr double late_result = 20;
 constexpr double operands_read = 12;  // cycles until a memory access has read its operands
 constexpr int warps_tried = 8;
-// Limits the steps of the walk per instruction. It is enough for five nested loops.
+// Limits the number of steps of the walk: at most this number times the number of instructions. It
+// is enough for five nested loops.
 constexpr uint64_t most_steps = 32;
 
 class Walk {
@@ -49,12 +50,13 @@ class Walk {
   private:
     struct State {
         double clock = 0;
-        double unit_free = 0;  // when the load-store unit is free
-        std::array<double, Schedule::no_scoreboard + 1> clear{};  // when each scoreboard is clear
-        // When the last asynchronous copy and the last group of copies are complete.
+        double unit_free = 0;  // the time at which the load-store unit is free
+        // the time at which each scoreboard is clear
+        std::array<double, Schedule::no_scoreboard + 1> clear{};
+        // The times at which the last asynchronous copy and the last group of copies are complete.
         double copied = 0, group = 0;
     };
-    // A forward branch that was passed, and whose target is still ahead.
+    // A forward branch that was passed, and whose target has not been reached yet.
     struct Aside {
         uint32_t target;
         double executed;  // how often the branch was executed
@@ -65,11 +67,10 @@ class Walk {
         return double(counts_.instructions[i].executed);
     }
 
-    // Models instruction `i`. Returns the number of the next instruction.
+    // Models the execution of instruction `i`. Returns the number of the next instruction.
     size_t step(size_t i) {
-        // This instruction is the target of some branches that were passed before. Ends them here,
-        // the latest branch first. Branches need not be nested: an `else` part begins while a later
-        // branch is still open.
+        // Ends the branches whose target is this instruction, the latest branch first. Branches
+        // need not be nested: an `else` part begins while a later branch is still open.
         for (auto aside = asides_.rbegin(); aside != asides_.rend(); ++aside) {
             const bool seldom = i > 0 && 2 * executed(i - 1) < aside->executed;
             if (aside->target == i && (seldom || schedule_[i - 1].ends)) now_ = aside->before;
@@ -166,7 +167,7 @@ class Walk {
     State now_;
     std::vector<Aside> asides_;
     std::vector<double> spent_;   // time spent at each instruction
-    std::vector<bool> repeated_;  // whether each backward branch was already taken
+    std::vector<bool> repeated_;  // for each backward branch: true if it was already taken
     uint64_t steps_ = 0;          // steps of the current warp
     uint64_t random_ = 1;
 };

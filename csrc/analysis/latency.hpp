@@ -1,16 +1,17 @@
-// Models the time that a warp takes for its machine code if no other warp runs.
+// Models the time that a warp needs to execute its machine code if no other warp runs.
 //
 // METHOD
 // The assembler encodes how many cycles pass from each instruction to the next, and for which
 // results a warp waits (sass/schedule.hpp). The model follows one warp through the code from top to
-// bottom. It passes each loop twice, because the first iteration may load data for the next. If
-// code is jumped over by a branch and is executed rarely, its time is not added to the path that
-// jumps over it.
+// bottom. It passes each loop twice, because the first iteration may load data for the next. A
+// branch may jump over code. If this code is executed rarely, its time is not added to the time of
+// a warp that jumps over it.
 //
 // L1, L2 or DRAM answers each access. The model chooses among them at random, with the frequencies
-// of the cache replay. Therefore it follows several warps and takes the average. In the load-store
-// unit, an access waits until the access before it has ended all its passes of one cycle. The time
-// at an instruction is multiplied by the number of its executions.
+// of the cache replay. Therefore it follows several warps and takes the average. An access to
+// memory takes one cycle per pass in the load-store unit, and starts when all passes of the access
+// before it have ended. The time of the warp at an instruction is multiplied by the number of
+// executions of the instruction.
 #pragma once
 
 #include <vector>
@@ -20,8 +21,8 @@
 
 namespace coalesce::analysis {
 
-// Returns cycles, summed over all warps, without waiting times at barriers. `work` has the shares
-// of the loads that L2 and DRAM answer.
+// Returns the cycles of all warps together, without the waiting times at barriers. `work` has the
+// shares of the loads that L2 and DRAM answer.
 [[nodiscard]] double latency(const Counts& counts, const std::vector<sim::Schedule>& schedule,
                              const model::Work& work, const CacheResult* caches);
 

@@ -16,7 +16,8 @@ namespace {
 // The largest number of blocks in a cluster (CUDA C++ Programming Guide, "Thread Block Clusters").
 constexpr uint64_t most_blocks_of_cluster = 8;
 
-// Makes the observers of each host thread, runs the grid, and passes them to `take` one by one.
+// Makes one observer for each host thread, runs the grid, and then passes the observers to `take`,
+// one by one.
 template <sim::Observer O, class Make, class Take>
 void observe(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
              Make&& make, Take&& take) {
@@ -114,7 +115,7 @@ void run_plainly(const sim::Program& program, const sim::Launch& launch,
     sim::run_grid<sim::NoObserver>(program, launch, memory, observers);
 }
 
-// Makes the groups for the blocks of the request.
+// Returns the groups of blocks that the request asks to count separately, or null if it has none.
 std::unique_ptr<GroupedCounts> grouped(const Request& request) {
     if (!request.groups) return nullptr;
     auto result = std::make_unique<GroupedCounts>();
@@ -133,8 +134,9 @@ model::Occupancy occupancy_of(const sim::Program& program, const Request& reques
                             program.shared_bytes + request.launch.shared_bytes);
 }
 
-// Sets the cluster size of a launch. The size that the kernel declares takes precedence over the
-// size of the launch. If the request has chosen blocks, they are extended to whole clusters.
+// Sets the cluster size of a launch. If the kernel declares a cluster size, this size is used, and
+// not the size of the launch. If the request has chosen blocks, all other blocks of their clusters
+// are added.
 void choose_clusters(const sim::Program& program, Request& request) {
     sim::Launch& launch = request.launch;
     const auto text = [](const sim::Dim3& d) {

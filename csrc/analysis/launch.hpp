@@ -1,11 +1,12 @@
-// Runs a launch on the simulator: plain, counted, traced, profiled or checked.
+// Runs a launch on the simulator. A launch can be plain, counted, traced, profiled or checked.
 //
 // METHOD
-// A Request says what to run and which results to compute. purpose_of() returns which kind of
-// program the request needs; the caller decodes this program once and keeps it. prepare() checks
-// the request and chooses the blocks. launch() composes the observers that the request needs
-// (observers.hpp). It then runs the grid, and computes counts, cache results and a modelled time.
-// The Python bindings only translate arguments into a Request, and a Result into objects.
+// A Request says what to run and which results to compute. The same kernel is decoded differently
+// for different purposes: purpose_of() returns the purpose of a request. The caller decodes the
+// kernel once for each purpose, and keeps the program. prepare() checks the request and chooses the
+// blocks. launch() combines the observers that the request needs (observers.hpp). It then runs the
+// grid, and computes counts, cache results and a modelled time. The Python bindings only translate
+// arguments into a Request, and a Result into objects.
 #pragma once
 
 #include <cstdint>
@@ -33,14 +34,15 @@ enum class Purpose : uint8_t { run, count, trace, check, step };
 [[nodiscard]] sim::Watch watch_for(Purpose purpose);
 
 struct Request {
-    sim::Launch launch;  // has grid, block, parameters and chosen blocks
+    sim::Launch launch;  // the grid, the block, the parameters and the chosen blocks
     const model::Gpu* gpu = nullptr;
     uint32_t registers = 0;  // registers per thread; 0 means not known
     // The total size of the arrays. If the caches are not replayed, it limits the bytes from DRAM.
     uint64_t buffer_bytes = 0;
 
     bool counts = false;
-    // Replay the caches. This needs the whole grid or `first_rounds`.
+    // If true, the caches are replayed (cache_replay.hpp). The request must then run the whole
+    // grid, or use `first_rounds`.
     bool caches = false;
     // If this is not 0, only the first blocks of the grid run: this number times the number of
     // blocks that the GPU holds at once. The modelled time is still that of the whole grid.
@@ -66,7 +68,8 @@ struct Result {
     std::optional<CacheResult> caches;
     model::Occupancy occupancy;
     model::Work work;  // work of the whole grid
-    // Modelled, if the launch was counted and Counts::not_modelled() has no reason against it.
+    // The modelled time. It is set if the launch was counted and Counts::not_modelled() returns no
+    // reason.
     std::optional<model::Time> time;
 };
 
@@ -80,7 +83,7 @@ void prepare(const sim::Program& program, Request& request);
 void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory);
 
 // Runs a prepared request. The program must be decoded for watch_for(purpose_of(request)).
-// `listing` describes the program; all counts of a kernel share it.
+// `listing` describes the program. All Counts of a kernel share the same listing.
 [[nodiscard]] Result launch(const sim::Program& program, const Request& request,
                             sim::AddressSpace& memory, std::shared_ptr<const Listing> listing);
 

@@ -11,7 +11,7 @@ using sim::Access;
 
 namespace {
 
-// The counts of instructions for one kind of memory, by kind of access.
+// The sums of the counts for one memory space, one sum for each kind of access.
 struct Sums {
     InstructionCounts load, store, atomic, reduction, copy;
 
@@ -107,7 +107,7 @@ SpaceSums sums_of(const Counts& counts) {
     return s;
 }
 
-// The metrics that are computed from the sums.
+// Computes the metrics from the sums, and collects them.
 class MetricTable {
   public:
     explicit MetricTable(const SpaceSums& sums) : s_(sums) {

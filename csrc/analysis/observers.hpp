@@ -11,8 +11,8 @@
 
 namespace coalesce::analysis {
 
-// An observer must follow the observers whose results it reads: CacheObserver reads
-// CountObserver's.
+// The order matters: an observer must come after the observers whose results it reads.
+// CacheObserver reads results of CountObserver.
 using Counting = sim::Observers<CountObserver, ContentionObserver>;
 using Tracing = sim::Observers<CountObserver, ContentionObserver, TraceObserver>;
 using Replaying = sim::Observers<CountObserver, ContentionObserver, CacheObserver>;

@@ -46,8 +46,8 @@ bool BlockOrder::lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
         }
         return remembered == most_together;  // too long ago: assume that they executed together
     }
-    // The earlier access is by another warp. It happens before this access if, after it, a lane of
-    // that warp has synchronized with a lane of this warp.
+    // The earlier access is by another warp. It happens before this access if a lane of that warp
+    // has synchronized with a lane of this warp after the earlier access.
     const auto hears = [&](const ClockPtr& c) {
         return c && c->covers_warp(then.block, then.warp, then.time);
     };
@@ -190,8 +190,8 @@ ClockPtr BlockOrder::release(uint32_t warp, LaneMask lanes, bool relaxed) {
 }
 
 void BlockOrder::fence(uint32_t warp, LaneMask lanes, Scope scope) {
-    // Lanes with equal knowledge share one clock. The entry's time includes each lane's own
-    // accesses.
+    // Lanes that know the same events share one clock. Each lane's own accesses are covered by the
+    // time in its entry.
     const bool alone = warps_[warp].pairs != nullptr;
     ClockPtr last_known, visible;
     bool first = true;

@@ -1,5 +1,6 @@
-// The happens-before order of the accesses of a block. It follows the memory model, not the order
-// in which the simulator executes.
+// The happens-before order: decides whether an access of a thread certainly happens before an
+// access of another thread. This order follows from the memory model of PTX, and not from the order
+// in which the simulator executes the threads.
 //
 // METHOD
 // Threads are ordered only by what the PTX memory model requires (PTX ISA, "Memory Consistency
@@ -16,13 +17,16 @@
 // Functions"). A fence before a barrier also counts for the other threads after the barrier. No
 // fence is required after the read.
 //
-// Accesses of different blocks are otherwise unordered. One number, `floor`, stores the time of the
-// last barrier of the block. It answers nearly every query. Each warp has its own `floor`, too.
-// Kernels with partial synchronization, fences or flags also need times for pairs of lanes, and
+// Accesses of different blocks are otherwise unordered. Each block counts its own time (clock.hpp).
+// One number, `floor`, is the time of the last barrier of the block: all accesses up to this time
+// happen before the accesses that follow. This number is enough for nearly every query. Each warp
+// also has its own `floor`, for the last synchronization of the whole warp. Kernels that
+// synchronize only some lanes, or use fences or flags, also need times for pairs of lanes, and
 // clocks.
 //
-// An instruction does not order the lanes that execute it together. lockstep() returns whether two
-// accesses would be ordered if it did, as on GPUs before compute capability 7.0.
+// Lanes that execute an instruction together are not ordered by this. On GPUs before compute
+// capability 7.0, they were (the lanes ran in lockstep). lockstep() returns true if two accesses
+// would be ordered under this older rule.
 #pragma once
 
 #include <array>
@@ -37,9 +41,10 @@
 
 namespace coalesce::analysis {
 
-// An access in shadow memory: its thread, instruction and time. Time 0 means that there is none.
+// An access in shadow memory: its thread, instruction and time. Time 0 means that there is no
+// access.
 struct Stamp {
-    uint32_t block : 27 = 0;  // number of the block, from 1
+    uint32_t block : 27 = 0;  // the number of the block, from 1 on
     // For a read, another lane that read the same granule. For a write, a set of flags.
     uint32_t extra : 5 = 0;
     uint32_t time = 0;
@@ -53,7 +58,8 @@ inline constexpr uint64_t most_instructions = 1u << 20;
 
 using sim::Scope;
 
-// The accesses that the writers of a location made visible. A reader of the location sees them.
+// The accesses that the writers of a location made visible (published). A thread that reads the
+// location with a strong read is ordered after these accesses.
 struct Published {
     ClockPtr to_device;  // visible to every block
     ClockPtr to_block;   // additionally visible to the block `block`
@@ -67,8 +73,8 @@ class BlockOrder {
     [[nodiscard]] uint32_t block() const { return block_; }
     [[nodiscard]] uint32_t now() const { return now_; }
 
-    // Returns whether the earlier access by `lane_then` happens before what `lane` of `warp` does
-    // now.
+    // Returns true if the earlier access `then`, by lane `lane_then`, happens before what `lane` of
+    // `warp` does now.
     [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                uint32_t lane) const {
         if (then.block == block_) {
@@ -81,13 +87,13 @@ class BlockOrder {
         }
         return has_flags() && knows_of(then, lane_then, warp, lane);
     }
-    // Returns whether all threads of the block passed a barrier after the access.
+    // Returns true if all threads of the block have passed a barrier after the access.
     [[nodiscard]] bool before_barrier(const Stamp& then) const {
         return then.block == block_ && then.time <= floor_;
     }
-    // Returns whether the block has used fences or flags, which may order more than barriers do.
+    // Returns true if the block has used fences or flags, which may order more than barriers do.
     [[nodiscard]] bool has_flags() const { return known_ || !threads_.empty(); }
-    // Returns whether the access would be ordered if the lanes of a warp ran in lockstep.
+    // Returns true if the access would be ordered if the lanes of a warp ran in lockstep.
     [[nodiscard]] bool lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                 uint32_t lane) const;
 
@@ -97,20 +103,22 @@ class BlockOrder {
     }
 
     void synchronize(uint32_t warp, sim::LaneMask lanes);
-    // Call this when lanes pass a barrier. `everyone`: the barrier is for all threads of the block.
-    // `waits`: these threads wait for it.
+    // Call this when lanes arrive at a barrier. `everyone` is true if the barrier is for all
+    // threads of the block. `waits` is true if these lanes wait at the barrier, and do not only
+    // arrive.
     void arrive(uint32_t warp, sim::LaneMask lanes, uint32_t barrier, bool everyone, bool waits);
     void complete(uint32_t barrier);
 
     // Returns the accesses that these lanes make visible when they arrive at their cluster's
-    // barrier. If `relaxed`, these are only the accesses that fences have already made visible.
+    // barrier. If `relaxed` is true, these are only the accesses that fences have already made
+    // visible.
     [[nodiscard]] ClockPtr release(uint32_t warp, sim::LaneMask lanes, bool relaxed);
     // Adds the events in `clock` to the events that all threads of the block know.
     void add_knowledge(const ClockPtr& clock) { known_ = join(known_, clock); }
 
     void fence(uint32_t warp, sim::LaneMask lanes, Scope scope);
-    // Call this for a strong write or atomic with this scope. `releases`: the instruction has
-    // .release.
+    // Call this for a strong write or atomic with this scope. `releases` is true if the instruction
+    // has .release.
     void publish(Published& at, uint32_t warp, uint32_t lane, Scope scope, bool releases);
     void acquire(const Published& at, uint32_t warp, uint32_t lane, Scope scope);
 
@@ -166,8 +174,8 @@ class BlockOrder {
     uint32_t block_ = 0, now_ = 1, floor_ = 0, warp_count_ = 0;
     std::vector<Lanes> warps_;
     std::vector<Thread> threads_;  // empty before the first fence or flag
-    // `known_` has the events that all threads know. `fenced_` has those that all threads have made
-    // visible.
+    // `known_` has the events that are known to all threads of the block. `fenced_` has the events
+    // that all threads have made visible with fences.
     ClockPtr known_, fenced_[2];
     std::array<Arrivals, sim::barrier_count> arrivals_;
 };

@@ -1,4 +1,6 @@
-// Shadow memory: for each granule of memory, the last writer and later readers.
+// Shadow memory: stores which threads accessed memory last. Memory is divided into small pieces,
+// called granules. For each granule, shadow memory has the last write, and two of the reads after
+// it.
 //
 // METHOD
 // A granule is as large as the shortest access of the kernel to the memory space: 1 to 16 bytes, a
@@ -7,9 +9,9 @@
 //
 // The cell of a granule keeps the last plain write and two reads. The two reads are by different
 // blocks if possible, otherwise by different warps. A write that races with any read then also
-// races with one of these two. (Flags that order the write after exactly these two reads are the
-// only exception.) Atomics and volatile accesses are rare. A separate table keeps them, and the
-// accesses that the writers of the location made visible (order.hpp).
+// races with one of these two. (The only exception: flags that order the write after exactly these
+// two reads.) Atomics and volatile accesses are rare. They are in a separate table, together with
+// the accesses that the writers of the location made visible (order.hpp).
 //
 // A cell has 36 bytes. Cells of global memory are allocated on first use, 1024 at a time. The
 // shadow of an array with 4-byte elements takes up to nine times its size.
@@ -34,12 +36,13 @@ struct Cell {
 };
 static_assert(sizeof(Cell) == 36);
 
-// The last strong access to a location. It is kept together with one earlier access by another
-// thread that is not ordered before it, preferably by another block. So a thread that reads and
-// then updates the location does not hide accesses of others.
+// The last strong access to a location (`last`), and one earlier access by another thread (`other`)
+// that is not ordered before the last one. `other` is preferably by another block. So a thread that
+// reads and then updates the location does not hide the accesses of other threads.
 struct Recent {
     Stamp last, other;
-    // Replaces the last access by `now`. `ordered` returns whether an access happens before `now`.
+    // Replaces the last access by `now`. ordered(access) returns true if the access happens before
+    // `now`.
     template <class Ordered>
     void keep(const Stamp& now, Ordered&& ordered) {
         if (other.time && ordered(other)) other = {};
@@ -58,10 +61,11 @@ struct Location {
     Published published;
 };
 
-// The cells of one block's shared memory. Cells that an earlier block wrote count as unused.
+// The cells of one block's shared memory. A host thread uses the same cells for one block after
+// another. Cells with accesses of an earlier block count as empty.
 class SharedShadow {
   public:
-    // `is_shared`: other blocks of the cluster may write to this memory, too.
+    // `is_shared` is true if other blocks of the cluster may write to this memory, too.
     void start(uint32_t block, uint64_t bytes, uint32_t granule_bits, bool is_shared);
     [[nodiscard]] Cell& cell(uint64_t granule) {
         Cell& c = cells_[granule];

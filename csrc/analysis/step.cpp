@@ -99,14 +99,15 @@ class OneBlock : public sim::Worker<StepObserver> {
         step(w, program_.ops[at], at);
     }
 
-    // Returns whether a warp has executed a loop that only reads memory. A call clears this state.
+    // Returns true if a warp has executed a loop that only reads memory since the last call of this
+    // function.
     bool has_spun() { return std::exchange(spun_, false); }
 
     sim::Block block;
 };
 
-// The blocks for which the stepped block may wait. In a cooperative launch these are all other
-// blocks, otherwise the others of its cluster.
+// Runs the blocks for which the stepped block may wait. In a cooperative launch, these are all
+// other blocks. Otherwise they are the other blocks of its cluster.
 class OtherBlocks : public sim::Worker<sim::NoObserver> {
   public:
     OtherBlocks(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
@@ -123,7 +124,7 @@ class OtherBlocks : public sim::Worker<sim::NoObserver> {
 
     // Runs each block until it ends or waits for others. Returns false if none could run.
     bool run() {
-        ++grid_.work;  // the stepped block may have written something since
+        ++grid_.work;  // the stepped block may have written memory in the meantime
         has_run_ = false;
         for (const auto& block : blocks_)
             if (!block->ended) static_cast<void>(run_block(*block));
@@ -165,10 +166,11 @@ struct Stepper::Impl {
     uint32_t current = 0;  // the warp that runs
     uint64_t steps = 0;
     uint64_t in_a_row = 0;  // instructions of `current` without a change of warp
-    // For each warp, whether run_to() has reported its position.
+    // For each warp: true if run_to() has already stopped at the warp's current position.
     std::vector<bool> reported;
     uint32_t stalled = 0;  // consecutive slices in which no warp had to wait
-    // For each register, the lanes that have written it, by warp and position of the frame.
+    // For each warp and each frame (function and position): the lanes that have written each
+    // register.
     std::vector<std::map<std::pair<uint32_t, uint32_t>, std::vector<LaneMask>>> known;
 
     Impl(const sim::Program& p, const sim::RegisterMap& r, sim::Launch l, sim::AddressSpace& memory,
@@ -193,7 +195,7 @@ struct Stepper::Impl {
     sim::Block& block() { return worker->block; }
     Warp& warp(uint32_t n) { return block().warps.at(n); }
 
-    // Returns whether some lanes of the warp can execute an instruction. If so, they become the
+    // Returns true if some lanes of the warp can execute an instruction. These lanes become the
     // running path of the warp.
     bool ready(uint32_t n) {
         Warp& w = warp(n);
@@ -243,7 +245,8 @@ struct Stepper::Impl {
         Warp& w = warp(n);
         Executed result{n, 0, 0};
         LaneMask writes = 0;
-        // Whether an instruction was executed, and not only a point of reconvergence.
+        // True if an instruction was executed, and not only a point of reconvergence, which is an
+        // op without a PTX instruction.
         bool executed_one = false;
         sim::Frame frame = w.current.frame;
         while (w.running) {
@@ -313,7 +316,7 @@ struct Stepper::Impl {
             const Executed done = execute(n);
             if (until.barrier && observer.barriers > barriers) return Outcome::reached;
             if (!watched) continue;
-            // A warp arrives again if it comes from another instruction, or in a loop.
+            // The warp may be reported again if it comes from another instruction, or in a loop.
             const Position next = position(n);
             if (!until.instructions[done.pc] || next.pc <= done.pc) reported[n] = false;
         }

@@ -1,11 +1,11 @@
 // Steps through one block of a launch, instruction by instruction.
 //
 // METHOD
-// In a normal run, the engine executes operations in its own loop. Here the caller has the loop. A
-// Stepper is a worker of the engine that owns one block. Each call executes one PTX instruction of
-// one warp, with the same operations and the same scheduler. Nothing runs between two calls, so the
-// caller may stop after any of them. Other blocks run only if this block waits for them in a
-// cooperative launch or a cluster.
+// In a normal run, the simulator executes operations in its own loop. Here the caller has the loop,
+// and calls a Stepper, which owns one block. Each call of step() executes one PTX instruction of
+// one warp, with the same operations and the same scheduler as in a normal run. Nothing runs
+// between two calls, so the caller may stop after any of them. Other blocks run only if this block
+// waits for them in a cooperative launch or a cluster.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Position {
     enum class State : uint8_t {
         ready,
         at_barrier,  // waits for other threads of the block
-        at_lanes,    // waits for other lanes, in a warp operation
+        at_lanes,    // waits for other lanes of the warp, in an operation such as a shuffle
         ended        // all threads of the warp have ended
     } state = State::ready;
     // The next instruction. For a waiting warp, the instruction at which it waits.
@@ -44,13 +44,14 @@ struct Executed {
 
 // The condition at which run() stops.
 struct Until {
-    // Stop if a warp (or `warp` only) arrives at one of these instructions, from another
-    // instruction or in a loop. The instruction at which the last call stopped counts only when the
-    // warp arrives there again.
+    // Stop if a warp arrives at one of these instructions. If `warp` is set, only this warp counts.
+    // The instruction at which the last call stopped does not count until the warp arrives there
+    // again, from another instruction or in a loop.
     std::vector<bool> instructions;
     std::optional<uint32_t> warp;
     bool barrier = false;  // stop when a barrier of the block opens
-    // Run only this warp, until it is at none of `instructions`, waits or ends.
+    // If set, run only this warp. Stop when the warp is at none of `instructions` any more, waits,
+    // or has ended.
     std::optional<uint32_t> off_lines;
 };
 
@@ -69,7 +70,8 @@ class Stepper {
 
     [[nodiscard]] uint32_t warps() const;
     [[nodiscard]] bool ended() const;
-    // The warp that runs next. A warp runs on as long as it can.
+    // Returns the warp that runs next. It is the warp that ran last, as long as this warp can
+    // continue.
     [[nodiscard]] uint32_t warp() const;
     [[nodiscard]] Position position(uint32_t warp);
     [[nodiscard]] uint64_t barriers() const;  // number of barriers that have opened

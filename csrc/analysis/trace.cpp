@@ -128,7 +128,7 @@ void Recorder::end(uint64_t block) {
     running_.erase(found);
 }
 
-// Called when a block has filled a batch and still runs.
+// Called when a running block has filled a batch. Passes the batch to the sink.
 void Recorder::stream(std::vector<TraceEvent>&& events) {
     const std::lock_guard lock(mutex_);
     recording_.sink(std::move(events));

@@ -1,11 +1,11 @@
-// Traces: a record of the memory events of chosen blocks and warps.
+// Traces. A trace is a list of the memory events of chosen blocks and warps.
 //
 // METHOD
-// When a block to be recorded starts, it gets a BlockTrace (Block::observed). Other blocks only
-// test a pointer. The BlockTrace numbers the events of each warp and keeps the requested ones. When
-// the block ends, its events go to the Recorder. The Recorder keeps the events of the blocks with
-// the lowest numbers, up to the limit, and counts the others. The result does not depend on the
-// number of host threads.
+// When a block that is to be recorded starts, it gets a BlockTrace (in Block::observed). For other
+// blocks, this pointer is null, and their events cost nearly no time. The BlockTrace counts the
+// events of each warp, and keeps the events that were requested. When the block ends, its events go
+// to the Recorder. The Recorder keeps the events of the blocks with the lowest numbers, up to the
+// limit, and counts the others. The result does not depend on the number of host threads.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct TraceEvent {
 
 [[nodiscard]] TraceEvent trace_event(const sim::Warp& warp, const sim::MemoryEvent& event);
 
-// At most `limit` events, ordered by block, warp and step.
+// The result of a recording: at most Recording::limit events, ordered by block, warp and step.
 struct Trace {
     std::vector<TraceEvent> events;
     uint64_t omitted = 0;  // requested events beyond the limit
@@ -82,7 +82,7 @@ class BlockTrace {
     bool keeps_;  // false: only counts the omitted events
     uint64_t omitted_ = 0;
     std::vector<TraceEvent> events_;
-    std::vector<uint8_t> wants_;        // whether events of each warp are kept
+    std::vector<uint8_t> wants_;        // for each warp: true if its events are kept
     std::vector<uint32_t> steps_;       // number of events of each warp
     std::vector<uint32_t> executions_;  // number of executions, by warp and instruction
 };
@@ -92,11 +92,12 @@ class Recorder {
   public:
     Recorder(Recording recording, const sim::Program& program);
 
-    // Returns the trace of a block, or null if the block is not recorded. end() takes its events.
+    // Returns a new BlockTrace for a block that starts, or null if the block is not recorded. end()
+    // must be called when the block has ended; it takes the events from the BlockTrace.
     BlockTrace* begin(const sim::Block& block);
     void end(uint64_t block);
 
-    // Adds the first event of each instruction that a host thread saw.
+    // Adds the first events that a host thread saw, one for each instruction.
     void add_firsts(const std::map<uint32_t, TraceEvent>& by_instruction);
 
     // Returns the kept events. If there is a sink, passes the last batch to it.
@@ -109,7 +110,7 @@ class Recorder {
     void thin_out(Trace& trace) const;
 
     const Recording recording_;
-    std::vector<bool> wanted_;  // whether events of each instruction are kept
+    std::vector<bool> wanted_;  // for each instruction: true if its events are kept
     std::mutex mutex_;
     std::map<uint64_t, std::unique_ptr<BlockTrace>> running_;  // blocks that are running
     std::map<uint64_t, std::vector<TraceEvent>> kept_;         // kept events of each block
@@ -139,8 +140,8 @@ class TraceObserver {
 };
 static_assert(sim::Observer<TraceObserver>);
 
-// Keeps the first event of each instruction that a host thread sees. So there is an exemplar of
-// each instruction, even if no recorded block executes it.
+// Keeps the first event of each instruction that a host thread sees. So there is an example event
+// for each instruction, even if no recorded block executes the instruction.
 class FirstEventObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::access;
@@ -157,7 +158,7 @@ class FirstEventObserver {
   private:
     void keep(const sim::Warp& w, const sim::MemoryEvent& e);
 
-    std::vector<uint8_t> seen_;              // whether each instruction has an event
+    std::vector<uint8_t> seen_;              // for each instruction: true if it has an event
     std::map<uint32_t, TraceEvent> events_;  // the first event of each instruction
 };
 static_assert(sim::Observer<FirstEventObserver>);

@@ -27,7 +27,7 @@ namespace {
 
 constexpr uint64_t loads_under_way = 8;
 
-// Returns whether two instructions are executed about equally often.
+// Returns true if two instructions, executed `a` and `b` times, are executed about equally often.
 bool alike(uint64_t a, uint64_t b) { return 2 * std::min(a, b) > std::max(a, b); }
 
 // Returns the member of `work` for a pipe, or null if the model does not have this pipe.
@@ -46,7 +46,7 @@ uint64_t* part_of(model::Work& work, sim::Pipe pipe) {
     }
 }
 
-// The numbers of waits, summed over all warps.
+// The numbers of waits of all warps together: for global memory, for shared memory and at barriers.
 struct Waits {
     uint64_t memory = 0, shared = 0, barriers = 0;
 };
