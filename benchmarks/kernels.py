@@ -1,10 +1,12 @@
 """How fast the package's kernels are on a GPU. Peers run in the same process for comparison.
 
     python benchmarks/kernels.py [--n 4096] [--dtype float32] [--device cuda]
+    python benchmarks/kernels.py --shapes 16384x16384 1000000x1000 --operations transpose row_sums
 
 Arrays are on the GPU. Each time is the median of CUDA events after a warm-up. The peers are calls
-of CuPy: cuBLAS for products (TF32 off), CuPy's own kernels for the rest. With `--device sim` the
-times are modelled and there are no peers. Use this option to try the script.
+of CuPy: cuBLAS for products (TF32 off), CuPy's own kernels for the rest, and the copy of a matrix
+on the GPU for transpositions. With `--device sim` the times are modelled and there are no peers.
+Use this option to try the script. `--shapes` has rows x columns; operations of one matrix only.
 """
 
 from __future__ import annotations
@@ -39,63 +41,90 @@ def median_ms(work: Callable[[], object], runs: int = 20) -> float:
     return float(np.median(times))
 
 
-def peers(n: int, dtype: np.dtype[Any]) -> dict[str, Callable[[], object]]:
-    """Return CuPy's function for each operation."""
+def peers(rows: int, cols: int, dtype: np.dtype[Any]) -> dict[str, dict[str, Callable[[], object]]]:
+    """Return CuPy's functions for each operation."""
     os.environ["CUPY_TF32"] = "0"
     try:
         import cupy
     except ImportError:
         return {}
-    a, b = cupy.random.random((2, n, n)).astype(dtype)
-    out = cupy.empty_like(a)
-    sums = cupy.empty(n, dtype)
+    a = cupy.random.random((rows, cols), dtype=dtype)
+    out, turned = cupy.empty_like(a), cupy.empty((cols, rows), dtype)
+    row_sums, column_sums = cupy.empty(rows, dtype), cupy.empty(cols, dtype)
     return {
-        "matmul": lambda: cupy.matmul(a, b, out=out),
-        "transpose": lambda: cupy.copyto(out, a.T),
-        "row_sums": lambda: a.sum(axis=1, out=sums),
-        "column_sums": lambda: a.sum(axis=0, out=sums),
+        "matmul": {"CuPy": lambda: cupy.matmul(a, a, out=out)},
+        "transpose": {
+            "CuPy": lambda: cupy.copyto(turned, a.T),
+            "CuPy, a copy": lambda: cupy.copyto(out, a),
+        },
+        "row_sums": {"CuPy": lambda: a.sum(axis=1, out=row_sums)},
+        "column_sums": {"CuPy": lambda: a.sum(axis=0, out=column_sums)},
     }
 
 
+def shape_of(text: str) -> tuple[int, int]:
+    """Return the rows and columns of "1000x2000"."""
+    rows, cols = text.split("x")
+    return int(rows), int(cols)
+
+
+OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
+
+
 def main() -> None:
-    """Measure every variant of every operation on matrices and print a table."""
+    """Measure every variant of every operation on matrices and print a table for each shape."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=4096)
+    parser.add_argument("--shapes", type=shape_of, nargs="+")
+    parser.add_argument("--operations", choices=OPERATIONS, nargs="+", default=OPERATIONS)
+    parser.add_argument("--variants", nargs="+", help="by default all")
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument("--device", choices=("cuda", "sim"), default="cuda")
     options = parser.parse_args()
-    n, dtype = options.n, np.dtype(options.dtype)
-    on_gpu = options.device == "cuda"
-    random = np.random.default_rng(0)
-    a, b = (random.random((n, n)).astype(dtype) for _ in range(2))
-    if on_gpu:
-        a, b = to_device(a), to_device(b)
+    for shape in options.shapes or [(options.n, options.n)]:
+        measure(shape, options)
 
-    table = Table(title=f"{n} x {n}, {dtype}, on {coalesce.devices()[0].description}")
+
+def measure(shape: tuple[int, int], options: argparse.Namespace) -> None:
+    """Print the table of one shape."""
+    (rows, cols), dtype = shape, np.dtype(options.dtype)
+    on_gpu = options.device == "cuda"
+    a: Any = np.random.default_rng(0).random(shape, dtype)
+    if on_gpu:
+        a = to_device(a)
+
+    title = f"{rows} x {cols}, {dtype}, on {coalesce.devices()[0].description}"
+    table = Table(title=title)
     for column in ("operation", "variant", "ms", "spread", "GFLOP/s", "GB/s"):
         table.add_column(column, justify="left" if column in ("operation", "variant") else "right")
-    theirs = peers(n, dtype) if on_gpu else {}
-    bytes_moved = {"matmul": 3 * n * n, "transpose": 2 * n * n}
-    for operation in ("matmul", "transpose", "row_sums", "column_sums"):
+    theirs = peers(rows, cols, dtype) if on_gpu else {}
+    elements = {
+        "matmul": 3 * rows * cols,
+        "transpose": 2 * rows * cols,
+        "row_sums": rows * cols + rows,
+        "column_sums": rows * cols + cols,
+    }
+    for operation in options.operations:
+        if operation == "matmul" and rows != cols:
+            continue
         function = getattr(coalesce, operation)
-        arguments = (a, b) if operation == "matmul" else (a,)
-        for variant in coalesce.variants(operation):
-            _, t = function(
-                *arguments, variant=variant.name, device=options.device, return_timing=True
-            )
+        arguments = (a, a) if operation == "matmul" else (a,)
+        for name in coalesce.catalogue.runnable(operation, coalesce.devices()[0], dtype):
+            if options.variants and name not in options.variants:
+                continue
+            _, t = function(*arguments, variant=name, device=options.device, return_timing=True)
             # If a product transposes b first, count only the product's kernel, as for the peers.
-            ms = t.parts[-1][1] if t.parts else t.kernel_ms
+            ms = t.parts[-1][1] if operation == "matmul" else t.kernel_ms
             scale = t.kernel_ms / ms
             gflops = f"{t.gflops * scale:.0f}" if operation == "matmul" else ""
             table.add_row(
-                operation, variant.name, f"{ms:.4f}", f"{t.spread:.1%}", gflops,
-                f"{t.gbps * scale:.0f}",
-            )  # fmt: skip
-        if operation in theirs:
-            ms = median_ms(theirs[operation])
-            moved = bytes_moved.get(operation, n * n + n) * dtype.itemsize
-            gflops = f"{2 * n**3 / ms / 1e6:.0f}" if operation == "matmul" else ""
-            table.add_row(operation, "CuPy", f"{ms:.4f}", "", gflops, f"{moved / ms / 1e6:.0f}")
+                operation, name, f"{ms:.4f}", f"{t.spread:.1%}", gflops, f"{t.gbps * scale:.0f}"
+            )
+        for name, work in theirs.get(operation, {}).items():
+            ms = median_ms(work)
+            gflops = f"{2 * rows**3 / ms / 1e6:.0f}" if operation == "matmul" else ""
+            rate = elements[operation] * dtype.itemsize / ms / 1e6
+            table.add_row(operation, name, f"{ms:.4f}", "", gflops, f"{rate:.0f}")
         table.add_section()
     Console(width=100).print(table)
 

@@ -11,6 +11,8 @@
 #include "bindings/gil.hpp"
 #include "bindings/launcher.hpp"
 #include "cuda/device.hpp"
+#include "cuda/host_call.hpp"
+#include "cuda/host_memory.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/module.hpp"
 #include "cuda/nvrtc.hpp"
@@ -31,8 +33,8 @@ cuda::Stream stream_of(uint64_t handle) { return reinterpret_cast<cuda::Stream>(
 // Holds a contiguous Python buffer until the end of the scope.
 class Buffer {
   public:
-    Buffer(const py::object& object, bool writable) {
-        if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)
+    Buffer(const py::handle& object, bool writable, int layout = PyBUF_SIMPLE) {
+        if (PyObject_GetBuffer(object.ptr(), &view_, layout | (writable ? PyBUF_WRITABLE : 0)) != 0)
             throw py::error_already_set();
     }
     ~Buffer() { PyBuffer_Release(&view_); }
@@ -137,6 +139,53 @@ py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Tr
     return make_launcher(std::move(plan), std::move(fallback));
 }
 
+// An argument of a step is the bytes of a value, a place, or a place with the description of a
+// tensor map (element, shape, bytes from row to row, box, swizzled).
+cuda::HostCall::Argument argument_of_step(const py::handle& given) {
+    cuda::HostCall::Argument argument;
+    if (py::isinstance<py::bytes>(given)) {
+        argument.bytes = py::cast<std::string>(given);
+        if (argument.bytes.size() > 128) throw std::invalid_argument("a value has over 128 bytes");
+        return argument;
+    }
+    if (!py::isinstance<py::tuple>(given)) {
+        argument.place = py::cast<size_t>(given);
+        return argument;
+    }
+    const auto map = py::cast<py::tuple>(given);
+    const auto shape = py::cast<std::pair<uint64_t, uint64_t>>(map[2]);
+    const auto box = py::cast<std::pair<uint32_t, uint32_t>>(map[4]);
+    argument.place = py::cast<size_t>(map[0]);
+    argument.element = py::cast<std::string>(map[1]);
+    argument.map = {0,
+                    {},
+                    shape.first,
+                    shape.second,
+                    py::cast<uint64_t>(map[3]),
+                    {box.first, box.second},
+                    py::cast<bool>(map[5])};
+    return argument;
+}
+
+// Executes the steps with these arrays. The last array receives the result.
+void run_host_call(cuda::HostCall& call, const py::tuple& arrays, const py::object& waiting) {
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    std::vector<char*> memory;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+        buffers.push_back(
+            std::make_unique<Buffer>(arrays[i], i + 1 == arrays.size(), PyBUF_ANY_CONTIGUOUS));
+        memory.push_back(static_cast<char*>(buffers.back()->data()));
+        if (buffers.back()->size() < call.bytes_of(i))
+            throw std::invalid_argument("an array is smaller than at the time of the plan");
+    }
+    const ReleasedGil release;
+    call.run(memory, [&] {
+        const HeldGil acquire;
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+        waiting();
+    });
+}
+
 void add_compiler(py::module_& m) {
     py::class_<cuda::Nvrtc>(m, "Nvrtc", "The CUDA C++ compiler, from the library at a path.")
         .def(py::init<const std::string&>(), py::arg("path"))
@@ -208,6 +257,7 @@ void add_devices(py::module_& m) {
         .def("trim",
              [](cuda::Device& device) {
                  const cuda::Device::Scope scope(device);
+                 cuda::HostMemory::trim();
                  return device.pool().trim();
              })
         .def("usage",
@@ -261,6 +311,12 @@ void add_devices(py::module_& m) {
             return py::buffer_info(reinterpret_cast<uint8_t*>(memory.data()),
                                    static_cast<py::ssize_t>(memory.size()));
         });
+    py::class_<cuda::HostMemory>(m, "HostMemory", py::buffer_protocol())
+        .def(py::init<size_t>(), py::arg("size"))
+        .def_buffer([](cuda::HostMemory& memory) {
+            return py::buffer_info(reinterpret_cast<uint8_t*>(memory.data()),
+                                   static_cast<py::ssize_t>(memory.size()));
+        });
 }
 
 void add_launches(py::module_& m) {
@@ -297,6 +353,27 @@ void add_launches(py::module_& m) {
     m.def("time", time, py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
           py::arg("values"), py::arg("stream"), py::arg("runs"), py::arg("cooperative") = false,
           "-> (median ms, spread, runs)");
+    py::class_<cuda::HostCall>(m, "HostCall")
+        .def(py::init([](int ordinal, size_t workspace, const std::string& what, bool overlap) {
+                 return std::make_unique<cuda::HostCall>(cuda::Device::get(ordinal), workspace,
+                                                         what, overlap);
+             }),
+             py::arg("ordinal"), py::arg("workspace"), py::arg("what"), py::arg("overlap"))
+        .def("to_device", &cuda::HostCall::to_device, py::arg("array"), py::arg("at"),
+             py::arg("place"), py::arg("bytes"))
+        .def("to_host", &cuda::HostCall::to_host, py::arg("array"), py::arg("at"), py::arg("place"),
+             py::arg("bytes"))
+        .def(
+            "launch",
+            [](cuda::HostCall& call, std::shared_ptr<cuda::Function> function, Triple grid,
+               Triple block, unsigned shared, const py::list& arguments) {
+                std::vector<cuda::HostCall::Argument> values;
+                for (const py::handle given : arguments) values.push_back(argument_of_step(given));
+                call.launch(std::move(function), {grid, block, shared, false}, std::move(values));
+            },
+            py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
+            py::arg("arguments"))
+        .def("run", run_host_call, py::arg("arrays"), py::arg("waiting"));
     m.def(
         "tensor_map",
         [](uint64_t address, const std::string& element, std::pair<uint64_t, uint64_t> shape,
@@ -314,6 +391,7 @@ void add_launches(py::module_& m) {
     m.def("launcher", launcher_of, py::arg("function"), py::arg("grid"), py::arg("block"),
           py::arg("shared"), py::arg("parameters"), py::arg("fallback"),
           py::arg("stream") = py::none());
+    add_bound(m);
     m.def("register_numpy_scalar", [](const py::type& type, const std::string& name) {
         KnownTypes::get().add_numpy_scalar(reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr()),
                                            scalar_code(name));

@@ -113,15 +113,51 @@ struct Seen {
     ScalarMask mask = 0;
 };
 
+// An attribute in __slots__ of DeviceArray, read where Python stores it: a quarter of the time of a
+// look-up by name.
+class Slot {
+  public:
+    Slot(PyTypeObject* type, PyObject* name) : name_(name) {
+        const Owned found(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
+        PyErr_Clear();
+        if (!found || !Py_IS_TYPE(found.get(), &PyMemberDescr_Type)) return;
+        const PyMemberDef* member =
+            reinterpret_cast<const PyMemberDescrObject*>(found.get())->d_member;
+        if (member->type == T_OBJECT_EX) offset_ = member->offset;
+    }
+    bool read(PyObject* object, uint64_t& value) const {
+        if (offset_ == 0) return attribute(object, name_, value);
+        return as_unsigned(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset_),
+                           value);
+    }
+
+  private:
+    PyObject* name_;
+    Py_ssize_t offset_ = 0;  // 0 if the attribute is not such a slot
+};
+
+struct DeviceArraySlots {
+    Slot address, code, ordinal, generation;
+
+    // `type` is the class DeviceArray, also in later calls.
+    static const DeviceArraySlots& get(PyTypeObject* type) {
+        static const auto* slots = new DeviceArraySlots{{type, Names::get().address},
+                                                        {type, Names::get().code},
+                                                        {type, Names::get().ordinal},
+                                                        {type, Names::get().generation}};
+        return *slots;
+    }
+};
+
 inline bool see_device_array(PyObject* array, const LaunchPlan& plan, Seen& seen) {
-    const Names& names = Names::get();
+    const DeviceArraySlots& slots = DeviceArraySlots::get(Py_TYPE(array));
     uint64_t code = 0, generation = 0;
-    if (!attribute(array, names.address, seen.address) || !attribute(array, names.code, code) ||
-        !attribute(array, names.generation, generation))
+    if (!slots.address.read(array, seen.address) || !slots.code.read(array, code) ||
+        !slots.generation.read(array, generation))
         return false;
     if (generation != plan.function->device().generation()) return false;
     seen.mask = ScalarMask{1} << code;
-    return plan.one_gpu || attribute(array, names.ordinal, seen.ordinal);
+    return plan.one_gpu || slots.ordinal.read(array, seen.ordinal);
 }
 
 inline bool see_cupy(PyObject* array, const LaunchPlan& plan, Seen& seen) {
@@ -344,7 +380,50 @@ inline PyTypeObject* type() {
     return made;
 }
 
+// Whether a key of kernel[key] has only ints and tuples of ints, of exactly these types. Other keys
+// may be equal to them: True and 1.0 equal 1.
+inline bool is_plain(PyObject* key) {
+    if (!PyTuple_CheckExact(key)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+        PyObject* const item = PyTuple_GET_ITEM(key, i);
+        if (PyLong_CheckExact(item)) continue;
+        if (!PyTuple_CheckExact(item)) return false;
+        for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(item); ++j)
+            if (!PyLong_CheckExact(PyTuple_GET_ITEM(item, j))) return false;
+    }
+    return true;
+}
+
+// bound(launchers, key, make): launchers[key], or else make(key), which is stored if the key is
+// plain.
+inline PyObject* bound(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+    if (count != 3 || !PyDict_Check(arguments[0])) {
+        PyErr_SetString(PyExc_TypeError, "bound takes a dict, a key and a function");
+        return nullptr;
+    }
+    PyObject *const launchers = arguments[0], *const key = arguments[1];
+    const bool plain = is_plain(key);
+    PyObject* const found = plain ? PyDict_GetItemWithError(launchers, key) : nullptr;
+    if (found != nullptr) return Py_NewRef(found);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    PyObject* const made = PyObject_CallOneArg(arguments[2], key);
+    if (made != nullptr && plain && PyDict_SetItem(launchers, key, made) != 0) {
+        Py_DECREF(made);
+        return nullptr;
+    }
+    return made;
+}
+
 }  // namespace launcher
+
+// Adds the function `bound`. A function of pybind11 would take longer than the look-up.
+inline void add_bound(pybind11::module_& m) {
+    static PyMethodDef functions[] = {
+        {"bound", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launcher::bound)),
+         METH_FASTCALL, "bound(launchers, key, make) -> launchers[key] or make(key)."},
+        {}};
+    if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw pybind11::error_already_set();
+}
 
 // Makes a callable. If a parameter's value does not fit in 8 bytes, its `accepted` must be 0.
 inline pybind11::object make_launcher(LaunchPlan plan, pybind11::object fallback) {

@@ -159,6 +159,12 @@ void Device::to_host(void* target, Address source, size_t bytes, Stream stream) 
     check(staging_.to_host(target, source, bytes, stream), "copying from the GPU");
 }
 
+void Device::run(std::span<const Step> steps, bool overlap, const Waiting& waiting) {
+    const Scope scope(*this);
+    const Result result = staging_.run(steps, overlap, waiting);
+    if (result != success) check(result, "kernel `" + last_kernel() + "`");
+}
+
 void Device::copy(Address target, Address source, size_t bytes, Stream stream) {
     if (bytes == 0) return;
     const Scope scope(*this);

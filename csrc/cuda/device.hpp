@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,7 @@ class Device {
     // See Staging. These functions make the context current, and report errors as check() does.
     void to_device(Address target, const void* source, size_t bytes, Stream stream);
     void to_host(void* target, Address source, size_t bytes, Stream stream);
+    void run(std::span<const Step> steps, bool overlap, const Waiting& waiting);
     void copy(Address target, Address source, size_t bytes, Stream stream);
     void fill(Address target, unsigned char value, size_t bytes, Stream stream);
     void prefault(void* target, size_t bytes) {

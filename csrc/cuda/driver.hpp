@@ -56,6 +56,8 @@ using Address = unsigned long long;  // an address in device memory
     X(copy_on_device, cuMemcpyDtoDAsync_v2, (Address, Address, size_t, Stream))              \
     X(memory_set, cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                 \
     X(pointer_attributes, cuPointerGetAttributes, (unsigned, const int*, void**, Address))   \
+    X(stream_create, cuStreamCreate, (Stream*, unsigned))                                    \
+    X(stream_destroy, cuStreamDestroy_v2, (Stream))                                          \
     X(stream_synchronize, cuStreamSynchronize, (Stream))                                     \
     X(stream_query, cuStreamQuery, (Stream))                                                 \
     X(event_create, cuEventCreate, (EventHandle*, unsigned))                                 \

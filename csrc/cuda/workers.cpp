@@ -28,7 +28,6 @@ void Workers::run(const std::function<void()>& task, const std::function<void()>
     {
         const std::lock_guard lock(mutex_);
         task_ = &task;
-        running_ = count();
         ++round_;
     }
     start_.notify_all();
@@ -39,6 +38,7 @@ void Workers::run(const std::function<void()>& task, const std::function<void()>
         failure = std::current_exception();
     }
     std::unique_lock lock(mutex_);
+    task_ = nullptr;
     finish_.wait(lock, [this] { return running_ == 0; });
     if (failure) std::rethrow_exception(failure);
 }
@@ -50,6 +50,8 @@ void Workers::loop() {
         start_.wait(lock, [&] { return stop_ || round_ != seen; });
         if (stop_) return;
         seen = round_;
+        if (task_ == nullptr) continue;
+        ++running_;
         const std::function<void()>& task = *task_;
         lock.unlock();
         task();

@@ -19,9 +19,10 @@ class Workers {
 
     [[nodiscard]] unsigned count() const { return static_cast<unsigned>(threads_.size()); }
 
-    // Runs `task` on every worker and `lead` on the calling thread. Returns when all have ended.
-    // `task` must not throw. If `lead` throws, it must first make the tasks end. The caller gets
-    // the exception.
+    // Runs `task` on the workers and `lead` on the calling thread. Returns when `lead` and the
+    // begun tasks have ended. A worker that wakes up later does not run the task: on a busy machine
+    // that may take milliseconds. `task` must not throw. If `lead` throws, it must first make the
+    // tasks end. The caller gets the exception.
     void run(const std::function<void()>& task, const std::function<void()>& lead);
 
     // Returns the usual number of workers: half of the number of processors, but at least 1 and at

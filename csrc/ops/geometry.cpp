@@ -76,8 +76,16 @@ Launch split_k_tiles(const Shape& s) {
             4 * std::max(ring, sums)};
 }
 
+// The kernel finds out which tiles are on x (07_vectorized.cu). Tiles one below the other write
+// long pieces of rows, and tiles side by side read long pieces.
 Launch tiles_of_64(const Shape& s) {
-    return {grid_of(ceil_div(s.cols, 64), ceil_div(s.rows, 64)), {threads}};
+    constexpr uint64_t piece = 64, sector = 32, vector = 16;  // bytes
+    const uint64_t halo = s.rows * s.item_size % vector != 0 ? sector / s.item_size - 1 : 0;
+    const uint64_t row_tiles = ceil_div(s.rows + halo, 64), col_tiles = ceil_div(s.cols, 64);
+    const bool only_in_is_unaligned =
+        s.cols * s.item_size % piece != 0 && s.rows * s.item_size % piece == 0;
+    return {only_in_is_unaligned ? grid_of(col_tiles, row_tiles) : grid_of(row_tiles, col_tiles),
+            {threads}};
 }
 
 Launch strips_of_128_by_32(const Shape& s) {

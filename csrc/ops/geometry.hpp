@@ -61,7 +61,7 @@ Launch elements_by_four(const Shape&);
 // A cluster of 1 or 2 blocks per tile and slice; TILE selects the shape of the tile.
 Launch split_k_tiles(const Shape&);
 Launch tiles_of_32_by_8(const Shape&);     // 32 x 8 threads, four elements per thread; columns on x
-Launch tiles_of_64(const Shape&);          // 256 threads for 64 x 64 elements; columns on x
+Launch tiles_of_64(const Shape&);          // 256 threads for 64 x 64 elements; columns or rows on x
 Launch strips_of_128_by_32(const Shape&);  // 256 threads for 128 rows x 32 columns; all on x
 Launch threads_over_rows(const Shape&);    // 256 threads per block, one row per thread
 Launch threads_over_columns(const Shape&);  // 256 threads per block, one column per thread
@@ -87,7 +87,8 @@ inline uint32_t two_tiles_one_padded(uint32_t tile, uint32_t item) {
 }
 inline uint32_t one_per_warp(uint32_t, uint32_t item) { return 8 * item; }
 inline uint32_t vector_per_thread(uint32_t, uint32_t) { return 256 * 16; }
-inline uint32_t padded_tile_of_64(uint32_t, uint32_t item) { return 64 * 65 * item; }
+// With the additional rows that shifted pieces need.
+inline uint32_t padded_tile_of_64(uint32_t, uint32_t item) { return (63 + 32 / item) * 65 * item; }
 inline uint32_t padded_strip(uint32_t, uint32_t) { return 128 * 33 * 4; }
 // Two barriers (mbarriers) of 8 bytes for each of the three stages of a ring of buffers.
 inline uint32_t barriers_of_3_stages(uint32_t, uint32_t) { return 48; }

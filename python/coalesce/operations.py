@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
+from coalesce.catalogue import host_calls
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.check import Findings
 from coalesce.check import run as check_run
@@ -103,6 +104,8 @@ def matmul(
         One of ``variants("matmul").names``, or ``"best"``: the fastest variant that does not round
         its operands. ``"bf16"`` and ``"tf32"`` round the operands, to 8 and to 11 significant bits.
         ``"tf32x3"`` has about the accuracy of float32, but infinities become NaN.
+        With ``"best"``, large NumPy arrays are multiplied in slabs of rows, so the last bits of the
+        result may differ from those for GPU arrays. They are the same in every run.
     alpha, beta : float
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so
         that a NaN in c has no effect.
@@ -416,5 +419,10 @@ def called(
                 "check=True and return_timing=True exclude each other: a checked run is not timed"
             )
         return check_run.of_operation(operation, arrays, device, options)
+    if (
+        not return_timing
+        and (planned := host_calls.run(operation, arrays, options, device)) is not None
+    ):
+        return planned
     result, run = OPERATIONS[operation].run(arrays, options, device=device, timed=return_timing)
     return (result, run.timing()) if return_timing else result

@@ -6,7 +6,7 @@
 //  add(const float *a, const float *b, float *out, int n)
 //  fault()          breaks the context, like an illegal address
 //  queries(int n)   the next n queries of a stream find it busy
-//  endless()        events are not reached until end() is called
+//  endless()        events are not reached, and streams are busy, until end() is called
 // All other work of a stream has always finished. The driver reads these environment variables when
 // it is loaded. Defaults are in parentheses.
 //  FAKE_DRIVER_DEVICES  number of GPUs (1)
@@ -187,12 +187,14 @@ FAKE cuMemFree_v2(Address address) {
     return ok;
 }
 FAKE cuMemHostAlloc(void** memory, size_t size, unsigned) {
+    const std::lock_guard lock(state().mutex);
     *memory = std::malloc(size);
     state().pinned[*memory] = size;
     state().host_allocations.insert(*memory);
     return state().broken;
 }
 FAKE cuMemFreeHost(void* memory) {
+    const std::lock_guard lock(state().mutex);
     state().pinned.erase(memory);
     state().host_allocations.erase(memory);
     std::free(memory);
@@ -200,10 +202,12 @@ FAKE cuMemFreeHost(void* memory) {
 }
 FAKE cuMemHostRegister_v2(void* memory, size_t size, unsigned) {
     if (size > (size_t{1} << 30)) return out_of_memory;
+    const std::lock_guard lock(state().mutex);
     state().pinned[memory] = size;
     return state().broken;
 }
 FAKE cuMemHostUnregister(void* memory) {
+    const std::lock_guard lock(state().mutex);
     state().pinned.erase(memory);
     return state().broken;
 }
@@ -224,6 +228,7 @@ FAKE cuMemsetD8Async(Address target, unsigned char value, size_t size, void*) {
     return state().broken;
 }
 FAKE cuPointerGetAttributes(unsigned, const int*, void** results, Address address) {
+    const std::lock_guard lock(state().mutex);
     constexpr unsigned host_memory = 1;
     const auto after = state().pinned.upper_bound(reinterpret_cast<void*>(address));
     if (after == state().pinned.begin()) return ok;
@@ -232,19 +237,29 @@ FAKE cuPointerGetAttributes(unsigned, const int*, void** results, Address addres
         *static_cast<unsigned*>(results[0]) = host_memory;
     return ok;
 }
+FAKE cuStreamCreate(void** stream, unsigned) {
+    const std::lock_guard lock(state().mutex);
+    static uintptr_t last = 16;
+    *stream = reinterpret_cast<void*>(++last);
+    return state().broken;
+}
+FAKE cuStreamDestroy_v2(void*) { return state().broken; }
 FAKE cuStreamSynchronize(void*) { return state().broken; }
 FAKE cuStreamQuery(void*) {
     if (state().broken != ok) return state().broken;
+    if (state().endless) return not_ready;
     return state().busy_queries > 0 ? (--state().busy_queries, not_ready) : ok;
 }
 FAKE cuStreamWaitEvent(void*, void*, unsigned) { return state().broken; }
 FAKE cuEventCreate(void** event, unsigned) {
+    const std::lock_guard lock(state().mutex);
     auto* made = new Event;
     state().events.insert(made);
     *event = made;
     return ok;
 }
 FAKE cuEventDestroy_v2(void* event) {
+    const std::lock_guard lock(state().mutex);
     state().events.erase(static_cast<Event*>(event));
     delete static_cast<Event*>(event);
     return ok;
@@ -276,6 +291,7 @@ FAKE cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* o
     return state().broken;
 }
 FAKE cuModuleGetFunction(void** function, void*, const char* name) {
+    const std::lock_guard lock(state().mutex);
     if (std::strcmp(name, "missing") == 0) return not_found;
     Function& found = state().functions[name];
     found.name = name;

@@ -6,9 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "cuda/device.hpp"
+#include "cuda/host_call.hpp"
+#include "cuda/host_memory.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/pinned.hpp"
 #include "cuda/workers.hpp"
@@ -68,10 +71,10 @@ TEST(Device, IsDescribed) {
 }
 
 TEST(Device, CopiesOfAnySizeArrive) {
-    const size_t slot = Staging::slot_bytes, piece = Staging::piece_bytes;
+    const size_t slot = Transfers::slot_bytes;
     for (const size_t bytes :
          {size_t{0}, size_t{1}, size_t{1000}, Staging::direct_down, Staging::direct_up + 1,
-          piece + 3, slot - 1, slot, slot + 1, 9 * slot + 12345, 20 * slot}) {
+          slot / 8 + 3, slot - 1, slot, slot + 1, 9 * slot + 12345, 20 * slot}) {
         std::vector<uint8_t> sent(bytes), received(bytes, 0xEE);
         for (size_t i = 0; i < bytes; ++i) sent[i] = static_cast<uint8_t>(i * 7 + i / 251);
         const auto memory = device().allocate(bytes, "test");
@@ -83,7 +86,7 @@ TEST(Device, CopiesOfAnySizeArrive) {
 }
 
 TEST(Device, PinnedMemoryIsCopiedDirectly) {
-    constexpr size_t bytes = 3 * Staging::slot_bytes + 5;
+    constexpr size_t bytes = 3 * Transfers::slot_bytes + 5;
     const PinnedMemory sent(device(), bytes), received(device(), bytes);
     for (size_t i = 0; i < bytes; ++i) sent.data()[i] = static_cast<std::byte>(i * 7 + i / 251);
     const auto memory = device().allocate(bytes, "test");
@@ -149,6 +152,105 @@ TEST(Launch, RunsTheKernelWithItsArguments) {
     const Timing enough = time(scale, {}, arguments, nullptr, 0, [] {});
     EXPECT_GE(enough.runs, 5);
     EXPECT_LE(enough.runs, 215);
+}
+
+// A call that scales slabs of an array, each with its own launch.
+std::vector<float> scaled_in_slabs(std::vector<float> x, size_t slabs, bool overlap, bool pinned) {
+    const size_t bytes = x.size() * sizeof(float), slab = (bytes / slabs + 255) / 256 * 256;
+    HostCall call(device(), bytes, "test", overlap);
+    const auto scale = std::make_shared<Function>(device(), "image", "scale");
+    for (size_t at = 0; at < bytes; at += slab) {
+        const size_t size = std::min(slab, bytes - at);
+        const float factor = 3;
+        const int n = static_cast<int>(size / sizeof(float));
+        call.to_device(0, at, at, size);
+        call.launch(scale, {},
+                    {{{}, at, {}, {}},
+                     {std::string(reinterpret_cast<const char*>(&factor), 4), {}, {}, {}},
+                     {std::string(reinterpret_cast<const char*>(&n), 4), {}, {}, {}}});
+        call.to_host(1, at, at, size);
+    }
+    EXPECT_EQ(call.bytes_of(0), bytes);
+    std::vector<float> out(x.size());
+    if (!pinned) {
+        char* arrays[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(out.data())};
+        for (int run = 0; run < 2; ++run) call.run(arrays, {});
+        return out;
+    }
+    const PinnedMemory from(device(), bytes), to(device(), bytes);
+    std::memcpy(from.data(), x.data(), bytes);
+    char* arrays[] = {reinterpret_cast<char*>(from.data()), reinterpret_cast<char*>(to.data())};
+    call.run(arrays, {});
+    std::memcpy(out.data(), to.data(), bytes);
+    return out;
+}
+
+TEST(HostCall, CopiesAndLaunchesInOrder) {
+    for (const size_t count : {size_t{100}, size_t{300000}, size_t{12345678}})
+        for (const bool overlap : {false, true})
+            for (const bool pinned : {false, true}) {
+                if (count > 1000000 && (pinned || !overlap)) continue;  // enough to fill the ring
+                std::vector<float> x(count);
+                std::iota(x.begin(), x.end(), 0.0f);
+                const std::vector<float> out =
+                    scaled_in_slabs(x, count < 1000 ? 1 : 5, overlap, pinned);
+                for (float& value : x) value *= 3;
+                EXPECT_EQ(out, x) << count << " elements";
+            }
+}
+
+TEST(HostMemory, IsKeptForTheNextResult) {
+    constexpr size_t bytes = 5000000;
+    HostMemory::trim();
+    const std::byte* place = nullptr;
+    {
+        const HostMemory memory(bytes);
+        place = memory.data();
+        memory.data()[bytes - 1] = std::byte{1};
+        EXPECT_NE(HostMemory(bytes).data(), place);
+    }
+    HostMemory::trim();
+    {
+        const HostMemory memory(bytes);
+    }
+    EXPECT_EQ(HostMemory::trim(), size_t{6} << 20);
+    for (int i = 0; i < 3; ++i) {
+        const HostMemory first(HostMemory::most_kept / 2), second(HostMemory::most_kept / 2 + 1);
+    }
+    EXPECT_LE(HostMemory::trim(), HostMemory::most_kept);
+    EXPECT_NE(message_of([] { const HostMemory memory(size_t{1} << 60); }).find("out of memory"),
+              std::string::npos);
+}
+
+TEST(HostCall, CallsOfSeveralThreadsDoNotWaitForEachOther) {
+    std::vector<std::thread> threads;
+    std::atomic<int> right{0};
+    for (int t = 0; t < 6; ++t)
+        threads.emplace_back([&, t] {
+            const std::vector<float> x(t % 2 ? 100 : 2000000, float(t));
+            for (int i = 0; i < 4; ++i)
+                right += scaled_in_slabs(x, 1 + t % 3, t % 2, false).back() == 3 * float(t);
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(right, 24);
+}
+
+TEST(HostCall, AnInterruptedCallLeavesTheNextOneIntact) {
+    struct Interrupted {};
+    Function end(device(), "image", "end");
+    const auto endless = std::make_shared<Function>(device(), "image", "endless");
+    void* none[] = {nullptr};
+    for (const size_t count : {size_t{1000}, size_t{3000000}}) {
+        std::vector<float> x(count, 1.0f), out(count);
+        HostCall call(device(), count * sizeof(float), "test", true);
+        call.to_device(0, 0, 0, count * sizeof(float));
+        call.launch(endless, {}, {{{}, 0, {}, {}}});
+        call.to_host(1, 0, 0, count * sizeof(float));
+        char* arrays[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(out.data())};
+        EXPECT_THROW(call.run(arrays, [] { throw Interrupted(); }), Interrupted);
+        launch(end, {}, none, nullptr);
+        EXPECT_EQ(scaled_in_slabs(x, 2, true, false), std::vector<float>(count, 3.0f));
+    }
 }
 
 TEST(Launch, WaitingEndsWithTheWorkOrTheTimeLimit) {
@@ -229,14 +331,20 @@ TEST(Recovery, AFaultLosesOnlyMemory) {
     EXPECT_EQ(one, 5.0f);
 }
 
-TEST(Workers, EveryWorkerRunsTheTaskOnce) {
+TEST(Workers, EveryWorkerRunsTheTaskOnceAndLateOnesDoNot) {
     Workers workers(3);
     for (int round = 1; round <= 50; ++round) {
-        std::atomic<int> runs{0};
-        bool led = false;
-        workers.run([&] { ++runs; }, [&] { led = true; });
+        std::atomic<int> runs{0}, late{0};
+        workers.run([&] { ++runs; },
+                    [&] {
+                        while (runs < 3) std::this_thread::yield();
+                    });
         EXPECT_EQ(runs, 3);
-        EXPECT_TRUE(led);
+        workers.run([&] { ++late; }, [] {});
+        const int begun = late;
+        EXPECT_LE(begun, 3);
+        std::this_thread::yield();
+        EXPECT_EQ(late, begun);
     }
     EXPECT_THROW(workers.run([] {}, [] { throw LaunchError("x"); }), LaunchError);
 }

@@ -1,7 +1,8 @@
-"""Copies between arrays on one GPU, of any library."""
+"""Copies between arrays on one GPU, of any library; host memory for arrays that are copied back."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -46,3 +47,20 @@ def copy_bytes(ordinal: int, target: int, source: int, size: int) -> None:
 def byte_view(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return a view of the bytes of a C-contiguous array of any dtype."""
     return array.reshape(-1).view(np.uint8)
+
+
+_REUSED_FROM = 32 << 20  # bytes; the C library itself reuses the memory of smaller arrays
+
+
+def empty_on_host(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return an uninitialised NumPy array for a copy from the GPU.
+
+    A large array reuses memory of arrays that no longer exist. New memory would take longer than
+    the copy, because the system allocates its pages one by one.
+    """
+    count = math.prod(shape)
+    if count * dtype.itemsize < _REUSED_FROM:
+        return np.empty(shape, dtype)
+    memory = memoryview(cuda.HostMemory(count * dtype.itemsize))
+    array: np.ndarray[Any, Any] = np.frombuffer(memory, dtype, count)
+    return array.reshape(shape)

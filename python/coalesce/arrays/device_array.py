@@ -155,7 +155,8 @@ class DeviceArray:
         """
         self._alive()
         if out is None:
-            out = np.empty(self.shape, self.dtype)
+            allocate = np.empty if self._simulated else copies.empty_on_host
+            out = allocate(self.shape, self.dtype)
         elif not isinstance(out, np.ndarray):
             raise TypeError(f"out must be a NumPy array; got {checks.shown(out)}")
         elif out.shape != self.shape or out.dtype != self.dtype or not out.flags.c_contiguous:

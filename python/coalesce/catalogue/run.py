@@ -70,6 +70,9 @@ class KernelLaunch:
 # A launcher launches a kernel in another way than `Kernel.launch`: to profile, trace or check it.
 Launcher: TypeAlias = "Callable[[KernelLaunch], LaunchRecord]"
 
+# Returns an array on the GPU for a shape and a dtype.
+Scratch: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], GpuArray]"
+
 
 class Run:
     """The launches of one call.
@@ -87,6 +90,8 @@ class Run:
         Whether the simulator counts requests and sectors.
     launcher : Launcher, optional
         Launches the kernels instead of `BaseKernel.launch`.
+    scratch : Scratch, optional
+        Returns the arrays of the method `scratch`.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class Run:
         timed: bool | int = False,
         counts: bool = False,
         launcher: Launcher | None = None,
+        scratch: Scratch | None = None,
     ) -> None:
         gpu_arrays = [o.array for o in operands if o.on_gpu]
         simulated = {o.given.device: o for o in operands if in_simulated_memory(o)}
@@ -124,6 +130,7 @@ class Run:
             self._runs = timed
         self._counts = counts
         self._launcher = launcher
+        self._scratch = scratch
         self.records: list[tuple[str, LaunchRecord]] = []
         self._own = 0
 
@@ -182,6 +189,8 @@ class Run:
 
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """Return uninitialised memory on the device of the kernels."""
+        if self._scratch is not None:
+            return self._scratch(shape, dtype)
         if not self.on_gpu:
             return np.empty(shape, dtype)
         return DeviceArray.empty(shape, dtype, device=self.device)

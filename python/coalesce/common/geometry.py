@@ -58,18 +58,6 @@ def check_block(block: Extent, name: str = "block") -> None:
         )
 
 
-def is_plain(key: Any) -> bool:
-    """Whether ``kernel[key]`` has only ints and tuples of ints, of exactly these types."""
-    if type(key) is not tuple:
-        return False
-    for item in key:
-        if type(item) is not int and (
-            type(item) is not tuple or not all(type(extent) is int for extent in item)
-        ):
-            return False
-    return True
-
-
 def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
     """Return grid, block, dynamic shared memory (bytes) and stream of ``kernel[key]``."""
     if not isinstance(key, tuple) or not 2 <= len(key) <= 4:

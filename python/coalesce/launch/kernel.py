@@ -207,18 +207,7 @@ class BaseKernel:
         return f"<Kernel {self.signature} on {self._device.name}>"
 
     def __getitem__(self, key: Any) -> Any:
-        # In Python, True and 1.0 equal 1. Therefore only keys that consist of plain integers are
-        # looked up directly.
-        if not geometry.is_plain(key):
-            key = geometry.launch_of(key)
-        try:
-            return self._bound[key]
-        except KeyError:
-            bound = self._bind(*geometry.launch_of(key))
-            if len(self._bound) >= 256:
-                self._bound.clear()
-            self._bound[key] = bound
-            return bound
+        return cuda.bound(self._bound, key, self._launcher)
 
     def __reduce__(self) -> tuple[Any, ...]:
         made_by = self.entry if self._expression is None else self._expression
@@ -309,6 +298,17 @@ class BaseKernel:
             geometry.stream(stream),
             cooperative,
         )
+
+    def _launcher(self, key: Any) -> Any:
+        """Return the launcher of ``kernel[key]``."""
+        launch = geometry.launch_of(key)
+        launcher = self._bound.get(launch)
+        if launcher is None:
+            launcher = self._bind(*launch)
+            if len(self._bound) >= 256:
+                self._bound.clear()
+            self._bound[launch] = launcher
+        return launcher
 
     def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
         slow = functools.partial(self._call, grid, block, shared, stream)

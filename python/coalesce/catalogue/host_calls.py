@@ -1,0 +1,296 @@
+"""Operations on NumPy arrays on a GPU: the steps of a call are planned once and executed often.
+
+The plan of a call has the copies to the GPU, the launches and the copy of the result. To make a
+plan, the operation runs once with arrays whose addresses are offsets in the call's workspace, and
+with a launcher that records. Later calls with the same shapes, layouts and options only execute the
+plan, in C++ (csrc/cuda/host_call.hpp).
+
+Large products by ``variant="best"`` are planned in slabs of rows. While a slab is multiplied, later
+slabs of `a` are copied to the GPU and earlier slabs of the result are copied back. The kernels
+divide the sums of a slab otherwise than those of the whole product. So the last bits may differ
+from those of the same product of GPU arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coalesce import catalogue
+from coalesce._core import cuda
+from coalesce.arrays import devices
+from coalesce.arrays.copies import empty_on_host
+from coalesce.arrays.devices import Device
+from coalesce.arrays.gpu_array import GpuArray
+from coalesce.catalogue import best
+from coalesce.catalogue.run import KernelLaunch
+from coalesce.catalogue.table import OPERATIONS
+from coalesce.common.progress import GPU, reporter
+from coalesce.launch.arguments import prepare
+from coalesce.launch.record import LaunchRecord
+from coalesce.launch.tensor_map import TensorMap
+
+_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_MOST_PLANS = 256
+_ALIGNMENT = 256  # bytes; places in a workspace begin at multiples of it
+_BASE = 1 << 40  # the address of a workspace during planning; no other value looks like it
+# Slabs have a multiple of these rows, the height of the kernels' tiles.
+_TILE_ROWS = 128
+_SLABS_FROM = 16 << 20  # bytes of `a` and the result; smaller ones are not worth more launches
+_MOST_SLABS = 8
+
+
+@dataclass(frozen=True)
+class _Plan:
+    call: Any  # a cuda.HostCall
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+_plans: OrderedDict[Any, _Plan] = OrderedDict()
+
+
+def run(
+    operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any
+) -> np.ndarray[Any, Any] | None:
+    """Run an operation by its plan. Return None if the call needs the general way.
+
+    A plan is for contiguous NumPy arrays of the native float32 or float64 on a GPU.
+    """
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return None
+    out, c = options["out"], options.get("c")
+    operands = tuple(arrays) if c is None else (*arrays, c)
+    layouts = []
+    for array in operands if out is None else (*operands, out):
+        layout = _layout(array)
+        if layout is None:
+            return None
+        layouts.append(layout)
+    if out is not None and not _is_separate(out, operands):
+        return None
+    chosen = devices.resolve(device)
+    if chosen.kind != "cuda":
+        return None
+    rest = []
+    for name, value in options.items():
+        if name not in ("out", "c"):
+            # 1, 1.0 and True are equal as keys, but not as arguments.
+            if type(value) not in (str, int, float, type(None)):
+                return None
+            rest.append(value)
+    key = (operation, chosen.name, *layouts, out is None, c is None, *rest)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _planned(operation, len(arrays), operands, dict(options), chosen)
+        _plans[key] = plan
+        if len(_plans) > _MOST_PLANS:
+            _plans.popitem(last=False)
+    result = empty_on_host(plan.shape, plan.dtype) if out is None else out
+    waiting = _Waiting(chosen)
+    try:
+        plan.call.run((*operands, result), waiting)
+    finally:
+        waiting.close()
+    return result
+
+
+def _layout(array: Any) -> tuple[Any, ...] | None:
+    """Return what a plan depends on, or None if there is no plan for this array."""
+    if type(array) is not np.ndarray or array.dtype not in _DTYPES or array.size == 0:
+        return None
+    flags = array.flags
+    if not (flags.forc and flags.aligned and array.dtype.isnative):
+        return None
+    return array.shape, array.strides, array.dtype.char
+
+
+def _is_separate(out: np.ndarray[Any, Any], operands: Sequence[np.ndarray[Any, Any]]) -> bool:
+    flags = out.flags
+    if not (flags.c_contiguous and flags.writeable):
+        return False
+    return not any(np.may_share_memory(out, operand) for operand in operands)
+
+
+class _Waiting:
+    """Says which kernel runs if a call takes long. C++ calls it about every 100 ms."""
+
+    __slots__ = ("_context", "_device", "_report")
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._context: Any = None
+        self._report: Any = None
+
+    def __call__(self) -> None:
+        if self._context is None:
+            kernel = cuda.Device(self._device.ordinal).last_kernel
+            what = f"running kernel `{kernel}` on {self._device.name}"
+            self._context = reporter(None, what, GPU)
+            self._report = self._context.__enter__()
+        if self._report is not None:
+            self._report(0, 1)
+
+    def close(self) -> None:
+        if self._context is not None:
+            self._context.__exit__(None, None, None)
+
+
+class _Planner:
+    """Records the steps of a call. It gives out places in the workspace."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._steps: list[tuple[str, tuple[Any, ...]]] = []
+        self._end = 0  # of the places in use
+        self.size = 0  # of the workspace
+
+    def place(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> GpuArray:
+        """Return an array at a new place."""
+        begin = self._end
+        size = math.prod(shape) * dtype.itemsize
+        self._end += -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+        self.size = max(self.size, self._end)
+        strides = tuple(dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        ordinal = self._device.ordinal
+        return GpuArray(_BASE + begin, shape, strides, dtype.str[1:], ordinal, None, False, self)
+
+    def mark(self) -> int:
+        """Return the end of the places. `release` frees the later places."""
+        return self._end
+
+    def release(self, mark: int) -> None:
+        self._end = mark
+
+    def like(self, array: np.ndarray[Any, Any]) -> GpuArray:
+        """Return a place for a contiguous array, with its layout."""
+        return replace(self.place(array.shape, array.dtype), strides=array.strides)
+
+    def copy(self, direction: str, number: int, array: GpuArray, at: int = 0) -> None:
+        """Append a copy of the host array `number`, from byte `at` on, to or from a place."""
+        step = number, at, array.address - _BASE, array.bytes
+        self._steps.append((direction, step))
+
+    def launch(self, launch: KernelLaunch) -> LaunchRecord:
+        """Append a launch, in place of launching (a `Launcher`)."""
+        function = launch.kernel._function(self._device)
+        cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
+        signature = launch.kernel.signature
+        given = prepare(signature, launch.arguments)
+        by_name = dict(zip((p.name for p in signature.parameters), given, strict=True))
+        arguments: list[Any] = []
+        for value in given:
+            if isinstance(value, TensorMap):
+                matrix = by_name[value.of]
+                assert isinstance(matrix, GpuArray)
+                arguments.append(
+                    (
+                        matrix.address - _BASE,
+                        value.element,
+                        value.shape,
+                        value.row_bytes,
+                        value.box,
+                        value.swizzled,
+                    )
+                )
+            elif isinstance(value, GpuArray):
+                arguments.append(value.address - _BASE)
+            else:
+                arguments.append(value)
+        step = function, launch.grid, launch.block, launch.shared_bytes, arguments
+        self._steps.append(("launch", step))
+        return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", self._device.name)
+
+    def call(self, what: str, overlap: bool) -> Any:
+        """Return the call with all steps."""
+        call = cuda.HostCall(self._device.ordinal, self.size, what, overlap)
+        for name, step in self._steps:
+            getattr(call, name)(*step)
+        return call
+
+
+def _planned(
+    operation: str,
+    operand_count: int,
+    operands: Sequence[np.ndarray[Any, Any]],
+    options: dict[str, Any],
+    device: Device,
+) -> _Plan:
+    """Make a plan. `operands` are the arrays of the call, and `c` if there is one."""
+    planner = _Planner(device)
+    places = [planner.like(array) for array in operands]
+    out = options.pop("out")
+    with_c = len(operands) > operand_count
+    if with_c:
+        options["c"] = places[-1]
+    if out is not None:
+        options["out"] = planner.place(out.shape, out.dtype)
+    how = {"device": device, "launcher": planner.launch, "scratch": planner.place}
+
+    slab = _slab_rows(operation, operands if out is None else (*operands, out), options)
+    if slab:
+        (m, k), n = operands[0].shape, operands[1].shape[1]
+        dtype = operands[0].dtype
+        variant, tile = best.of_matmul(m, n, k, dtype, device)
+        tiled = {"tile": tile} if tile else {}
+        given = {**options, "variant": variant, **tiled}
+        result = given.pop("out", None) or planner.place((m, n), dtype)
+        order = [1, *range(2, len(operands))]  # `b` and `c` are copied first
+        for number in order:
+            planner.copy("to_device", number, places[number])
+        mark = planner.mark()
+        for first in range(0, m, slab):
+            rows = [_rows(x, first, slab) for x in (places[0], result)]
+            planner.copy("to_device", 0, rows[0], rows[0].address - places[0].address)
+            if with_c:
+                given["c"] = _rows(places[-1], first, slab)
+            OPERATIONS[operation].function(rows[0], places[1], out=rows[1], **{**given, **how})
+            planner.copy("to_host", len(operands), rows[1], rows[1].address - result.address)
+            planner.release(mark)  # the next slab's launches come later, on the same stream
+        shape: tuple[int, ...] = (m, n)
+    else:
+        for number, place in enumerate(places):
+            planner.copy("to_device", number, place)
+        result, _ = OPERATIONS[operation].function(*places[:operand_count], **options, **how)
+        planner.copy("to_host", len(operands), result)
+        shape, dtype = result.shape, result.dtype
+    what = f"the arrays of {operation}"
+    return _Plan(planner.call(what, overlap=bool(slab)), shape, dtype)
+
+
+def _slab_rows(
+    operation: str, operands: Sequence[np.ndarray[Any, Any]], options: Mapping[str, Any]
+) -> int:
+    """Return the number of rows in a slab of `a`, or 0 if the product is not divided."""
+    if operation != "matmul" or options["variant"] != catalogue.BEST:
+        return 0
+    a, b = operands[:2]
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or options["tile"] is not None:
+        return 0  # the general way raises the error
+    m, n = a.shape[0], b.shape[1]
+    by_rows = [a, *operands[2:]]  # a, and c and out if there are any
+    if any(x.shape != (m, n) or x.dtype != a.dtype for x in by_rows[1:]):
+        return 0
+    if not all(x.flags.c_contiguous for x in by_rows):
+        return 0
+    if a.nbytes + m * n * a.itemsize < _SLABS_FROM:
+        return 0
+    rows = -(-m // _MOST_SLABS)
+    rows = -(-rows // _TILE_ROWS) * _TILE_ROWS
+    return rows if rows < m else 0
+
+
+def _rows(array: GpuArray, first: int, count: int) -> GpuArray:
+    """Return some rows of a C-ordered matrix."""
+    rows, cols = array.shape
+    return replace(
+        array,
+        address=array.address + first * array.strides[0],
+        shape=(min(count, rows - first), cols),
+    )

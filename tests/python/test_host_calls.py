@@ -1,0 +1,245 @@
+"""Plans of calls with NumPy arrays on a GPU, executed step by step on the simulator."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce.arrays import copies
+from coalesce.arrays.devices import SIMULATED, Device
+from coalesce.catalogue import host_calls
+from coalesce.catalogue import run as catalogue_run
+from coalesce.launch.kernel import BaseKernel
+
+pytestmark = pytest.mark.usefixtures("on_simulator")
+
+GPU = Device("cuda:0", "a GPU without Hopper's instructions", "cuda", (8, 0), 1 << 34, 108)
+
+
+class SimulatedCall:
+    """Does what `cuda.HostCall` does: host memory is the workspace, kernels are simulated."""
+
+    made: ClassVar[list[SimulatedCall]] = []
+
+    def __init__(self, _ordinal: int, workspace: int, _what: str, overlap: bool) -> None:
+        self.memory = np.full(workspace, 0xFF, np.uint8)  # NaN: nothing may be read before a copy
+        self.steps: list[tuple[Any, ...]] = []
+        self.overlap = overlap
+        self.made.append(self)
+
+    def to_device(self, *step: int) -> None:
+        self.steps.append(("to_device", *step))
+
+    def to_host(self, *step: int) -> None:
+        self.steps.append(("to_host", *step))
+
+    def launch(self, *step: Any) -> None:
+        self.steps.append(("launch", *step))
+
+    def run(self, arrays: tuple[np.ndarray, ...], _waiting: Any) -> None:
+        for kind, *step in self.steps:
+            if kind == "launch":
+                self._launch(*step)
+                continue
+            number, at, place, size = step
+            host = arrays[number].ravel(order="K").view(np.uint8)[at : at + size]
+            assert np.shares_memory(host, arrays[number])
+            device = self.memory[place : place + size]
+            if kind == "to_device":
+                device[:] = host
+            else:
+                host[:] = device
+
+    def _launch(
+        self, kernel: BaseKernel, grid: Any, block: Any, shared: int, arguments: list[Any]
+    ) -> None:
+        values = []
+        for parameter, given in zip(kernel.signature.parameters, arguments, strict=True):
+            if isinstance(given, bytes):
+                values.append(np.frombuffer(given, parameter.accepted[0])[0])
+            else:
+                dtype = np.dtype(parameter.accepted[0])
+                end = (self.memory.size - given) // dtype.itemsize * dtype.itemsize
+                values.append(self.memory[given : given + end].view(dtype))
+        kernel._run(grid, block, shared, values, SIMULATED["sim:a100"])
+
+
+@pytest.fixture(autouse=True)
+def planned_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls be planned for a GPU that is not there."""
+    compiled = catalogue_run.compiled
+
+    def on_simulator(entry: Any, defines: tuple[str, ...], _device: str) -> BaseKernel:
+        kernel = compiled(entry, defines, "sim:a100")
+        monkeypatch.setattr(kernel, "_function", lambda _: kernel)
+        return kernel
+
+    cuda = types.SimpleNamespace(admit=lambda *_: None, HostCall=SimulatedCall)
+    devices = types.SimpleNamespace(resolve=lambda *_: GPU)
+    SimulatedCall.made = []
+    monkeypatch.setattr(host_calls, "cuda", cuda)
+    monkeypatch.setattr(host_calls, "devices", devices)
+    monkeypatch.setattr(catalogue_run, "devices", devices)
+    monkeypatch.setattr(catalogue_run, "compiled", on_simulator)
+    monkeypatch.setattr(host_calls, "_plans", type(host_calls._plans)())
+
+
+@pytest.mark.parametrize("order_a", ["C", "F"])
+@pytest.mark.parametrize("order_b", ["C", "F"])
+@pytest.mark.parametrize("variant", ["best", "tiled", "transposed_b"])
+def test_products(
+    variant: str, order_a: str, order_b: str, dtype: Any, random: np.random.Generator
+) -> None:
+    a = np.asarray(random.random((70, 33)), dtype, order=order_a)
+    b = np.asarray(random.random((33, 45)), dtype, order=order_b)
+    for _ in range(2):
+        c = coalesce.matmul(a, b, variant=variant)
+        np.testing.assert_allclose(c, a @ b, 1e-5)
+    assert len(SimulatedCall.made) == 1  # the second call executes the same plan
+    assert c.dtype == dtype
+    assert c.flags.c_contiguous
+
+
+def test_the_result_may_go_to_out_and_c_may_be_added(random: np.random.Generator) -> None:
+    a, b, c = (random.random((40, 40), np.float32) for _ in range(3))
+    out = np.empty_like(c)
+    assert coalesce.matmul(a, b, alpha=2.0, beta=-1.0, c=c, out=out) is out
+    np.testing.assert_allclose(out, 2 * a @ b - c, 1e-4)
+    assert len(SimulatedCall.made) == 1
+
+
+@pytest.mark.parametrize("rows", [300, 384, 129, 1000])
+@pytest.mark.parametrize("with_c", [False, True])
+@pytest.mark.parametrize("order_b", ["C", "F"])
+def test_slabs(
+    rows: int,
+    with_c: bool,
+    order_b: str,
+    monkeypatch: pytest.MonkeyPatch,
+    random: np.random.Generator,
+) -> None:
+    monkeypatch.setattr(host_calls, "_SLABS_FROM", 0)
+    monkeypatch.setattr(host_calls, "_MOST_SLABS", 3)
+    a = random.random((rows, 35), np.float32)
+    b = np.asarray(random.random((35, 50), np.float32), order=order_b)
+    c = random.random((rows, 50), np.float32) if with_c else None
+    beta = 0.5 if with_c else 0.0
+    right = a @ b + (beta * c if with_c else 0)
+    out = np.empty((rows, 50), np.float32)
+    for given in (None, out):
+        got = coalesce.matmul(a, b, variant="best", beta=beta, c=c, out=given)
+        np.testing.assert_allclose(got, right, 1e-5)
+    call = SimulatedCall.made[0]
+    assert call.overlap
+    slabs = [step[1:] for step in call.steps if step[0] == "to_host"]
+    assert 1 < len(slabs) <= 3
+    assert sum(size for _, _, _, size in slabs) == right.nbytes
+
+
+def test_only_the_best_variant_has_slabs(
+    monkeypatch: pytest.MonkeyPatch, random: np.random.Generator
+) -> None:
+    monkeypatch.setattr(host_calls, "_SLABS_FROM", 0)
+    a = random.random((300, 30), np.float32)
+    coalesce.matmul(a, a.T.copy(), variant="tiled")
+    coalesce.matmul(np.asfortranarray(a), a.T.copy(), variant="best")
+    assert not any(call.overlap for call in SimulatedCall.made)
+
+
+@pytest.mark.parametrize("operation", ["transpose", "row_sums", "column_sums"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_operations_on_one_matrix(
+    operation: str, order: str, dtype: Any, random: np.random.Generator
+) -> None:
+    for shape in ((70, 33), (1500, 20)):
+        a = np.asarray(random.random(shape), dtype, order=order)
+        right = {"transpose": a.T, "row_sums": a.sum(1), "column_sums": a.sum(0)}[operation]
+        for variant in coalesce.variants(operation).names:
+            got = getattr(coalesce, operation)(a, variant=variant)
+            np.testing.assert_allclose(got, a if variant == "copy" else right, 1e-4)
+    assert SimulatedCall.made
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"b": np.ones((5, 4), np.float32)},
+        {"b": np.ones((4, 4), np.float64)},
+        {"variant": "bets"},
+        {"variant": "best", "tile": 8},
+        {"beta": 1.0},
+        {"beta": 1.0, "c": np.ones((3, 3), np.float32)},
+        {"out": np.ones((3, 3), np.float32)},
+        {"out": np.ones((4, 4), np.float64)},
+        {"alpha": "1"},
+    ],
+)
+def test_wrong_calls_have_the_messages_of_the_general_way(
+    wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = np.ones((4, 4), np.float32)
+    call = {"a": a, "b": a, "variant": "best", **wrong}
+    messages = []
+    for _ in range(2):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            coalesce.matmul(call.pop("a"), call.pop("b"), **call)
+        messages.append(f"{raised.type.__name__}: {raised.value}")
+        call = {"a": a, "b": a, "variant": "best", **wrong}
+        monkeypatch.setattr(host_calls, "run", lambda *_: None)
+        monkeypatch.setattr(catalogue_run, "devices", host_calls.devices)
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("flag", [True, np.float32(2), 2])
+def test_options_that_are_equal_do_not_share_a_plan(flag: Any) -> None:
+    a = np.eye(4, dtype=np.float32)
+    np.testing.assert_array_equal(coalesce.matmul(a, a, variant="tiled", alpha=1.0), a)
+    if type(flag) is int:
+        np.testing.assert_array_equal(coalesce.matmul(a, a, variant="tiled", alpha=flag), 2 * a)
+        return
+    made = len(SimulatedCall.made)
+    assert (
+        host_calls.run("matmul", (a, a), {"variant": "tiled", "alpha": flag, "out": None}, None)
+        is None
+    )
+    assert len(SimulatedCall.made) == made
+
+
+def test_large_results_reuse_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_REUSED_FROM", 0)
+    a = np.eye(7, dtype=np.float32)
+    first = coalesce.matmul(a, a)
+    place = first.__array_interface__["data"][0]
+    second, part = coalesce.matmul(a, a), first[2:]
+    assert second.__array_interface__["data"][0] != place
+    del first
+    third = coalesce.matmul(2 * a, a)  # a view of the first result still exists
+    assert third.__array_interface__["data"][0] != place
+    np.testing.assert_array_equal(part, a[2:])
+    del part
+    fourth = coalesce.matmul(3 * a, a)
+    assert fourth.__array_interface__["data"][0] == place
+    for result, factor in ((second, 1), (third, 2), (fourth, 3)):
+        np.testing.assert_array_equal(result, factor * a)
+        assert result.shape == (7, 7)
+        assert result.flags.writeable
+
+
+def test_what_needs_the_general_way(random: np.random.Generator) -> None:
+    def planned(*arrays: Any, out: Any = None) -> bool:
+        options = {"variant": "tiled", "tile": None, "out": out}
+        return host_calls.run("matmul", arrays, options, None) is not None
+
+    a = random.random((8, 8), np.float32)
+    assert planned(a, a)
+    assert not planned(a, a[::2, ::2])
+    assert not planned(a, a.astype(">f4"))
+    assert not planned(a, np.ma.masked_array(a))
+    assert not planned(a.astype(np.int32), a)
+    assert not planned(a, a, out=a)
+    assert not planned(a, a, out=np.empty((8, 8), np.float32, "F"))
+    assert not planned(a, a[:, :0])
