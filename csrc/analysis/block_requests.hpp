@@ -17,7 +17,7 @@ class BlockRequests {
     // `l1_bytes` is the size of the block's share of L1.
     BlockRequests(uint32_t warps, uint32_t l1_bytes);
     ~BlockRequests();
-    // Records an access. For accesses to shared memory, it keeps only the number of wavefronts.
+    // Records an access. For an access to shared memory, only the number of wavefronts is kept.
     void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
         OfWarp& own = warps_[warp.index];
         own.wavefronts += wavefronts;
@@ -27,7 +27,8 @@ class BlockRequests {
     void execute(const sim::Warp& warp, uint32_t operations) {
         warps_[warp.index].operations += operations;
     }
-    // The number of operations that all warps executed, and the largest number of one warp.
+    // operations() returns the number of operations that all warps together have executed.
+    // most_operations() returns the largest number of one warp.
     [[nodiscard]] uint64_t operations() const;
     [[nodiscard]] uint64_t most_operations() const;
     // Forgets the requests, so that the memory can be used for another block.
@@ -36,11 +37,12 @@ class BlockRequests {
   private:
     friend class L1Replay;
     struct Request {
-        // A regular request stores the address of lane 0 here. A scattered request stores the index
-        // of its first address in `addresses_`. A pause stores its number of cycles.
+        // For a regular request (a constant stride): the address of lane 0. For a scattered
+        // request: the index of its first address in `addresses_`. For a pause: its number of
+        // cycles.
         uint64_t first;
-        // The distance in bytes between neighbouring lanes. A scattered request stores its lane
-        // mask here.
+        // For a regular request: the distance in bytes between the addresses of neighbouring lanes.
+        // For a scattered request: its lane mask.
         int32_t stride;
         uint32_t pc : 31;
         uint32_t scattered : 1;
@@ -56,7 +58,7 @@ class BlockRequests {
 
     std::vector<OfWarp> warps_;
     std::vector<uint64_t> addresses_;
-    // What the replay of this block and that of the next one use in turn.
+    // Memory for the replay of this block. The replay of the next block reuses it.
     std::unique_ptr<ReplayMemory> memory_;
 };
 

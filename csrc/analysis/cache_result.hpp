@@ -13,7 +13,7 @@ namespace coalesce::analysis {
 struct Misses {
     uint64_t requests = 0;
     uint64_t missed = 0;  // requests that missed at least one line in L1
-    uint64_t lines = 0;   // lines that L1 missed
+    uint64_t lines = 0;   // lines that were not in L1
     uint64_t read = 0;    // missed lines whose read reached the L2 model
     uint64_t slow = 0;    // missed lines that DRAM answered or was already fetching
     uint64_t cycles = 0;  // L1 cycles of all requests of the instruction
@@ -25,9 +25,9 @@ struct Misses {
 struct CacheResult {
     model::CacheCounts counts;
     std::vector<Misses> misses;  // misses in the replayed blocks, by instruction
-    // How many operations a warp of the replayed blocks executes. `operations` is the average over
-    // all warps. `most` is the largest number. `most_in_block` takes the largest number of each
-    // block, and is the average of these over the blocks.
+    // The number of operations that a warp of the replayed blocks executes. `operations` is the
+    // average over all warps. `most` is the largest number of any warp. `most_in_block` is the
+    // average over the blocks of the largest number in each block.
     double operations = 0, most_in_block = 0, most = 0;
     double atomics = 0;  // cycles that L2 needs for atomics
 

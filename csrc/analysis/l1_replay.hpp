@@ -36,10 +36,10 @@ struct CacheSite {
     bool adds_floats;  // an atomic that adds floating-point numbers
 };
 
-// What the replay keeps for the next block.
+// Memory that the replay of one block leaves to the replay of the next block.
 struct ReplayMemory {
-    // A regular load that was replayed. Later loads are compared with it. What a comparison reads
-    // is in one line of the host's cache.
+    // A regular load that was replayed. Later loads are compared with it. The members that a
+    // comparison reads are in one line of the host's cache.
     struct alignas(64) Pattern {
         uint64_t first = 0;
         int32_t stride = 0;

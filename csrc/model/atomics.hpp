@@ -2,13 +2,13 @@
 //
 // METHOD
 // L2 consists of slices. Each slice serves 512 consecutive bytes, and executes their atomics one
-// after another. A request occupies a slice once for each sector that it touches. If several lanes
-// access the same element, the slice processes the sector several times, once for each of these
-// lanes. Different elements of a sector are processed together, so the element with the most lanes
-// determines the number. Floating-point additions to the same address also wait for each other. All
-// slices together process at most `sectors_per_cycle`. The constants are in cycles of an H200 at
-// 1.98 GHz. They were measured with `python benchmarks/atomics.py`
-// (docs/measured/atomics_h200.txt).
+// after another. For each sector that a request touches, the slice needs at least one pass. If
+// several lanes access the same element, the slice needs one pass for each of these lanes.
+// Different elements of a sector are processed in the same pass. So the element that the most lanes
+// access determines the number of passes. Floating-point additions to the same address also wait
+// for each other. All slices together process at most `sectors_per_cycle` sectors in a cycle. The
+// constants are in cycles of an H200 at 1.98 GHz. They were measured with `python
+// benchmarks/atomics.py` (docs/measured/atomics_h200.txt).
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace coalesce::model {
 
 class AtomicUnits {
   public:
-    // Adds a request. `floats` says whether it adds floating-point numbers.
+    // Adds a request. `floats` is true if the atomic adds floating-point numbers. `address(lane)`
+    // returns the address that a lane accesses.
     template <class Address>
     void add(sim::LaneMask mask, bool floats, Address&& address) {
         std::array<uint64_t, sim::warp_size> wanted;
@@ -54,8 +55,9 @@ class AtomicUnits {
     static constexpr double cycles_per_sector = 1.45, cycles_per_float_sum = 3.48,
                             sectors_per_cycle = 50;
     static constexpr uint64_t sector_bytes = 32, sectors_per_slice = 512 / sector_bytes;
-    // Counts the accesses by a hash of the address. A collision does not matter: only the largest
-    // count is used, and it is large only where one address is accessed very often.
+    // Counts accesses. The index is a hash of the address, so two addresses may share a count. This
+    // does not matter: only the largest count is used, and a count is large only if one address is
+    // accessed very often.
     using Table = std::array<std::atomic<uint64_t>, 1 << 14>;
 
     static void count(Table& table, uint64_t key, uint64_t times) {

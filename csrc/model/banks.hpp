@@ -1,13 +1,13 @@
-// Models how a GPU serves the addresses of one warp's shared access: wavefronts over 32 banks.
+// Models how many wavefronts a GPU needs for an access of one warp to shared memory.
 //
-// Shared memory has 32 banks of 4-byte words. In one wavefront, each bank delivers one word, to any
-// number of lanes. If no lane accesses more than 4 bytes, the number of wavefronts is the largest
-// number of distinct words in any bank.
+// Shared memory has 32 banks of 4-byte words. A wavefront is one pass of such an access. In one
+// wavefront, each bank delivers one word, to any number of lanes. If no lane accesses more than 4
+// bytes, the number of wavefronts is the largest number of distinct words in any bank.
 //
 // Accesses of 8 bytes are served for half a warp at a time, accesses of 16 bytes for a quarter of a
-// warp at a time. Loads have an exception: two halves or quarters are served together if one of two
-// conditions holds in the whole warp. Either neighbouring lanes always read the same address, or
-// lanes that are two apart always do.
+// warp at a time. There is an exception for loads: two halves or quarters are served together if
+// one of two conditions holds in the whole warp. Either both lanes of each pair (0 and 1, 2 and 3,
+// ...) read the same address, or lanes 0 and 2, 1 and 3, 4 and 6, ... do.
 //
 // For an atomic, a bank serves one *lane* at a time, not one word. A compare-and-swap takes twice
 // as many wavefronts as other atomics.
@@ -31,17 +31,18 @@ inline constexpr uint32_t wavefront_bytes = banks * word_bytes;
 
 // The cost of an access to shared memory.
 struct Wavefronts {
-    uint32_t taken = 0;  // the number on the hardware
-    // The number by the formula of Nsight Compute's source page (memory_l1_wavefronts_shared). The
-    // formula merges groups of lanes only if the merged group has no conflict, and only within one
-    // half of the warp.
+    uint32_t taken = 0;  // the number of wavefronts on the hardware
+    // The number that the formula of Nsight Compute's source page gives
+    // (memory_l1_wavefronts_shared). Like the hardware, the formula merges groups of lanes that are
+    // served together. But it does so only if the merged group has no bank conflict, and only
+    // within one half of the warp.
     uint32_t theoretical = 0;
-    // The number if the elements were contiguous. It is at most `theoretical`.
+    // The number that would be needed if the elements were contiguous. It is at most `theoretical`.
     uint32_t ideal = 0;
 };
 
-// Returns the number of groups of lanes that are served one after another. These are halves of a
-// warp for accesses of 8 bytes, and quarters for 16 bytes.
+// Returns the number of groups of lanes that are served one after another: 2 (halves of a warp) for
+// accesses of 8 bytes per lane, 4 (quarters) for 16 bytes, otherwise 1.
 inline int groups_of(uint8_t bytes) { return std::max(1, bytes / int(word_bytes)); }
 
 inline sim::LaneMask group_mask(int group, int lanes) {
@@ -51,7 +52,8 @@ inline sim::LaneMask group_mask(int group, int lanes) {
 // Returns the largest number of distinct words that any bank delivers to the lanes of `mask`.
 inline uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask) {
     const int words_per_lane = groups_of(e.bytes);
-    // The distinct words of each bank. Bank b uses the first load[b] entries.
+    // The distinct words of each bank. Bank b has load[b] words, in the first entries of its
+    // column.
     uint32_t served[sim::warp_size * 4][banks];
     uint8_t load[banks] = {};
     uint8_t most = 0;
@@ -81,7 +83,8 @@ inline uint32_t most_lanes(const sim::MemoryEvent& e, sim::LaneMask mask) {
     return most;
 }
 
-// Returns the sum of `cost` over the groups of lanes.
+// Returns the sum of `cost` over the groups of lanes. cost(event, mask) returns the cost of the
+// lanes of `mask`.
 template <class Cost>
 uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
     uint32_t total = 0;
@@ -90,8 +93,9 @@ uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
     return total;
 }
 
-// Returns whether any two active lanes with lane numbers `apart` (1 or 2) apart access the same
-// address.
+// Returns true if both lanes of each pair of active lanes access the same address. For `apart` = 1,
+// the pairs are lanes 0 and 1, 2 and 3, and so on. For `apart` = 2, they are lanes 0 and 2, 1 and
+// 3, 4 and 6, 5 and 7, and so on.
 inline bool alike(const sim::MemoryEvent& e, int apart, sim::LaneMask mask) {
     const sim::LaneMask firsts = apart == 1 ? 0x55555555 : 0x33333333;
     bool same = true;
@@ -104,7 +108,8 @@ inline bool alike(const sim::MemoryEvent& e, sim::LaneMask mask) {
     return alike(e, 1, mask) || alike(e, 2, mask);
 }
 
-// Returns the number of groups of lanes that are served one after another, after merging.
+// Returns the number of groups of lanes that are served one after another. Groups that are served
+// together count as one.
 inline int turns_of(const sim::MemoryEvent& e) {
     const int groups = groups_of(e.bytes);
     const bool merged =
@@ -113,13 +118,14 @@ inline int turns_of(const sim::MemoryEvent& e) {
     return merged ? groups / 2 : groups;
 }
 
-// The fewest wavefronts that can deliver one distinct element to each active lane.
+// Returns the smallest number of wavefronts that can deliver a different element to each active
+// lane.
 inline uint32_t packed_wavefronts(const sim::MemoryEvent& e) {
     return (uint32_t(std::popcount(e.mask)) * e.bytes + wavefront_bytes - 1) / wavefront_bytes;
 }
 
-// Sets the cost of a load of 8 or 16 bytes from scattered addresses. `apart` is the cost without
-// merging.
+// Sets the cost of a load of 8 or 16 bytes from scattered addresses. `apart` is the cost if no
+// groups of lanes are served together.
 inline void merge_groups(const sim::MemoryEvent& e, int groups, uint32_t apart, Wavefronts& w) {
     w.taken = w.theoretical = apart;
     const int lanes = 2 * sim::warp_size / groups;
@@ -142,7 +148,8 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
     } else if (e.shape == sim::Shape::consecutive) {
         w.taken = uint32_t(groups);
     } else if (const int64_t stride = sim::stride_of(e); stride != 0 && e.bytes >= word_bytes) {
-        // Lane i accesses element m * i. Then gcd(m, lanes of a group) lanes share a bank.
+        // Lane i accesses element m * i. Then the number of lanes that share a bank is the greatest
+        // common divisor of m and the number of lanes in a group.
         w.taken = uint32_t(groups * std::gcd(stride / e.bytes, int64_t(sim::warp_size / groups)));
     } else {
         w.taken = by_groups(e, groups, most_words);
@@ -158,8 +165,8 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
 }
 
 // ldmatrix and stmatrix serve one matrix after another. A matrix has 8 rows of 16 bytes; 8 lanes
-// supply their addresses. Matrices are never merged, even if they share rows. Recorded for 401
-// patterns on compute capability 9.0 (tests/data/matrices_h200.json).
+// supply their addresses. Matrices are never merged, even if they share rows. This rule was
+// recorded for 401 patterns on compute capability 9.0 (tests/data/matrices_h200.json).
 inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
     Wavefronts w;
     w.taken = w.theoretical = by_groups(e, groups_of(e.bytes), most_words);
@@ -191,7 +198,7 @@ inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm f
 }
 
 // An asynchronous copy reads its source through the banks of L1, which are also the banks of shared
-// memory. On both sides, a bank serves one lane at a time.
+// memory. At the source and at the destination, a bank serves one lane at a time.
 inline Wavefronts copy_wavefronts(const sim::MemoryEvent& source, const sim::MemoryEvent& target) {
     Wavefronts w;
     const int groups = groups_of(target.bytes);

@@ -12,7 +12,7 @@ namespace {
 constexpr double slice_cycles = 64;  // the length of a slice in L1 cycles
 constexpr double drift = 1.7;
 
-// A pseudo-random number from 0 to 1 that depends only on the block's number.
+// Returns a pseudo-random number from 0 to 1 that depends only on the block's number.
 double at_random(uint64_t block) {
     uint64_t x = block + 0x9e3779b97f4a7c15;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -46,7 +46,8 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     ended_.clear();
     for (uint32_t sm = 0; sm < running_.size(); ++sm)
         if (!running_[sm].empty()) run(sm);
-    // The times of the requests were relative to the slice, because its duration is known only now.
+    // So far, the time of a request is a fraction of the slice. The duration of the slice is known
+    // only now, so the times are converted to cycles since the launch.
     uint64_t sectors = 0;
     for (const Request& r : slice_.requests)
         sectors += r.traffic->count * sectors_in(r.traffic->sectors);

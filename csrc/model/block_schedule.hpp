@@ -2,10 +2,10 @@
 //
 // METHOD
 // Each multiprocessor holds a fixed number of blocks. Blocks start in the order of their numbers,
-// one on each multiprocessor in turn. When a block ends, the next one takes its place. Time passes
-// in slices of L1 cycles. A slice lasts longer if L2 cannot answer its requests in that time. Among
-// the blocks of a multiprocessor the older ones get more time, because schedulers prefer older
-// warps.
+// one on each multiprocessor in turn. When a block ends, the next block takes its place. The model
+// advances in slices of time, each of a fixed number of L1 cycles. If L2 cannot answer the requests
+// of a slice in that time, the slice lasts longer. The older blocks of a multiprocessor get more
+// time than the younger ones, because schedulers prefer older warps.
 //
 // Blocks that do the same work do not take the same time. The more blocks share a multiprocessor,
 // the smaller the differences are. Therefore the start of each block is delayed by a random
@@ -13,11 +13,12 @@
 //
 //    1.7 x (blocks per multiprocessor) x sqrt(cycles to execute these blocks once)
 //
-// cycles, and the blocks drift apart as in a random walk. The fraction depends only on the block's
-// number, so that all runs are equal. The form of the term and the factor 1.7 were fitted to the
-// reads that an H200 merges (model/request_coalescer.hpp) in tiled matrix products. For sizes 512
-// to 4096, the H200 merges 36, 26, 16 and 6 % with two blocks per multiprocessor, and 35, 27, 16
-// and 4 % with one. With eight blocks, it merges 18 and 12 % for the sizes 1024 and 2048.
+// cycles, and the blocks drift apart as in a random walk. The fraction is pseudo-random and depends
+// only on the block's number. So every run of the model gives the same result. The form of the term
+// and the factor 1.7 were fitted to recordings of tiled matrix products on an H200: to the share of
+// reads that are merged before L2 (model/request_coalescer.hpp). For sizes 512 to 4096, the H200
+// merges 36, 26, 16 and 6 % of the reads with two blocks per multiprocessor, and 35, 27, 16 and 4 %
+// with one. With eight blocks, it merges 18 and 12 % for the sizes 1024 and 2048.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +43,10 @@ class BlockSchedule {
     // `resident` is the number of blocks that a multiprocessor holds.
     BlockSchedule(const Gpu& gpu, uint32_t resident);
 
-    // Says that the modelled blocks are not the first of the grid: before them, `rounds` times as
-    // many blocks ran as the GPU holds at once. Blocks drift apart while these run, so the first
-    // modelled blocks do not start at the same time.
+    // Call this if the modelled blocks stand for a larger grid, of which some blocks are left out.
+    // The model then assumes that these ran before: `rounds` times as many blocks as the GPU holds
+    // at once. Blocks drift apart while these run, so the first modelled blocks do not start at the
+    // same time.
     void leave_out(double rounds) { left_out_ = rounds; }
 
     [[nodiscard]] bool has_place() const { return !places_.empty(); }

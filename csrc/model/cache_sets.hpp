@@ -1,8 +1,9 @@
-// The sets of a cache: they find the line of a set, and the line that was used least recently. A
-// cache has one of these classes.
+// The sets of a cache. A line can be stored only in one set, which has a fixed number of places,
+// called ways. The classes here find a line in its set, and find the line of a set that was used
+// least recently. There are two such classes, and a cache uses one of them.
 //
-// Each place of a cache has a word. Its lowest eight bits are for the cache; the others are the
-// number of the line. The places of a set follow each other.
+// Each place of a cache has a word. The lowest eight bits of the word are for the cache. The other
+// bits are the number of the line at this place. The places of a set have consecutive numbers.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@ namespace coalesce::model {
 inline constexpr uint64_t empty_word = ~uint64_t(0);
 
 // Stores the time of the last use of each place. The times need not be stored at once: a caller can
-// store them later. To find a line, all lines of its set are compared.
+// store them later. To find a line, its number is compared with the numbers of all lines in its
+// set.
 class TimedSets {
   public:
     TimedSets(uint64_t sets, uint32_t ways)
@@ -67,9 +69,10 @@ class TimedSets {
     uint64_t now_ = 0;
 };
 
-// Stores the order in which the 16 ways of each set were last used, and eight bits of the number of
-// each line. A large cache does not fit into the caches of the host. Therefore what a search reads
-// is in one line of the host's cache, with the words of the ways that are filled first.
+// Stores the order in which the 16 ways of each set were last used, and a tag for each way: eight
+// bits of a hash of the line's number. A large cache does not fit into the caches of the host.
+// Therefore the data that a search reads are next to each other, in one line of the host's cache.
+// So are the words of the ways that are filled first.
 class OrderedSets {
   public:
     OrderedSets(uint64_t sets, uint32_t) : sets_(sets) {}
@@ -129,8 +132,8 @@ class OrderedSets {
 
         uint64_t tags[2] = {};  // a byte for each way
         // A list of the 16 ways in 64 bits, four bits for each, from the way that was used last
-        // (lowest bits) to the way that was not used for the longest time. At the start, this is
-        // way 0, so it is filled first.
+        // (lowest bits) to the way that was not used for the longest time. At the start, way 0 is
+        // at the end of this list, so it is filled first.
         uint64_t order = 0x0123456789abcdef;
         uint64_t words[ways];
     };

@@ -89,7 +89,8 @@ bool L2Cache::read(const LineAccess& a, uint32_t near) {
         if (missing) missing = look_up(home, a.line, missing);
     }
     if (!missing) return false;
-    // DRAM returns the whole half line. The neighbouring sectors stay in the line's home partition.
+    // DRAM returns half a line: the missing sector and its neighbour. Both are stored in the line's
+    // home partition.
     const uint8_t there = partitions_[home].look(a.line).valid;
     const uint8_t fetched = uint8_t(missing | (halves(missing) & ~there));
     partitions_[home].touch(a.line, fetched, 0, [](const LargeSectoredCache::Line&) {});

@@ -1,4 +1,4 @@
-// The caches of a GPU, and the DRAM behind them.
+// Models the caches of a GPU (L1 and L2), and the traffic to DRAM.
 //
 // METHOD
 // A request is split into the lines that it touches. L1 keeps the sectors that loads have fetched,
@@ -8,9 +8,9 @@
 //
 // L2 has one or two partitions. Each line has a home partition, which holds its data until they are
 // written to DRAM. A multiprocessor asks the nearer partition. That partition fetches missing data
-// from the line's home and keeps a copy. Data that all multiprocessors read therefore occupy twice
-// their size, and a miss causes two lookups. DRAM is read in half lines of 64 bytes. When a line
-// leaves L2, its modified sectors are written.
+// from the line's home partition and keeps a copy. Therefore data that all multiprocessors read
+// occupy twice their size in L2, and a miss causes two lookups. DRAM is read in half lines of 64
+// bytes. When a line is evicted from L2, its modified sectors are written to DRAM.
 //
 // All rules were derived from Nsight Compute's recordings on an H200 (tests/data/models_h200.json).
 #pragma once
@@ -29,7 +29,7 @@ namespace coalesce::model {
 struct LineAccess {
     uint64_t line = 0;
     uint8_t sectors = 0;  // touched sectors
-    uint8_t whole = 0;    // sectors with every byte touched
+    uint8_t whole = 0;    // sectors of which every byte is touched
 };
 
 // Returns the number of sectors in a mask. The constant is a table with four bits per entry,
@@ -38,8 +38,8 @@ inline uint64_t sectors_in(uint32_t sectors) {
     return uint64_t{0x4332322132212110} >> 4 * (sectors & 15) & 15;
 }
 
-// Requests of one instruction from L1 to L2: `count` lines with the same sectors, `step` lines
-// apart.
+// Requests of one instruction from L1 to L2. They are for `count` lines, which are `step` lines
+// apart. The request for each line has the same sectors.
 struct Traffic {
     enum class Kind : uint8_t { read, write, atomic };
     uint64_t line = 0;  // the first line
@@ -75,13 +75,13 @@ class L1Cache {
   public:
     explicit L1Cache(uint32_t bytes) : cache_(bytes / 128) {}
 
-    // Where a request last found its lines. This is a hint: if the line is still there, no search
-    // is needed.
+    // The place at which a request last found a line. It is a hint: if the line is still there, no
+    // search is needed.
     using Place = SectoredCache::Place;
     // The lines of a load that is often repeated.
     using Group = SectoredCache::Group;
 
-    // Returns the sectors that must be fetched.
+    // Handles a load. Returns the sectors that are not in L1 and must be fetched from L2.
     uint8_t load(const LineAccess& a, Place& place) {
         const uint8_t there = cache_.touch(a.line, a.sectors, 0, nothing_to_write, place).valid;
         counts_.l1_loads += sectors_in(a.sectors);
@@ -92,7 +92,8 @@ class L1Cache {
         Place anywhere = 0;
         return load(a, anywhere);
     }
-    // Counts a load of sectors that are all present, in lines that were used last.
+    // Counts a load of sectors that are all present. Their lines must be those that were used last,
+    // so the order of use does not change.
     void load_again(uint64_t sectors) {
         counts_.l1_loads += sectors;
         counts_.l1_load_hits += sectors;
@@ -137,10 +138,10 @@ class L2Cache {
   public:
     explicit L2Cache(const Gpu& gpu);
 
-    // Handles a request from the GPC (cluster of multiprocessors) `from`. Returns whether DRAM must
-    // answer.
+    // Handles a request from the GPC (cluster of multiprocessors) `from`. Returns true if DRAM must
+    // answer it.
     bool handle(Traffic::Kind kind, const LineAccess& a, uint32_t from);
-    // Prepares the host's cache for a request.
+    // Loads the data that a request will need into the cache of the host.
     void prefetch(Traffic::Kind kind, uint64_t line, uint32_t from) const;
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }

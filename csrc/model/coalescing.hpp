@@ -1,11 +1,11 @@
-// Models how a GPU serves the addresses of one warp's global access: sectors and lines.
+// Models how many sectors and lines an access of one warp to global memory needs.
 //
-// L1 has 128-byte lines of four 32-byte sectors. A warp instruction is one request. It moves the
-// distinct sectors that its active lanes touch, and looks up the distinct lines.
+// L1 has 128-byte lines of four 32-byte sectors. A warp instruction is one request. It transfers
+// each sector that its active lanes touch once, and looks up each line once.
 //
 // Atomics and reductions may send a sector several times. If several lanes access the same element,
-// the sector is sent once for each of these lanes. So a sector is sent as often as its most
-// frequent element is accessed.
+// the sector is sent once for each of these lanes. So the element that the most lanes access
+// determines how often its sector is sent.
 //
 // Both rules reproduce the hardware counters
 // l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st,red,atom} and memory_l1_tag_requests_global of
@@ -30,14 +30,14 @@ struct Footprint {
     uint32_t elements = 0;  // distinct addresses
     uint32_t sectors = 0;   // distinct sectors
     uint32_t lines = 0;     // distinct lines
-    // The number of sectors that are sent. Each sector counts as often as its most frequent element
-    // occurs.
+    // The number of sectors that an atomic sends. Each sector counts as often as its most frequent
+    // element is accessed.
     uint32_t repeated = 0;
 };
 
 // Returns the addresses of the distinct sectors that the accesses touch, in ascending order. Each
-// access has `bytes` bytes. `size` is the size of a sector. With another size, the result has
-// pieces of this size, such as lines of 128 bytes.
+// access has `bytes` bytes. `size` is normally the size of a sector. With another `size`, the
+// function returns pieces of that size, such as lines of 128 bytes.
 inline std::vector<uint64_t> sectors_of(const std::vector<uint64_t>& addresses, uint32_t bytes,
                                         uint32_t size = sector_bytes) {
     std::vector<uint64_t> sectors;
@@ -49,7 +49,7 @@ inline std::vector<uint64_t> sectors_of(const std::vector<uint64_t>& addresses, 
     return sectors;
 }
 
-// `addresses` must be in ascending order.
+// Returns the footprint of `n` accesses. `addresses` must be in ascending order.
 inline Footprint footprint_of(const uint64_t* addresses, int n) {
     Footprint f;
     uint64_t element = ~uint64_t(0), sector = element, line = element;
@@ -80,7 +80,7 @@ inline Footprint footprint_of(const uint64_t* addresses, int n) {
     return f;
 }
 
-// Returns whether the hardware may split a sector that several lanes of an atomic share. Such a
+// Returns true if the hardware may split a sector that several lanes of an atomic share. Such a
 // split happens in some runs and not in others. It was recorded for atomics of 8 bytes and for
 // reductions of 4 bytes that touch at least 7 lines.
 inline bool may_be_divided(const Footprint& f, int lanes) {
@@ -88,7 +88,8 @@ inline bool may_be_divided(const Footprint& f, int lanes) {
     return f.lines > surely_together && uint32_t(lanes) > f.sectors;
 }
 
-// Accesses are aligned and have at most 16 bytes, so each lane touches one sector.
+// Returns the footprint of an access. Accesses are aligned and have at most 16 bytes per lane, so
+// each lane touches one sector.
 inline Footprint footprint(const sim::MemoryEvent& e) {
     switch (e.shape) {
         case sim::Shape::uniform:
@@ -120,11 +121,12 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
 }
 
 // The number of sectors that an asynchronous copy fetches if it bypasses L1 (cp.async.cg, 16 bytes
-// per lane). All data from one line of the source to one sector of shared memory count as one
-// sector. If several lanes have the same target, only the last lane counts.
+// per lane). All data that go from the same line of the source to the same sector of shared memory
+// count as one sector. If several lanes have the same destination, only the last of these lanes
+// counts.
 struct BypassingCopy {
-    uint32_t sectors = 0;      // the number on the hardware
-    uint32_t theoretical = 0;  // the number on Nsight Compute's source page
+    uint32_t sectors = 0;      // the number that the hardware counts
+    uint32_t theoretical = 0;  // the number that Nsight Compute's source page shows
 };
 
 inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
@@ -151,7 +153,7 @@ inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
     return {distinct(lines), distinct(sectors)};
 }
 
-// Returns the fewest sectors that can hold one distinct element for each active lane.
+// Returns the smallest number of sectors that can hold a different element for each active lane.
 inline uint32_t packed_sectors(const sim::MemoryEvent& e) {
     return (uint32_t(std::popcount(e.mask)) * e.bytes + sector_bytes - 1) / sector_bytes;
 }

@@ -21,13 +21,13 @@ struct Gpu {
     std::string_view name;   // "h200"
     std::string_view title;  // "NVIDIA H200 SXM"
     std::string_view source;
-    bool checked;           // whether the counts were compared with hardware counters
+    bool checked;           // true if the counts were compared with hardware counters
     uint32_t major, minor;  // compute capability
 
     uint32_t multiprocessors;
     double clock_ghz;                 // boost clock
     uint32_t fp32_lanes, fp64_lanes;  // arithmetic lanes per multiprocessor
-    uint32_t warps, blocks;           // the most that a multiprocessor can hold
+    uint32_t warps, blocks;           // the largest numbers that a multiprocessor can hold
     uint32_t shared_kb;               // largest shared memory of a multiprocessor
     uint32_t l1_kb;                   // L1 and shared memory together
     double l2_mb;
@@ -58,8 +58,9 @@ inline constexpr uint32_t register_unit = 256;
 
 // The number of blocks that a multiprocessor holds at once, and the memory that is left for L1.
 struct Occupancy {
-    uint32_t blocks = 0;       // blocks per multiprocessor
-    const char* limit = "";    // "warps", "blocks", "registers" or "shared memory"
+    uint32_t blocks = 0;  // blocks per multiprocessor
+    // what limits the number: "warps", "blocks", "registers" or "shared memory"
+    const char* limit = "";
     uint32_t cache_bytes = 0;  // size of L1
     uint32_t warps = 0;        // warps per block
 };

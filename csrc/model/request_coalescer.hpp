@@ -1,12 +1,14 @@
-// The unit between multiprocessors and L2 that merges reads of a sector that is already requested.
+// Models the unit between multiprocessors and L2 that merges reads: if a sector has already been
+// requested and has not arrived, a second read of this sector is not sent to L2.
 //
 // METHOD
 // From compute capability 9.0 on, some reads do not reach L2. A cluster (GPC) has 16 to 18
-// multiprocessors. If one of them waits for a sector, a read by another one waits for the same
-// answer. Nsight Compute's Profiling Guide names the unit, L2 Request Coalescer
-// (LRC). It says neither which multiprocessors share a unit nor how long a request can be merged.
-// Both were derived from an H200's counters (tests/data/models_h200.json): a merged read is missing
-// in lts__t_sectors_srcunit_tex_op_read, but counted in l1tex__m_xbar2l1tex_read_sectors.
+// multiprocessors. If one of them waits for a sector and another one reads the same sector, both
+// get the same answer. Nsight Compute's Profiling Guide calls the unit L2 Request Coalescer (LRC).
+// The guide says neither which multiprocessors share a unit nor how long reads can be merged with a
+// request. Both were derived from an H200's counters (tests/data/models_h200.json): a merged read
+// is missing in lts__t_sectors_srcunit_tex_op_read, but counted in
+// l1tex__m_xbar2l1tex_read_sectors.
 //
 // - `access/gather` reads sectors at random. The share of merged reads shows how many sectors a
 //   cluster waits for at the same time: about 1600 if L2 answers (nine sectors per cycle), and
@@ -37,10 +39,10 @@ class RequestCoalescer {
         return multiprocessor * clusters_ / multiprocessors_;
     }
 
-    // Says that no later request has an earlier time than this.
+    // Call this when no later request will have an earlier time than `now`.
     void advance(double now) { start_ = now; }
 
-    // Returns the sectors of a read that are not pending.
+    // Returns the sectors of a read that are not pending, and must be requested from L2.
     [[nodiscard]] uint8_t missing(uint32_t cluster, uint64_t line, uint8_t sectors, double now) {
         if (!merges_) return sectors;
         const Place& place = table_[find(slot_of(cluster, line))];
@@ -76,7 +78,7 @@ class RequestCoalescer {
         }
     }
 
-    // Prepares the host's cache for a request.
+    // Loads the data that a request will need into the cache of the host.
     void prefetch(uint32_t cluster, uint64_t line) const {
         if (merges_) __builtin_prefetch(&table_[first_of(slot_of(cluster, line))], 1);
     }
@@ -84,7 +86,8 @@ class RequestCoalescer {
   private:
     static constexpr double l2 = 200, dram = 600;  // waiting times in cycles
     static constexpr double never = -1e30;
-    // The number of slots per cluster. With so many slots, almost no request is forgotten.
+    // The number of slots per cluster. A slot remembers one line. With so many slots, almost no
+    // pending line is replaced by another one.
     static constexpr uint32_t slots = 1 << 14;
     static constexpr uint32_t no_slot = UINT32_MAX;
 
@@ -97,7 +100,7 @@ class RequestCoalescer {
         uint32_t slot = no_slot;
         uint8_t from_dram = 0;  // a bit for each sector
 
-        // The time of a sector's arrival.
+        // Returns the time at which a sector arrives.
         [[nodiscard]] double there(uint32_t sector) const {
             return asked[sector] + (from_dram >> sector & 1 ? dram : l2);
         }
@@ -113,8 +116,8 @@ class RequestCoalescer {
     }
 
     // A slot holds the last line that was requested there. Only few slots are in use at the same
-    // time. A small hash table has the slots that are in use, and says where in `pending_` the line
-    // is.
+    // time. A small hash table contains the slots that are in use. Its entry for a slot says where
+    // in `pending_` the line is.
     struct Place {
         uint32_t slot = no_slot;
         uint32_t index = 0;
@@ -122,7 +125,8 @@ class RequestCoalescer {
     [[nodiscard]] size_t first_of(uint32_t slot) const {
         return (slot * uint32_t{0x9e3779b1}) >> 7 & (table_.size() - 1);
     }
-    // Returns the place of the slot in the table, or the free place for it.
+    // Returns the place of a slot in the table or, if it is not there, the free place where it can
+    // be stored.
     [[nodiscard]] size_t find(uint32_t slot) const {
         size_t at = first_of(slot);
         while (table_[at].slot != slot && table_[at].slot != no_slot)

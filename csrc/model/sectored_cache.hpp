@@ -2,14 +2,16 @@
 //
 // METHOD
 // A hash of the line number selects the set. (Without a hash, strides of a power of two would fall
-// into few sets.) If a set is full, the least recently used line is evicted. Each place stores a
-// word with the line number, four bits for valid sectors and four bits for dirty sectors. A caller
-// can remember the place of a line and pass it as a hint, which may save the search.
+// into few sets.) If a set is full, the least recently used line is evicted. Each place in the
+// cache stores a word: the line number, four bits for valid sectors, and four bits for dirty
+// sectors. A caller can remember the place of a line and pass it as a hint, which may save the
+// search.
 //
-// Often the same lines are used together again and again. The cache knows such lines as a group.
-// While no line has lost a sector, a group that was once complete is still complete. So the cache
-// need not look at the lines, and stores only the time of the group. The times of the lines matter
-// when a line is to be evicted. Only then the times of all groups are passed on to their lines.
+// Often the same lines are used together again and again. A caller can treat such lines as a group.
+// A group is complete if all its sectors are in the cache. As long as no line of the cache has lost
+// a sector, a group that was once complete is still complete. Then a use of the group need not look
+// at its lines: only the time of the use is stored, in the group. The times of the lines are needed
+// when a line must be evicted. Only then are the times of all groups copied to their lines.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +40,8 @@ class SectoredCacheOf {
     struct Group {
         static constexpr uint32_t most = 32;
         uint64_t intact = 0;  // the value of intact_ when the lines were last known to be complete
-        uint64_t used = 0;    // the time of the last use, if it has not been passed on; else 0
+        // the time of the last use, if it has not been copied to the lines; otherwise 0
+        uint64_t used = 0;
         uint32_t count = 0;
         bool waits = false;  // the group is in waiting_
         Place places[most] = {};
@@ -49,8 +52,9 @@ class SectoredCacheOf {
         : ways_(ways), count_(std::max<uint64_t>(1, lines / ways)), sets_(count_, ways) {}
 
     // Adds sectors to a line, and marks the line as the most recently used one. Returns the state
-    // of the line before. If another line must be evicted, calls `evicted` with it. `place` says
-    // where to look for the line first; the function sets it to where the line is.
+    // that the line had before. If another line must be evicted, `evicted` is called with that
+    // line. `place` says where to look for the line first. The function sets `place` to the place
+    // where the line is now.
     template <class Evicted>
     Line touch(uint64_t number, uint8_t valid, uint8_t dirty, Evicted&& evicted, Place& place) {
         const uint64_t sectors = uint64_t(dirty) << 4 | valid;
@@ -77,13 +81,14 @@ class SectoredCacheOf {
         return touch(number, valid, dirty, std::forward<Evicted>(evicted), anywhere);
     }
 
-    // A group was marked as complete when all its sectors were in the cache. Returns whether all of
+    // A group was marked as complete when all its sectors were in the cache. Returns true if all of
     // them are still there.
     [[nodiscard]] bool is_intact(const Group& g) const { return g.intact == intact_; }
 
-    // Looks for `count` lines at the group's places. Consecutive lines are `step` apart. If all are
-    // there and have common sectors, declares the group complete and returns these sectors.
-    // Otherwise changes nothing and returns 0.
+    // Looks for `count` lines at the places of the group. The first line is `number`, and
+    // consecutive lines are `step` apart. If all lines are there, and some sectors are valid in all
+    // of them, the group is marked as complete, and these sectors are returned. Otherwise changes
+    // nothing and returns 0.
     uint8_t find(Group& g, uint64_t number, uint64_t step, uint32_t count) {
         if (sets_.word(g.places[0]) >> 8 != number) return 0;
         uint64_t different = 0, sectors = ~uint64_t{0};
@@ -129,7 +134,7 @@ class SectoredCacheOf {
         ++intact_;
     }
 
-    // Returns the state of a line. This does not count as a use of the line.
+    // Returns the state of a line. The call does not count as a use of the line.
     [[nodiscard]] Line look(uint64_t number) const {
         const uint64_t set = index_of(number);
         const uint32_t way = sets_.find(set, number);
@@ -171,7 +176,7 @@ class SectoredCacheOf {
         return place;
     }
 
-    // Passes the times of groups on to their lines.
+    // Copies the times of all waiting groups to their lines.
     void pass_on() {
         for (Group* const g : waiting_) {
             pass_on(*g);
@@ -196,14 +201,15 @@ class SectoredCacheOf {
     uint32_t ways_;
     uint64_t count_;  // the number of sets
     Sets sets_;
-    // It changes whenever a line may have lost a sector. 0 is the state of no group.
+    // The state of the cache. The number changes whenever a line may have lost a sector. Groups
+    // that are not complete have the state 0.
     uint64_t intact_ = 1;
-    std::vector<Group*> waiting_;  // groups whose times have not been passed on
+    std::vector<Group*> waiting_;  // groups whose times have not been copied to their lines
 };
 
-// A cache that knows groups of lines.
+// A cache that supports groups of lines.
 using SectoredCache = SectoredCacheOf<TimedSets>;
-// A cache with many lines, which does not know groups.
+// A cache with many lines, which does not support groups.
 using LargeSectoredCache = SectoredCacheOf<OrderedSets>;
 
 }  // namespace coalesce::model

@@ -1,5 +1,5 @@
-// Models how many cycles L1 takes for a request. The tags of L1 are in four sets, and its data in
-// banks.
+// Models how many cycles L1 needs for a request. A tag says which line is stored at a place. The
+// tags of L1 are in four sets, and its data are in 32 banks.
 //
 // METHOD
 // In each cycle, L1 looks up one line in each of the four sets, and each of the 32 banks delivers
@@ -22,11 +22,11 @@ inline constexpr uint32_t tag_sets = 4;
 
 inline constexpr uint32_t tag_bits = 14;
 
-// Returns the set of a line. Uses the lowest `tag_bits` bits of its number. The effect of higher
-// bits is not known.
+// Returns the set of a line. It is computed from the lowest `tag_bits` bits of the line number. The
+// effect of higher bits is not known.
 inline uint32_t tag_set(uint64_t line) {
     constexpr uint64_t lower = 0b11'1010'1011'0101, upper = 0b01'0101'1101'1010;
-    // Returns whether the number of set bits is odd.
+    // Returns 1 if the number of set bits is odd, otherwise 0.
     const auto odd = [](uint64_t bits) {
         bits ^= bits >> 8;
         bits ^= bits >> 4;
@@ -40,7 +40,8 @@ struct L1Cycles {
     uint32_t data = 0;     // wavefronts of data
 };
 
-// `address(lane)` returns the address of a lane; each lane of `mask` accesses `bytes` bytes.
+// Returns the cycles for a request in which each lane of `mask` accesses `bytes` bytes.
+// `address(lane)` returns the address of a lane.
 template <class Address>
 L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     constexpr uint32_t word_bytes = 4, line_bytes = 128;
@@ -63,7 +64,8 @@ L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     L1Cycles total;
     total.lookups = *std::max_element(count.begin(), count.end());
     for (uint32_t k = 0; k < total.lookups; ++k) {
-        // The banks that at least one, two, three or four of the lines need, in this order.
+        // by_at_least[n] are the banks that at least n + 1 of the (up to four) lines of this cycle
+        // need.
         std::array<uint32_t, tag_sets> by_at_least{};
         for (uint32_t set = 0; set < tag_sets; ++set) {
             uint32_t more = k < count[set] ? wanted[set][k].banks : 0;

@@ -8,21 +8,23 @@ namespace coalesce::model {
 
 namespace {
 
-// Recorded on an H200 (tests/data/models_h200.json), in cycles if no unit is named.
+// These constants were recorded on an H200 (tests/data/models_h200.json). They are in cycles if no
+// unit is given.
 constexpr double launch_us = 1.65;  // elapsed minus active time, the same for all launches
-// Cycles before the first load of a launch. The code of the kernel is not in any cache yet.
+// The cycles before the first load of a launch. They are many, because the code of the kernel is
+// not in any cache yet.
 constexpr double startup = 480;
 // Cycles from the end of a block to the first load of the next block in its slot.
 constexpr double turnover = 500;
 constexpr double request_cycles = 1.25;  // the recorded lsuin_requests stay below 0.8 per cycle
 constexpr double constant_cycles = 2.3;  // cycles per address of a load from constant memory
-// Cycles from the first arrival at a barrier to the next instruction. Each warp of the block adds
-// `barrier_cycles_per_warp`.
+// The cycles from the first arrival of a warp at a barrier to the next instruction after it. Each
+// warp of the block adds `barrier_cycles_per_warp`.
 constexpr double barrier_cycles = 20, barrier_cycles_per_warp = 5;
 // Cycles from one instruction of a warp to the next.
 constexpr double instruction_latency = 4;
-// l2_sectors_per_cycle is for a mixture of reads and writes. These are the values for only reads
-// (`access/gather`), only whole writes, and only partial writes.
+// l2_sectors_per_cycle (time.hpp) is for a mixture of reads and writes. The following values are
+// for reads only (`access/gather`), for whole writes only, and for partial writes only.
 constexpr double l2_reads_per_cycle = 80.0 / 132, l2_writes_per_cycle = 65.0 / 132;
 constexpr double l2_partial_per_cycle = 33.0 / 132;
 // Results per cycle of a multiprocessor, for compute capabilities 7.0 to 9.0. Source: CUDA C++
@@ -135,9 +137,9 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     // one counts. The shared resources (L2, DRAM) are sometimes busy with other multiprocessors.
     const double own = *std::max_element(t.cycles, t.cycles + int(Bound::l2));
     const double together = at_once({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
-    // During two intervals, no other work is done, so they are added to the time. The first is the
-    // time that the first load of a launch takes. In the second, all blocks that started together
-    // wait at their barriers.
+    // In two intervals, no other work is done. So these intervals are added to the time. The first
+    // is the time that the first load of a launch takes. In the second, all blocks that started
+    // together wait at their barriers.
     const double meetings = barriers + (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
     const double busy = together + (work.memory_waits > 0 ? load : 0) + meetings / rounds;
     const double cycles = at_once({busy, at(Bound::latency)});

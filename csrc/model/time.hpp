@@ -1,5 +1,5 @@
-// The model of a kernel's time. A modelled time is always labelled as such, never shown as
-// measured.
+// Models the time of a kernel. A modelled time is always labelled as modelled, and is never shown
+// as a measured time.
 //
 // METHOD
 // A kernel takes as long as its slowest resource on its busiest multiprocessor. The resources are:
@@ -26,10 +26,10 @@
 
 namespace coalesce::model {
 
-// Sectors per cycle between one multiprocessor and L2. All 132 multiprocessors of an H200 together
-// transfer at most 72 sectors per cycle. One multiprocessor transfers at most the 132nd part of
-// this, even if the others are idle. The value was recorded with a copy kernel, which reads as many
-// sectors as it writes.
+// The largest number of sectors per cycle between one multiprocessor and L2. All 132
+// multiprocessors of an H200 together transfer at most 72 sectors per cycle. One multiprocessor
+// transfers at most the 132nd part of this, even if the others are idle. The value was recorded
+// with a copy kernel, which reads as many sectors as it writes.
 inline constexpr double l2_sectors_per_cycle = 72.0 / 132;
 
 // The work of a launch, summed over all blocks.
@@ -43,7 +43,7 @@ struct Work {
     uint64_t xu = 0;
     uint64_t tensor_cycles = 0;  // cycles of the tensor cores, of which a multiprocessor has four
     uint64_t requests = 0;       // accesses to global, local and shared memory
-    uint64_t tag_lookups = 0;    // L1 cycles; without a cache replay, number of lines
+    uint64_t tag_lookups = 0;    // L1 cycles; if the caches were not replayed, the number of lines
     uint64_t shared_wavefronts = 0;
     // The number of different addresses beyond the first one of each request.
     uint64_t constant_lookups = 0;
@@ -56,8 +56,8 @@ struct Work {
     // waits for global and shared memory. `barriers` counts waits at barriers.
     double instructions_per_warp = 0;
     double memory_waits = 0, shared_waits = 0, barriers = 0;
-    // Cycles of a warp without its waits at barriers. 0 if the machine code is not known. See
-    // analysis/latency.hpp.
+    // The average cycles that a warp needs without its waits at barriers (analysis/latency.hpp). 0
+    // if the machine code is not known.
     double latency = 0;
     // Instructions of the slowest warp of a block and of the launch, divided by those of the
     // average warp.
@@ -66,9 +66,9 @@ struct Work {
     double from_l2 = 0, from_dram = 0;
 };
 
-// Extrapolates the work of some blocks to the whole grid, which is `by` times as large. It
-// multiplies the sums over instructions. Averages over warps do not change. Cache counts do not
-// change either, because the replay already reports them for the whole grid.
+// Extrapolates the work of some blocks to the whole grid, which is `by` times as large. Sums over
+// instructions are multiplied by `by`. Averages over warps do not change. Cache counts do not
+// change either, because the cache replay already reports them for the whole grid.
 [[nodiscard]] Work scaled(Work work, double by);
 
 enum class Bound : uint8_t {

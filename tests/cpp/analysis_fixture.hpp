@@ -1,4 +1,5 @@
-// A kernel with its memory, for tests of analyses. It runs with one block or many equal blocks.
+// A kernel with its memory, for tests of analyses. A test can launch it with one block or with many
+// equal blocks.
 #pragma once
 
 #include <string>

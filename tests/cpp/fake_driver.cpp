@@ -1,4 +1,4 @@
-// A CUDA driver for tests. It needs no GPU, and is loaded instead of libcuda.so.1.
+// A fake CUDA driver for tests. It needs no GPU, and is loaded in place of libcuda.so.1.
 //
 // "Device" memory is host memory, and a launch runs a loop on the host. The kernel's name selects
 // the loop:
@@ -67,7 +67,7 @@ struct State {
     int broken = ok;  // the permanent error of the context
     int retained = 0;
     int busy_queries = 0;
-    bool endless = false;  // whether a kernel runs until end() is called
+    bool endless = false;  // true while the kernel endless() runs, until end() is called
     void* current = nullptr;
     int context = 0;  // the context's handle is the address of this variable
 };

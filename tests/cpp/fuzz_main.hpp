@@ -1,5 +1,6 @@
-// The parts that the fuzz targets share. A loop tries generated texts until a number of texts or a
-// time is reached. Other functions check error messages.
+// The code that the fuzz targets share. A fuzz target is a program that tries many random texts, to
+// find crashes. The main loop here tries generated texts until a number of texts or a time is
+// reached. Other functions check error messages.
 #pragma once
 
 #include <unistd.h>
@@ -26,8 +27,8 @@ inline void check(bool condition, const char* what) {
     std::abort();
 }
 
-// Ends the process unless the object is destroyed in time. This also detects a test that waits and
-// uses no processor time.
+// Ends the process with an error if the object still exists after a number of seconds. So a test
+// that waits for ever is detected, even if it uses no processor time.
 class Watchdog {
   public:
     explicit Watchdog(unsigned seconds) {
@@ -49,8 +50,8 @@ inline void check_message(const Error& error) {
 }
 
 // The command line is: program [iterations | SECONDSs] [seed] [...]. `make` makes text number n,
-// and `run` tries it. A text may use ten seconds of processor time. It may take `patience` seconds
-// in total, because other processes may delay it.
+// and `run` tries this text. A text may use ten seconds of processor time. In total it may take
+// `patience` seconds, because other processes may delay this one.
 inline int main(const char* name, const char* last_file, int argc, char** argv,
                 const std::function<std::string(std::mt19937&, long)>& make,
                 const std::function<void(const std::string&)>& run,

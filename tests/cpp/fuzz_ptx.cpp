@@ -1,6 +1,7 @@
-// Fuzz target for PTX. No text may make the parser, the control flow, the live ranges, the decoder
-// or a launch crash, hang or exhaust memory: the result is a program or one of the errors of
-// errors.hpp. A kernel that runs must have the same result in plain, counted and checked runs.
+// Fuzz target for PTX. Whatever the text is, the parser, the control flow, the live ranges, the
+// decoder and a launch must not crash, hang or use up the memory. The result must be a program, or
+// one of the errors in errors.hpp. A kernel that runs must have the same result in plain, counted
+// and checked runs.
 //
 // With clang it is a libFuzzer target:
 //  cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCOALESCE_FUZZ=ON -DCOALESCE_ISAS=generic
@@ -68,7 +69,8 @@ void check_module(const ptx::Module& module) {
 namespace sim = coalesce::sim;
 namespace analysis = coalesce::analysis;
 
-// Random numbers that depend only on the text. So the launch of a text that fails can be repeated.
+// Random numbers that depend only on the text. So if a text fails, its launch can be repeated
+// exactly.
 class Dice {
   public:
     explicit Dice(const std::string& text) : random_(uint32_t(std::hash<std::string>{}(text))) {}
@@ -79,8 +81,8 @@ class Dice {
     std::mt19937 random_;
 };
 
-// Returns a launch of a few blocks with a low limit on instructions. Most parameters point into the
-// same 4 KB, the others anywhere.
+// Returns a launch of a few blocks with a low limit on instructions. Most parameters are addresses
+// in the same 4 KB. The others are arbitrary numbers.
 sim::Launch launch_of(const sim::Program& program, Dice& dice, uint64_t address) {
     sim::Launch launch;
     launch.grid = {2, 1, 1};
@@ -186,7 +188,8 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, analys
 
 long ran = 0;  // number of kernels that ran to their end
 
-// Decodes every kernel of the module. Runs each on a tiny grid: plain, counted and checked.
+// Decodes every kernel of the module. Runs each kernel on a tiny grid three times: plain, counted
+// and checked.
 void run_module(const ptx::Module& module) {
     uint64_t bytes = 0;
     for (const ptx::Variable& v : module.variables) {

@@ -1,5 +1,6 @@
-// Fuzz target for machine code. No text may make the reader, the lifter or a launch crash, hang or
-// exhaust memory. A kernel that runs must have the same result with and without counting.
+// Fuzz target for machine code. Whatever the text is, the reader, the lifter and a launch must not
+// crash, hang or use up the memory. A kernel that runs must have the same result with and without
+// counting.
 //
 //  fuzz_sass [iterations | SECONDSs] [seed]
 // Listings are made from the instructions in fuzz_corpus/machine.txt. Some registers, constants,
@@ -74,8 +75,8 @@ class Maker {
   private:
     size_t below(size_t n) { return random_() % n; }
 
-    // Replaces words of the instruction. With probability 1 / `wrong`, a word becomes any other
-    // word. A quarter of the other words are replaced by words of the same kind.
+    // Replaces some words of the instruction. With probability 1 / `wrong`, a word is replaced by a
+    // word of any kind. Of the other words, a quarter are replaced by a word of the same kind.
     std::string changed(const std::string& instruction, size_t wrong) {
         std::string text;
         size_t at = 0;

@@ -1,12 +1,13 @@
-// Generates PTX modules that are nearly valid. The simulator knows each instruction. Most operands
-// have the right types. Some have another width, class, state space or number.
+// Generates PTX modules that are nearly valid. Every instruction is one that the simulator
+// supports. Most operands have the right type. Some operands have a wrong width, class or state
+// space, and some instructions have a wrong number of operands.
 //
 // METHOD
-// A form is the text of an instruction with placeholders: '$' and a letter. A placeholder becomes
-// something random: an operand of the type that was chosen for `$t`, a register of a given width,
-// or an address in a space.
-// So most modules can be decoded and run, and the others have one error. All choices come from one
-// random number generator, so a seed always yields the same modules.
+// A form is the text of an instruction with placeholders. A placeholder is '$' and a letter, and is
+// replaced by something random: an operand of the type that was chosen for `$t`, a register of a
+// given width, or an address in a state space. So most modules can be decoded and run, and the
+// others have one error. All choices come from one random number generator, so a seed always yields
+// the same modules.
 #pragma once
 
 #include <iterator>
@@ -225,7 +226,7 @@ class PtxGenerator {
             {"ret", "b32"},
             {"trap", "b32"},
         };
-        const size_t ends = 3;  // the last forms end the body
+        const size_t ends = 3;  // the last forms are instructions that end the body
         const size_t n = std::size(forms) - (below(40) ? ends : 0);
         const Form& form = forms[below(n)];
         type_ = word_of(form.types);
@@ -257,7 +258,8 @@ class PtxGenerator {
         return pick(list);
     }
 
-    // Returns the letter for registers of a type. `doubled` selects registers of twice the width.
+    // Returns the letter with which the names of registers of a type begin. `doubled` selects
+    // registers of twice the width.
     static char file_of(std::string_view type, bool doubled = false) {
         if (type == "pred") return 'p';
         if (type == "f32") return 'f';
@@ -393,8 +395,8 @@ class PtxGenerator {
     std::mt19937& random_;
     size_t wrong_ = 0;  // one of `wrong_` operands is wrong; 0 means none
     std::string_view type_, space_;
-    // The letter of the wider registers that a narrow type uses. 0 means registers of its own
-    // width.
+    // If the current instruction uses wider registers for a narrow type: their letter. 0 means that
+    // registers have the width of the type.
     char wider_ = 0;
     bool in_kernel_ = true;
 };

@@ -1,8 +1,8 @@
 // Runs a few machine instructions on the simulator.
 //
-// Each thread gets three words in the register pairs R2, R4 and R6. P1, P2 and P3 are the lowest
-// bits of these words. The results are the pair R0 and the predicates P0 and P4. They are zero at
-// the start.
+// Each thread gets three 64-bit words in the register pairs R2, R4 and R6. The predicates P1, P2
+// and P3 are the lowest bits of these words. The results of the instructions are read from the pair
+// R0 and the predicates P0 and P4, which are zero at the start.
 #pragma once
 
 #include <cstdio>

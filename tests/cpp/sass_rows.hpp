@@ -1,4 +1,5 @@
-// A table of machine instructions. Each row has the expected effect in plain C++.
+// Helpers for tables of machine instructions. Each row of a table has an instruction and its
+// expected effect in plain C++.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ using i32 = int32_t;
 using u64 = uint64_t;
 using i64 = int64_t;
 
-// The three words of a thread, and the registers and predicates with their values.
+// The three words of a thread, and functions that return the parts of these words that the
+// registers and predicates hold.
 struct In {
     u64 a, b, c;
     [[nodiscard]] u32 x() const { return u32(a); }
@@ -72,7 +74,7 @@ inline std::vector<sim::Words> inputs() {
     return all;
 }
 
-// Returns whether two results are equal. Any NaN equals any other.
+// Returns true if two results are equal. Two NaNs always count as equal.
 inline bool same(As as, const Results& one, const Results& other) {
     if (one.p != other.p || one.q != other.q) return false;
     if (as == As::predicates || one.value == other.value) return true;
@@ -83,8 +85,8 @@ inline bool same(As as, const Results& one, const Results& other) {
            std::isnan(std::bit_cast<double>(other.value));
 }
 
-// Checks that every word of an instruction is interpreted. An additional modifier or operand must
-// be refused.
+// Checks that the lifter reads every word of an instruction: if a modifier or an operand is added,
+// the instruction must be refused.
 inline void expect_every_word_counts(const std::vector<std::string>& code) {
     for (size_t n = 0; n < code.size(); ++n) {
         const size_t opcode = code[n].starts_with('@') ? code[n].find(' ') + 1 : 0;

@@ -1,9 +1,11 @@
-// Runs short PTX texts on the simulator, on any of the host's instruction sets.
+// Runs short PTX texts on the simulator, with the handlers for any instruction set of the host
+// (such as AVX2).
 //
-// The text becomes the body of a kernel. Each thread gets three words in %d1, %d2 and %d3. Other
-// registers hold parts of the same words: %r1 to %r3 and %f1 to %f3 the low halves, and %h1 to %h3
-// the low 16 bits. %g1 to %g3 hold the values as doubles, and %p1 to %p3 the lowest bits. The
-// result is in %d0, or in %r0, %h0, %f0, %g0 or %p0, whose bits are combined with %d0.
+// The text becomes the body of a kernel. Each thread gets three 64-bit words in %d1, %d2 and %d3.
+// Other registers hold parts of the same words. %r1 to %r3 and %f1 to %f3 have the low 32 bits, %h1
+// to %h3 the low 16 bits, and %p1 to %p3 the lowest bits. %g1 to %g3 have the same 64 bits, as
+// doubles. The text writes its result to %d0, or to %r0, %h0, %f0, %g0 or %p0, whose bits are
+// combined with %d0.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,5 @@
-// Accesses that are remembered must cost the same as accesses that are computed one by one.
+// Tests that remembered accesses (analysis/access_costs.hpp) have the same cost as accesses whose
+// cost is computed each time.
 #include "analysis/access_costs.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +62,8 @@ TEST(AccessCosts, RepeatedAccessesCostTheSame) {
         std::vector<Pattern> patterns;
         for (int n = 0; n < 20; ++n) patterns.push_back(pattern(random, bytes));
         for (int n = 0; n < 20000; ++n) {
-            // Most distances leave the places within lines as they are.
+            // Most distances are multiples of 128 bytes, so the places of the addresses within
+            // their lines stay the same.
             const uint64_t distance = random() % 4 ? random() % 4 * 128 : random() % 32 * bytes;
             const MemoryEvent e = patterns[random() % patterns.size()].moved(distance);
             AccessCosts one(program);

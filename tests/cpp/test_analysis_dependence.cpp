@@ -1,7 +1,8 @@
-// Tables of small kernels for the analyses that follow registers through the PTX.
+// Tests the analyses that follow values through the registers of the PTX, with tables of small
+// kernels.
 //
-// A body has the form that sim_fixture.hpp describes. It uses %r8, %d8 and higher registers, which
-// the text around it does not use.
+// A body is the text of a kernel as in sim_fixture.hpp. It uses only the registers from %r8 and %d8
+// on, because the text around it uses the lower ones.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -43,7 +44,7 @@ TEST(Dependence, InstructionsByWhichBlocksMayCommunicate) {
         {count + "add.u32 %r10, %r8, 1;", {"atom.global.add.u32"}},
         {count + "@%p1 bra NEXT; st.global.u32 [%d8], %r8; NEXT:", {"atom.global.add.u32"}},
         {count + call, {"atom.global.add.u32"}},
-        // The register %r8 of `twice` is another one.
+        // The register %r8 of the function `twice` is not the register %r8 of the kernel.
         {count + "mov.u32 %r10, 0; { .param .b32 a; .param .b32 r; st.param.b32 [a], %r10; "
                  "call (r), twice, (a); }",
          {}},
@@ -96,14 +97,14 @@ TEST(Dependence, SpacesWithAddressesFromAtomics) {
              "ld.param.u32 %r12, [count]; mad.wide.u32 %d9, %r12, 4, %d8; "
              "ld.global.u32 %r11, [%d9];",
          {}},
-        // An atomic without a result has no order that others see.
+        // An atomic that returns no result does not show its order to other threads.
         {"red.global.add.u32 [counter], 1; ld.global.u32 %r10, [counter]; " + use, {}},
     };
     for (const Case& c : cases)
         EXPECT_EQ(spaces_ordered_by_atomics(program_of(c.body)), c.spaces) << c.body;
 }
 
-// Returns the properties of the instruction of the body whose text begins with `text`.
+// Returns the index of the instruction whose text begins with `text`.
 size_t instruction(const sim::Program& program, const std::string& text) {
     for (size_t i = 0; i < program.instructions.size(); ++i)
         if (program.instructions[i].text.starts_with(text)) return i;

@@ -76,7 +76,8 @@ class Code {
         return *this;
     }
 
-    // Returns the cycles of all warps. L2 answers the loads, unless `caches` says otherwise.
+    // Returns the modelled cycles of all warps. L2 answers the loads, except the share `from_dram`,
+    // which DRAM answers. If `caches` has counts for a load, these are used instead.
     [[nodiscard]] double cycles(const CacheResult* caches = nullptr, double from_dram = 0) {
         model::Work work;
         work.from_l2 = 1 - from_dram;
@@ -151,8 +152,8 @@ TEST(Latency, LoopsIncludeLoadsForTheNextIteration) {
     Code code;
     code.use(often, 1).load(often, 0).branch(often, 0).exit(1);
     EXPECT_DOUBLE_EQ(code.cycles(), often * (l2_latency + step) + step);
-    // The warp waits for a load before the loop only in the first iteration. The second iteration
-    // represents all others.
+    // A load before the loop delays the warp only in the first iteration. In the model, the second
+    // iteration stands for all later ones.
     Code before;
     before.load(1, 0).use(often, 1).branch(often, 1).exit(1);
     EXPECT_LT(before.cycles(), often * 3 * step);
@@ -181,8 +182,8 @@ TEST(Latency, TheSidesOfABranchDoNotWaitForEachOther) {
 }
 
 TEST(Latency, RareCodeDoesNotDelayTheMainPath) {
-    // A wait on the path without the branch does not delay the path that branches to the target.
-    // `waits` is the waiting time after the load and the branch.
+    // If code is jumped over by most warps, a wait in this code does not delay the warps that jump
+    // over it. `waits` is the waiting time after the load and the branch.
     const double waits = l2_latency - 2 * step + step;
     Code seldom;
     seldom.load(often, 0).branch(often, 4).use(1, 1).add("FMUL", 1).use(often, 1);
@@ -204,7 +205,7 @@ TEST(Latency, TheCacheReplayDecidesWhichCacheAnswers) {
     caches.misses.resize(2);
     Misses& load = caches.misses[0];
     const auto answered = [&] {
-        // If this instruction has its own counts, they replace the averages of all loads.
+        // The counts of this instruction are used in place of the averages of all loads.
         Code code;
         return code.load(often, 0).use(often, 1).cycles(&caches, 0.5) / often - step;
     };

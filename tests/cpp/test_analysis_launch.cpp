@@ -1,4 +1,4 @@
-// Launches with all kinds of requests.
+// Tests launches with all kinds of requests: plain, counted, replayed, traced and checked.
 #include "analysis/launch.hpp"
 
 #include <gtest/gtest.h>

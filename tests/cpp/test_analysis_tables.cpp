@@ -1,7 +1,8 @@
-// Tables of small kernels for each analysis: counting, recording, checking, replaying, stepping.
+// Tests each analysis (counting, recording, checking, replaying and stepping) with tables of small
+// kernels.
 //
-// A body has the form that sim_fixture.hpp describes: %i is the thread, %r1 to %r3 are its words.
-// `s` is an array of 1024 words in shared memory.
+// A body is the text of a kernel as in sim_fixture.hpp: %i is the number of the thread, and %r1 to
+// %r3 are its words. `s` is an array of 1024 words in shared memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ using sim::Access;
 
 const std::string shared_words = ".shared .align 16 .b32 s[1024];\n";
 
-// Returns the index of the instruction of a listing that begins with this text.
+// Returns the index of the instruction in `list` that begins with this text.
 size_t instruction(const std::vector<sim::InstructionInfo>& list, const std::string& text) {
     const auto found = std::ranges::find_if(
         list, [&](const sim::InstructionInfo& in) { return in.text.starts_with(text); });

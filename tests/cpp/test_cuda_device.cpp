@@ -1,4 +1,4 @@
-// Devices, copies, launches and recovery, with the driver of fake_driver.cpp.
+// Tests devices, copies, launches and recovery after faults, with the driver of fake_driver.cpp.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -361,7 +361,7 @@ TEST(RecoveryFailure, LaterCallsNameTheCause) {
     EXPECT_NE(later.find("Start a new process"), std::string::npos) << later;
 }
 
-// In the fake driver, a fault of one context affects all contexts. In real drivers it does so, too.
+// In the fake driver, as in real drivers, a fault of one context affects all contexts.
 TEST(RecoveryFailure, AFaultOfAnotherGpuIsReportedAsSuch) {
     unsetenv("FAKE_DRIVER_NO_RECOVERY");
     (void)message_of([] { device(1).synchronize(nullptr); });  // clears the faults of earlier tests

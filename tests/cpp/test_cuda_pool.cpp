@@ -1,4 +1,4 @@
-// Tests of the caching allocator. Its source of memory only counts the calls.
+// Tests the caching allocator. In place of a driver, a fake source of memory counts the calls.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// Medians, spreads, and the number of runs of a timing.
+// Tests the statistics of a timing: the median, the spread, and how many runs are needed.
 #include <gtest/gtest.h>
 
 #include "cuda/explain.hpp"

@@ -64,7 +64,8 @@ TEST(AtomicUnits, FloatSumsAtTheSameAddressWait) {
 }
 
 TEST(AtomicUnits, SpreadAtomicsAreLimitedByTheTotalRate) {
-    // The words of each warp are in four sectors that no other warp uses. The type does not matter.
+    // The words of each warp are in four sectors that no other warp uses. Floating-point additions
+    // then take as long as integer additions.
     const double spread = cycles(own_word);
     EXPECT_DOUBLE_EQ(cycles(own_word, true), spread);
     EXPECT_LT(spread, cycles(one_place, false, 1));

@@ -1,4 +1,4 @@
-// The caches compared with a slow oracle, and properties of every cache.
+// Compares the caches with a simple, slow cache (an oracle), and tests properties of L1 and L2.
 #include <gtest/gtest.h>
 
 #include <list>
@@ -46,7 +46,7 @@ TEST(SectoredCache, AgreesWithALeastRecentlyUsedList) {
     for (const uint32_t ways : {1u, 4u, 16u}) {
         SectoredCache cache(ways, ways);
         SlowCache slow{ways};
-        // Some places are right, others are outdated.
+        // The places at which lines were found before. Some are still right, others are outdated.
         std::map<uint64_t, SectoredCache::Place> places;
         std::vector<SectoredCache::Line> evicted;
         for (int n = 0; n < 20000; ++n) {

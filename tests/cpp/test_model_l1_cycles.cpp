@@ -26,8 +26,9 @@ Addresses apart(uint64_t bytes, uint64_t first = 0) {
     return addresses;
 }
 
-// In each iteration, each set looks up one line, in the order of the lanes. The bank that most of
-// these lines need decides how long this takes.
+// Computes the cycles in a simple, slow way. In each iteration, each set looks up one line, in the
+// order of the lanes. The bank that most of these lines need decides how many cycles the iteration
+// takes.
 L1Cycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::LaneMask mask) {
     std::map<uint32_t, std::vector<uint64_t>> lines;  // the lines of each set
     std::map<uint64_t, std::set<uint64_t>> banks;     // the banks that each line needs

@@ -1,5 +1,5 @@
-// Compares sectors, lines and wavefronts of random accesses with slow functions that count sets
-// byte by byte.
+// Compares the modelled sectors, lines and wavefronts of random accesses with the results of
+// simple, slow functions, which count byte by byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,8 @@ struct RandomAccess {
         event.addresses = addresses.data();
     }
 
-    // Makes lanes that are `apart` apart access the same address.
+    // Makes pairs of lanes access the same address: lanes 0 and 1, 2 and 3, ... for `apart` = 1,
+    // lanes 0 and 2, 1 and 3, 4 and 6, ... for `apart` = 2.
     void share(int apart) {
         for (int lane = 0; lane < warp; ++lane)
             addresses[size_t(lane)] = addresses[size_t(lane & ~apart)];
@@ -62,7 +63,8 @@ uint32_t slow_conflict(const MemoryEvent& e, int first, int lanes) {
     return uint32_t(most);
 }
 
-// Returns whether all pairs of active lanes that are `apart` lanes apart have the same address.
+// Returns true if both lanes of each such pair have the same address, if both are active (see
+// RandomAccess::share).
 bool slow_alike(const MemoryEvent& e, int apart) {
     for (int lane = 0; lane < warp; ++lane) {
         const int other = lane ^ apart;
@@ -82,7 +84,8 @@ uint32_t slow_wavefronts(const MemoryEvent& e) {
     return total;
 }
 
-// Returns the number of sectors, each counted as often as its most frequent address occurs.
+// Returns the number of sectors. Each sector is counted as often as its most frequent address is
+// accessed.
 uint32_t slow_repeated(const MemoryEvent& e) {
     std::map<uint64_t, std::map<uint64_t, uint32_t>> wanted;
     sim::for_each_lane(e.mask, [&](int lane) { ++wanted[e.address(lane) / 32][e.address(lane)]; });
@@ -113,7 +116,8 @@ TEST(Oracle, RandomAddresses) {
     }
 }
 
-// Patterns with fast paths must cost the same as their addresses without a known pattern.
+// For some patterns of addresses, the model has a fast path. The result must be the same as for the
+// same addresses without a known pattern.
 TEST(Oracle, ShapesAreShortcuts) {
     std::array<uint64_t, warp> addresses{};
     for (const uint8_t bytes : {1, 2, 4, 8, 16}) {

@@ -13,7 +13,7 @@ namespace {
 
 uint64_t threads(const Extent3& e) { return uint64_t(e.x) * e.y * e.z; }
 
-// The number of rows and columns that a launch covers.
+// The number of rows and columns that the threads of a launch cover.
 struct Reach {
     uint64_t rows, cols;
 };

@@ -1,6 +1,8 @@
-// Blocks, points of reconvergence and live ranges: tables, then random programs compared with slow
-// oracles that follow the definitions. (Remove a block and see what still reaches the end; follow
-// every path from a write to a read.)
+// Tests basic blocks, points of reconvergence and live ranges. First, tables have the expected
+// results of small kernels. Then, for random kernels, the results are compared with those of
+// simple, slow functions (oracles) that follow the definitions. For reconvergence, such a function
+// removes a block and tests what still reaches the end. For live ranges, it follows every path from
+// a write to a read.
 #include "ptx/data_flow.hpp"
 
 #include <gtest/gtest.h>
@@ -26,8 +28,9 @@ Module kernel(const std::string& body) {
 
 const Function& entry_of(const Module& module) { return *module.find_function("k"); }
 
-// Prints each block: "0-2>1,2 !3" has instructions 0 and 1, successors 1 and 2, and reconvergence
-// at block 3. A "." means that threads can leave the kernel here.
+// Returns a text that describes each block. For example, "0-2>1,2 !3" is a block with instructions
+// 0 and 1 and successors 1 and 2, whose lanes reconverge at block 3. A "." means that threads can
+// leave the kernel here.
 std::string flow_of(const std::string& body) {
     const Module module = kernel(body);
     std::string text;
@@ -97,7 +100,7 @@ TEST(ControlFlow, RefusesInvalidTargets) {
     EXPECT_THROW((void)control_flow(entry_of(kernel("brx.idx a, f;"))), PtxError);
 }
 
-// Prints the registers that the first instruction writes and reads, as "w:a,b r:c".
+// Returns the registers that the first instruction writes (w) and reads (r), as in "w:a,b r:c".
 std::string effects_of(const std::string& instruction) {
     const Module module = kernel(instruction);
     const Function& k = entry_of(module);
@@ -237,7 +240,8 @@ std::string random_body(std::mt19937& random, int size) {
     return text;
 }
 
-// Returns whether `from` can reach the end of the function without passing `without`.
+// Returns true if a path from block `from` reaches the end of the function without passing block
+// `without`.
 bool reaches_exit(const ControlFlow& flow, uint32_t from, uint32_t without) {
     std::vector<bool> seen(flow.blocks.size(), false);
     std::vector<uint32_t> stack{from};
@@ -267,7 +271,8 @@ TEST(ControlFlow, PostDominatorsAgreeWithTheirDefinition) {
                     if (d != b && !reaches_exit(flow, b, d)) above.push_back(d);
                 }
             }
-            // All others also post-dominate the nearest one.
+            // Of these blocks, the nearest one is the first that every path reaches. All the other
+            // blocks are on every path from the nearest one to the exit, too.
             uint32_t nearest = no_block;
             for (uint32_t d : above) {
                 const bool first = std::all_of(above.begin(), above.end(), [&](uint32_t e) {

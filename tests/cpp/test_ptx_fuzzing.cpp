@@ -1,4 +1,5 @@
-// Tests the watchdog of the fuzz targets. It ends a run in which a text does not end.
+// Tests the watchdog of the fuzz targets (fuzz_main.hpp), which stops the process if a text takes
+// too long.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Tables of PTX texts. Each text is compared with the result of the parser, as printed by dump().
+// Tests the parser with tables of PTX texts. For each text, the table has the expected result, as
+// dump() prints it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,7 +23,8 @@ std::string dump_of(const std::string& text) {
     return dump(parse(head + text)).substr(dumped_head.size());
 }
 
-// Returns the instructions of a kernel that declares a few registers.
+// Puts a text into a kernel that declares a few registers. Returns the parsed instructions, as
+// dump() prints them.
 std::string body_of(const std::string& text) {
     const std::string dumped = dump_of(
         ".global .align 16 .b8 data[64];\n.entry k(.param .u64 in)\n{\n"
@@ -162,7 +164,7 @@ TEST(PtxParser, LabelsAndBranches) {
     EXPECT_EQ(module.functions[0].branch_targets.at("ts"), (std::vector<uint32_t>{1, 2, 1}));
 }
 
-// Inline asm repeats the same names, each time in its own braces.
+// Inline asm in CUDA often declares the same names several times, each time in its own braces.
 TEST(PtxParser, ScopesShadow) {
     EXPECT_EQ(dump_of(".entry k { .reg .b32 t; mov.u32 t, 0;\n"
                       "{ .reg .b32 t; L: mov.u32 t, 1; bra L; }\n"
@@ -227,8 +229,9 @@ TEST(PtxParser, SourceLines) {
     EXPECT_EQ(module.functions[1].body[0].source.line, 0u);
 }
 
-// Code from a header gets the line in the kernel's own file that called it, even through several
-// functions. A function in the kernel's own file has its own lines.
+// An inlined function from a header gets the line of its call in the kernel's own file, even if it
+// was called through several functions. An inlined function from the kernel's own file keeps its
+// own lines.
 TEST(PtxParser, InlinedCodeHasTheLineThatWasWritten) {
     const Module module =
         parse(head +

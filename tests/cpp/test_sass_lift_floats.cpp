@@ -125,8 +125,8 @@ std::vector<Row> floating_rows() {
 TEST(SassLift, Comparisons) { expect(comparison_rows()); }
 TEST(SassLift, Floats) { expect(floating_rows()); }
 
-// The functions of the special function unit are approximations. They are compared with the exact
-// value up to an error of 2^-10.
+// The functions of the special function unit are approximations. Here an error of at most 2^-10
+// from the exact value is allowed.
 TEST(SassLift, Approximations) {
     const struct {
         const char* code;

@@ -1,4 +1,4 @@
-// The reader of nvdisasm's text: operands, labels, constants, lines.
+// Tests the reader of nvdisasm's text: operands, labels, constants and line numbers.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,5 @@
-// Lines that are not instructions, or that cannot be lifted, must cause an error, not a crash.
+// Tests that a line that is not an instruction, or that cannot be lifted, causes an error and not a
+// crash.
 #include <gtest/gtest.h>
 
 #include "sass_fixture.hpp"

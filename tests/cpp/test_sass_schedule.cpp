@@ -60,7 +60,7 @@ TEST(SassEncoding, TheUpperHalfIsOnTheNextLine) {
 TEST(SassEncoding, MayBeMissing) {
     const Listing without = read_code("/*0000*/ NOP ;\n/*0010*/ EXIT ;\n");
     for (const Instruction& in : without.codes.at("f").instructions) EXPECT_EQ(in.encoding, 0u);
-    // An incomplete encoding is ignored. So is an encoding before the first instruction.
+    // An incomplete encoding is ignored. An encoding before the first instruction is ignored, too.
     const Listing half = read_code(
         "/* 0x00000000000000aa */\n/*0000*/ NOP ; /* 0x0000000000007918 */\n/* 0x12 */\n");
     EXPECT_EQ(half.codes.at("f").instructions.at(0).encoding, 0u);

@@ -13,7 +13,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// Returns copies of the text, with one of the values in each copy instead of '$'.
+// Returns one copy of the text for each value. In each copy, every '$' is replaced by the value.
 Texts each(const std::string& text, std::initializer_list<const char*> values) {
     Texts out;
     for (const char* value : values) {
@@ -255,7 +255,7 @@ std::vector<Words> inputs(size_t count) {
             }
             case 1:
                 return bits >> (random() % 64);
-            case 2:  // a moderate value both as a float and as a double
+            case 2:  // a value that is moderate both as a float and as a double
                 return (std::bit_cast<uint64_t>(double(int64_t(bits)) * 0x1p-50) & ~0xffffffffull) |
                        std::bit_cast<uint32_t>(float(int32_t(bits)) * 0x1p-24f);
             case 3:
@@ -279,7 +279,7 @@ TEST_P(InstructionSets, Agree) {
     for (const std::string& text : GetParam()()) {
         SCOPED_TRACE(text);
         // Runs the instruction first for all threads, and then only for those whose third word is
-        // odd. The other results stay zero.
+        // odd. The results of the other threads stay zero.
         const ptx::Module module = ptx::parse(kernel_text(text));
         const ptx::Module some = ptx::parse(kernel_text("@!%p3 bra SKIP;\n" + text + "\nSKIP:\n"));
         std::vector<uint64_t> whole;

@@ -1,5 +1,5 @@
-// Tests of the interface of observers: which observers compile, and which events they get in which
-// order.
+// Tests the interface of observers: which observers can be compiled, and which events they get, in
+// which order.
 #include <gtest/gtest.h>
 
 #include <string>

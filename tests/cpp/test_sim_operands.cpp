@@ -1,5 +1,5 @@
-// Operands that do not fit their instruction are errors with line and column before the kernel
-// runs. At run time, accesses outside a state space are faults.
+// Tests that operands that do not fit their instruction cause an error before the kernel runs, with
+// line and column. Also tests that accesses outside a state space are faults when the kernel runs.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Sim, CallSites,
                                          "ld.param.u32 %r1, [r+1]", "st.param.b32 [b+-4], %r1"),
                          [](const auto& info) { return std::to_string(info.index); });
 
-// Each instruction accesses memory outside the named space, in a different way.
+// Each instruction accesses memory outside its state space, each in a different way.
 class Outside : public testing::TestWithParam<const char*> {};
 
 TEST_P(Outside, IsAFault) {
@@ -144,7 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::to_string(info.index); });
 
 TEST(Spaces, FunctionsHaveTheirOwnParameters) {
-    // An address in a register refers to the frame, not to the kernel's parameters.
+    // In a called function, an address of a parameter in a register refers to the function's frame,
+    // not to the kernel's parameters.
     const std::string f =
         ".func (.param .b64 r) f(.param .align 8 .b8 a[16]) { .reg .b64 %x<4>; mov.u64 %x1, a; "
         "ld.param.u64 %x2, [%x1+8]; st.param.b64 [r], %x2; ret; }\n";

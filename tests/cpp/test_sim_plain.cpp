@@ -1,6 +1,6 @@
-// Tests of plain runs. They use known strides of addresses, and execute chains of multiply-adds as
-// one operation. Their results must equal those of runs that announce every access and use neither
-// method.
+// Tests plain runs, which have no observers. Plain runs remember the strides of addresses, and
+// execute chains of multiply-adds as one operation. Their results must be the same as those of runs
+// that announce every access. Such runs use neither of the two methods.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,7 +12,8 @@
 namespace coalesce::sim {
 namespace {
 
-// Gets the accesses and ignores them. Because of this observer, the engine announces them.
+// An observer that ignores the accesses. With this observer, the simulator must announce every
+// access.
 struct Listener {
     static constexpr Hooks hooks = Hook::access;
     void access(const Warp&, const MemoryEvent&) {}
@@ -196,8 +197,8 @@ TEST(PlainRun, EqualsAnObservedRun) {
     EXPECT_GT(succeeded, 1000);
 }
 
-// Tests for ptx/address_families.hpp. Each kernel would give a wrong result if one condition of the
-// rule were missing.
+// Tests the rule in ptx/address_families.hpp. Each kernel would give a wrong result if one
+// condition of the rule were missing.
 TEST(PlainRun, ForgetsOutdatedStrides) {
     const char* bodies[] = {
         // Only some lanes change the address.

@@ -1,5 +1,5 @@
-// Texture objects: their bytes, their checks, and the layout of arrays. Fetches by instructions are
-// tested in tests/python/test_textures.py.
+// Tests texture objects: how they are stored as bytes, which objects are refused, and the layout of
+// their arrays. Texture instructions are tested in tests/python/test_textures.py.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// Unsupported instructions are reported before the kernel runs. The message has the instruction and
+// Tests that unsupported instructions are reported before the kernel runs, with the instruction and
 // its line.
 #include <gtest/gtest.h>
 

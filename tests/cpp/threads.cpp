@@ -1,6 +1,7 @@
-// Runs concurrent launches. Each has several workers and the engine's own observers. Build this
-// program with -fsanitize=thread, which ends it if two threads access the same memory without
-// ordering. The results must equal those of a single launch.
+// Runs several launches at the same time, each with several host threads (workers) and the
+// project's own observers. The results must be the same as those of a single launch. Build this
+// program with -fsanitize=thread. It then ends with an error if two threads access the same memory
+// without ordering.
 //  threads [rounds]
 #include <cstdio>
 #include <cstdlib>
@@ -29,8 +30,8 @@ using namespace coalesce;
 constexpr uint32_t blocks = 24, threads_per_block = 96;
 constexpr uint32_t count = blocks * threads_per_block;
 
-// The kernel adds through shared memory with a barrier. It also has a function, a loop, atomics
-// between blocks, and printf.
+// The kernel adds numbers through shared memory, with a barrier. It also has a function, a loop,
+// atomics between blocks, and printf.
 constexpr const char* text = R"(
 .version 8.5
 .target sm_90
