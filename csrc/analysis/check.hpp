@@ -45,10 +45,10 @@ struct CheckedInstruction {
 // members (padding). These may be uninitialized, and this is no mistake.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
-// For each instruction, returns whether it is a plain load from the address of a compare-and-swap
-// in the same function. Such a load provides the first value of a loop, as in the atomicAdd() for
-// double of the CUDA C++ Programming Guide. An outdated value does no harm: the compare-and-swap
-// fails, and the loop repeats.
+// Returns one entry for each instruction: true if it is a plain load from the address of a
+// compare-and-swap in the same function. Such a load provides the first value of a loop, as in the
+// atomicAdd() for double of the CUDA C++ Programming Guide. An outdated value does no harm: the
+// compare-and-swap fails, and the loop repeats.
 [[nodiscard]] std::vector<bool> guessing_loads(const sim::Program& program);
 
 class CheckObserver {
@@ -102,7 +102,8 @@ class CheckObserver {
     // Starts a frame of local memory for these lanes. All its variables are uninitialized.
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
-    // Returns whether a thread that has ended had already passed the barrier.
+    // Returns true if a thread of the block has ended behind the barrier (is_past), on a path
+    // without it.
     [[nodiscard]] bool left_past(const sim::Block& block, uint32_t barrier_pc);
     [[nodiscard]] bool is_past(uint32_t op, uint32_t barrier_pc) const;
 

@@ -200,10 +200,10 @@ bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
     return false;
 }
 
-// Returns true if a thread that ended at this op has certainly passed the barrier before, and so
-// did not skip it. Two conditions must hold: every thread that passes the barrier reaches the op
-// later, and no path leads from the op to a barrier. They do not hold for the op at which a thread
-// returns early.
+// Returns true if the op is behind the barrier. Two conditions must hold: every thread that passes
+// the barrier reaches the op later, and no path leads from the op to a barrier. If a thread has
+// ended at such an op while others wait at the barrier, it took a path without this barrier. The
+// conditions do not hold for the op of an early return.
 bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
     const auto successors = [&](uint32_t at, auto&& visit) {
         const Op& o = program_.ops[at];

@@ -74,7 +74,7 @@ struct Result {
 };
 
 // Sets the GPU's properties in the launch, and chooses the blocks to run and the events to keep.
-// Throws LaunchError if the GPU cannot run the launch; the message names what is too large. Also
+// Throws LaunchError if the GPU cannot run the launch; the message says what is too large. Also
 // throws LaunchError if parts of the request contradict each other.
 void prepare(const sim::Program& program, Request& request);
 

@@ -54,7 +54,8 @@ struct Traffic {
     [[nodiscard]] uint64_t line_at(uint32_t n) const {
         return line + uint64_t(int64_t{step} * int64_t{n});
     }
-    // Adds the requests of `next`, if the result has the form above. Returns whether it has.
+    // Adds the requests of `next` to these, if all of them together still have this form, and
+    // returns true. Otherwise returns false.
     bool extend(const Traffic& next) {
         const auto distance = int64_t(next.line - line_at(count - 1u));
         if (next.time != time || next.pc != pc || next.kind != kind || next.sectors != sectors ||
@@ -151,11 +152,11 @@ class L2Cache {
     void write(const LineAccess& a, uint32_t near);
     uint8_t look_up(uint32_t partition, uint64_t line, uint8_t sectors);
     [[nodiscard]] uint32_t home_of(uint64_t line) const;
-    // The partition that the GPC asks.
+    // Returns the partition that the GPC `from` asks.
     [[nodiscard]] uint32_t partition_of(uint32_t from) const { return from & other_; }
 
-    // Which pages of 4 KB may have copies outside of their home. Most arrays that a kernel writes
-    // have none, so that most writes need not look for a copy.
+    // Stores which pages of 4 KB may have copies outside their home partition. Most arrays that a
+    // kernel writes have no such copies. So most writes need not look for one.
     class Copied {
       public:
         void add(uint64_t line) { pages_[hash_of(line) / 64] |= uint64_t{1} << hash_of(line) % 64; }

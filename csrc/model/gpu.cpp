@@ -6,26 +6,28 @@ namespace coalesce::model {
 
 namespace {
 
-// When the table was made, the figures were compared with the documents that its entries name,
-// partly with reprints of these:
+// When the table was made, its figures were compared with the documents that the entries cite,
+// partly with reprints of these documents:
 // - A100, V100, H100: multiprocessors, cache sizes, shared memory and bandwidth were confirmed.
 // - L4: clock, L2 and bandwidth were confirmed; the multiprocessors follow from its TFLOPS.
 // - RTX 4090: all figures except L2 were confirmed. RTX 3090: the cache sizes were confirmed.
 // - T4, RTX 3090: multiprocessors, clock, L2 and bandwidth are from the other tables that the entry
-//   names. clang-format off
+//   cites.
+// clang-format off
 constexpr Gpu table[] = {
     {"h200", "NVIDIA H200 SXM",
      "NVIDIA H200 datasheet (4.8 TB/s); H100 architecture whitepaper (the same chip: 132 "
      "multiprocessors, 50 MB L2); clock as recorded",
      true, 9, 0, 132, 1.98, 128, 64, 64, 32, 228, 256, 50, 2, 4800},
     {"h100", "NVIDIA H100 SXM",
-     "NVIDIA H100 Tensor Core GPU Architecture whitepaper; H100 datasheet (3.35 TB/s)", false, 9, 0,
-     132, 1.98, 128, 64, 64, 32, 228, 256, 50, 2, 3350},
+     "NVIDIA H100 Tensor Core GPU Architecture whitepaper; H100 datasheet (3.35 TB/s)",
+     false, 9, 0, 132, 1.98, 128, 64, 64, 32, 228, 256, 50, 2, 3350},
     {"a100", "NVIDIA A100 SXM 80 GB",
-     "NVIDIA A100 Tensor Core GPU Architecture whitepaper; A100 datasheet (2,039 GB/s)", false, 8,
-     0, 108, 1.41, 64, 32, 64, 32, 164, 192, 40, 2, 2039},
-    {"v100", "NVIDIA V100 SXM2", "NVIDIA Tesla V100 GPU Architecture whitepaper", false, 7, 0, 80,
-     1.53, 64, 32, 64, 32, 96, 128, 6, 1, 900},
+     "NVIDIA A100 Tensor Core GPU Architecture whitepaper; A100 datasheet (2,039 GB/s)",
+     false, 8, 0, 108, 1.41, 64, 32, 64, 32, 164, 192, 40, 2, 2039},
+    {"v100", "NVIDIA V100 SXM2",
+     "NVIDIA Tesla V100 GPU Architecture whitepaper",
+     false, 7, 0, 80, 1.53, 64, 32, 64, 32, 96, 128, 6, 1, 900},
     {"t4", "NVIDIA T4",
      "NVIDIA Turing GPU Architecture whitepaper, appendix on the Tesla T4; as in "
      "sysrqmts.com/en/gpus/nvidia/tesla/t4",
@@ -38,8 +40,9 @@ constexpr Gpu table[] = {
      "NVIDIA Ampere GA102 GPU Architecture whitepaper; as in "
      "holynerdvana.blogspot.com/2022/10/nvidia-geforce-rtx-3090-specifications.html",
      false, 8, 6, 82, 1.695, 128, 2, 48, 16, 100, 128, 6, 1, 936},
-    {"rtx4090", "NVIDIA GeForce RTX 4090", "NVIDIA Ada GPU Architecture whitepaper", false, 8, 9,
-     128, 2.52, 128, 2, 48, 24, 100, 128, 72, 1, 1008},
+    {"rtx4090", "NVIDIA GeForce RTX 4090",
+     "NVIDIA Ada GPU Architecture whitepaper",
+     false, 8, 9, 128, 2.52, 128, 2, 48, 24, 100, 128, 72, 1, 1008},
 };
 // clang-format on
 

@@ -18,7 +18,7 @@
 namespace coalesce::sim {
 
 struct LaneStrides {
-    // This value means that the addresses of the lanes have no common stride.
+    // The value of a stride if the addresses of the lanes have no common stride.
     static constexpr int64_t irregular = INT64_MIN;
 
     uint64_t known = 0;     // a bit for each family whose stride is known

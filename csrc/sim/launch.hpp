@@ -97,7 +97,8 @@ struct Limits {
     uint32_t shared_bytes = 227 * 1024;
 };
 
-// Throws LaunchError, which names the first dimension that is out of range.
+// Checks the geometry and the shared memory of a launch. Throws LaunchError if a value is out of
+// range; the message says which one.
 void check(const Launch& launch, const Limits& limits, uint64_t static_shared_bytes,
            const std::string& kernel);
 

@@ -1,4 +1,4 @@
-// Says where an operand of an operation is.
+// The Locator: a number that says where an operand of an operation is stored.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,8 @@
 // Each row of ops.inc has the name of a function in its column `select`. This function gets the
 // Request and the list of modifiers. It removes the modifiers that it understands from the list,
 // and returns the handler and the types of the operands. The decoder of PTX converts operands to
-// these types. The lifter of machine code splits and joins registers for them.
+// these types. The lifter of machine code splits registers or combines them to get operands of
+// these types.
 //
 // This header and modifiers.hpp are included in files that are compiled once for each instruction
 // set. All functions here must be inlined. Otherwise several object files would contain the same

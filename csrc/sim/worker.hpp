@@ -517,8 +517,8 @@ class Worker {
     uint64_t idle_turns_ = 0;
     bool has_run_ = false;  // true if run_block() has executed operations
     bool one_worker_ = true;
-    // These two are for the running block. `grid_barrier_` is the branch of the last loop that only
-    // reads memory, if the loop reads the barrier of the grid; otherwise it is null.
+    // The next two members are for the running block. `grid_barrier_` is the branch of the last
+    // loop that only reads memory, if the loop reads the barrier of the grid; otherwise it is null.
     // `watching_warps_` counts the warps that only read memory in their last turn.
     const Op* grid_barrier_ = nullptr;
     uint32_t watching_warps_ = 0;
@@ -529,8 +529,8 @@ class Worker {
     // `slice_` is the number of operations in the current slice. `left_` is the number that remain.
     int64_t slice_ = 0, left_ = 0;
     int stalled_slices_ = 0;
-    bool spun_ = false;          // the turn of the last warp ended in a loop that only reads memory
-    bool spins_ = false;         // lanes of this kernel have waited for other lanes of their warp
+    bool spun_ = false;   // the last warp that ran ended its slice in a loop that only reads memory
+    bool spins_ = false;  // lanes of this kernel have waited for other lanes of their warp
     bool short_slices_ = false;  // lanes or blocks of this kernel have waited for each other
     MachineConstants machine_;
     std::vector<uint16_t> hints_;
