@@ -45,7 +45,7 @@ struct MemoryHandlers {
 
 // The events that memory instructions announce.
 enum class Watch : uint8_t {
-    nothing,   // a plain run
+    nothing,   // no events: for a plain run
     accesses,  // accesses, fences and completed asynchronous copies
     // The same events as `accesses`, and two more. Accesses to a .local variable of the running
     // function through its name are announced. Faults are announced, too, instead of thrown as

@@ -37,7 +37,7 @@ inline constexpr int most_k = 64;
 // The widths of the fields of a floating-point format.
 struct Fields {
     int exponent, fraction;
-    int unused = 0;  // the number of lowest bits without meaning
+    int unused = 0;  // the number of lowest bits that are not used
     // True if the format has infinities. Otherwise its largest exponent is used for numbers.
     bool infinite = true;
     [[nodiscard]] constexpr int bias() const { return (1 << (exponent - 1)) - 1; }

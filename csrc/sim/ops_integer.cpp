@@ -335,7 +335,7 @@ Selection select_integer(const Request& in, Modifiers& m) {
         return b_signed ? select_dot<uint8_t, int8_t>(four, high)
                         : select_dot<uint8_t, uint8_t>(four, high);
     }
-    const Type type = m.type();  // Other functions handle floating-point types
+    const Type type = m.type();  // other functions handle floating-point types
     if (type == Type::none || type == Type::f32 || type == Type::f64 || type == Type::f16 ||
         type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2) {
         return {};

@@ -139,7 +139,7 @@ struct Jump {
 enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
 struct BarrierOperand {
     BarrierKind kind = BarrierKind::sync;
-    bool negated = false;       // the predicate that is reduced is negated
+    bool negated = false;       // for bar.red: the predicate that the threads provide is negated
     bool of_warpgroup = false;  // the barrier belongs to a warpgroup: wgmma.wait_group
 };
 // The payload of BSSY, BSYNC, BREAK and BMOV in machine code. `number` is the number of the

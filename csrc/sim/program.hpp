@@ -61,12 +61,12 @@ enum class Control : uint8_t {
     // shfl, vote, match, mma, bar.warp.sync: the lanes of the member mask must reconverge.
     synchronize,
     branch,        // a branch: bra
-    branch_table,  // a branch through a table: brx.idx
+    branch_table,  // a branch to an entry of a table of targets: brx.idx
     call,
     call_indirect,
     ret,
     exit,
-    barrier,         // bar, barrier: the lanes wait for the threads of the block
+    barrier,         // bar, barrier: the lanes wait for other threads of the block
     join,            // marks that lanes may reconverge at the next op
     yield,           // nanosleep: lets other warps run
     cluster_arrive,  // barrier.cluster.arrive and wait: for the threads of the cluster
@@ -193,7 +193,10 @@ struct ModuleMemory {
     void map_into(AddressSpace& memory);
 };
 
-// How the assembler scheduled a machine instruction.
+// How the assembler scheduled a machine instruction. A warp has six scoreboards. With them, an
+// instruction waits for earlier instructions that take a varying time. For example, a load sets a
+// scoreboard, which is cleared when the loaded value is available. An instruction that uses the
+// value waits until this scoreboard is clear.
 struct Schedule {
     static constexpr uint32_t no_branch = UINT32_MAX;
     static constexpr int scoreboards = 6, no_scoreboard = 7;
@@ -285,10 +288,14 @@ struct Program {
     std::vector<ptx::DataFlow> data_flow;
     std::vector<FunctionInfo> functions;  // functions[0] is the kernel
     std::vector<CallSite> calls;
-    std::vector<Matrices> matrices;  // the payloads of instructions on matrices refer to these
-    std::vector<WarpgroupProduct> warpgroup_products;  // the payloads of wgmma refer to these
-    std::vector<TextureAccess> texture_accesses;  // the payloads of tex, suld, ... refer to these
-    std::vector<TensorCopy> tensor_copies;  // the payloads of cp.async.bulk.tensor refer to these
+    // the payload of an instruction on matrices has an index into this list
+    std::vector<Matrices> matrices;
+    // the payload of a wgmma has an index into this list
+    std::vector<WarpgroupProduct> warpgroup_products;
+    // the payload of tex, suld, ... has an index into this list
+    std::vector<TextureAccess> texture_accesses;
+    // the payload of cp.async.bulk.tensor has an index into this list
+    std::vector<TensorCopy> tensor_copies;
     // For calls through pointers: the index of the function with an address; see symbols.hpp.
     std::unordered_map<uint64_t, uint32_t> function_of_address;
     std::vector<std::vector<uint32_t>> tables;  // each table has the target ops of a branch_table
