@@ -85,9 +85,10 @@ void Decoder::decode_function(uint32_t index) {
     lay_out_frame(index);
 
     if (index == 0) {
-        // Lanes that have finished exit at once. They do not reconverge first, because other lanes
-        // may wait for all lanes that have not exited. An example is `if (i >= n) return;` before a
-        // shuffle with a full mask.
+        // Lanes that reach the end of the kernel exit at once, and do not wait there to reconverge
+        // with the others. Otherwise a deadlock would be possible, because the other lanes may wait
+        // for all lanes that have not exited. An example is `if (i >= n) return;` before a shuffle
+        // with a full mask.
         for (ptx::Block& b : scope.flow.blocks) {
             if (b.reconvergence == ptx::no_block) continue;
             const ptx::Instruction& in = f.body[scope.flow.blocks[b.reconvergence].first];
@@ -148,9 +149,9 @@ void Decoder::decode_function(uint32_t index) {
 }
 
 // Gives each register a slot, in the order in which the live ranges begin (the linear scan method).
-// A slot is reused only after the instruction at which the live range of its register ends. So an
-// instruction never writes the slot of one of its operands, unless result and operand are the same
-// register.
+// The live range of a register is the range of instructions in which its value is needed. A slot is
+// reused only after the instruction at which the live range of its register ends. So an instruction
+// never writes the slot of one of its operands, unless result and operand are the same register.
 void Decoder::allocate_registers(Scope& scope) {
     const auto& registers = scope.function->registers;
     const std::vector<ptx::LiveRange>& ranges = scope.ranges;

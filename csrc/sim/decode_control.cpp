@@ -204,8 +204,8 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
     check("result", results, f.results);
 }
 
-// The GPU's driver provides these functions, and the simulator implements them. The sizes of their
-// arguments and results are checked here.
+// Decodes a call of a built-in function, such as malloc. On a GPU, the driver provides these
+// functions; here the simulator does. The sizes of their arguments and results are checked here.
 void Decoder::call_builtin(CallSite& site, std::string_view name) const {
     using enum CallSite::Builtin;
     const auto takes = [&](std::initializer_list<uint32_t> arguments, uint32_t result_bytes) {

@@ -251,7 +251,8 @@ void Decoder::emit_matrices(const ptx::Instruction& in, const Matrices& matrices
     emit(in, op);
 }
 
-// `bytes` is the number of bytes of a row or register that each lane gets.
+// Stores the address of a load or store in `x`, and returns its MemoryOperand. `bytes` is the size
+// of one access: a row of a matrix, or a register of a lane.
 MemoryOperand Decoder::set_matrix_address(Matrices& x, const Operand& address, uint8_t bytes) {
     Op op;
     MemoryOperand& memory = op.set(MemoryOperand{});

@@ -152,7 +152,7 @@ bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
     } else {
         x.step = uint8_t(k);
         x.fraction_bits = 25;
-        // Xie, Wang, Yang and Yang, "MMA-Sim" (2025)
+        // Source: Xie, Wang, Yang and Yang, "MMA-Sim" (2025).
         if (is_fp8(x.a_type)) x.fraction_bits = x.result_bits = 13;
     }
     // The number of registers that d has for a tile of 8 columns.

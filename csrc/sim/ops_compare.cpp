@@ -83,7 +83,7 @@ inline LaneMask combine(Warp& w, const Op& op, LaneMask truth) {
                     w.predicate(op.operand[4]) ^ (how.negated ? all_lanes : 0u));
 }
 
-// setp p|q, a, b[, c]. The operands are p, q, a, b, c in this order.
+// Executes setp p|q, a, b[, c]. The operands of the op are p, q, a, b, c in this order.
 template <class Read>
 void set_predicate(Warp& w, const Op& op) {
     const LaneMask m = compare<Read>(w, op);
@@ -102,8 +102,8 @@ void set_predicate_packed(Warp& w, const Op& op) {
     store(w, op.operand[1], q);
 }
 
-// set d, -, a, b[, c]. For an integer d, "true" sets all bits. For a floating-point d, "true" is
-// 1.0.
+// Executes set d, a, b[, c]. Operand 0 of the op is d, operand 1 is not used, and a, b, c follow.
+// For an integer d, "true" sets all bits. For a floating-point d, "true" is 1.0.
 template <class D, class Read>
 void set_value(Warp& w, const Op& op) {
     const LaneMask m = combine(w, op, compare<Read>(w, op));

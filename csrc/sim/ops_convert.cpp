@@ -37,7 +37,7 @@ inline T to_integral(Round r, T x) {
 }
 
 // Converts a floating-point number to an integer. Values out of range are clamped. The result for a
-// NaN is 0, or only the highest bit if the source or the result has 64 bits.
+// NaN is 0. But if the source or the result has 64 bits, only the highest bit of the result is set.
 template <class D, class S>
 inline D clamp_to_integer(S whole, bool wide_source) {
     // `top` is the largest value of D plus 1. It is a power of two, and therefore exact in S.
@@ -357,7 +357,8 @@ struct to_tf32 {
 };
 
 // cvt.pack: clamps two integers to type D and packs them. The first integer becomes the upper one.
-// If the pair has less than 32 bits, it becomes the lower bits, and c provides the upper bits.
+// If the two together have less than 32 bits, they become the lower bits of the result, and c
+// provides the upper bits.
 template <class D>
 struct clamped_pair {
     static uint32_t of(int32_t a, int32_t b) {

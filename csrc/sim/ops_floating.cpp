@@ -94,8 +94,8 @@ struct reciprocal_root {
         return ordinary ? root : small ? root * 0x1p27 : 1.0 / __builtin_sqrt(a);
     }
 };
-// The simulator executes an approximate function in the same steps as the assembler's instructions
-// for it. So PTX and machine code have the same results.
+// The assembler translates an approximate function of PTX into several machine instructions. The
+// simulator executes the same steps for the PTX. So PTX and machine code have the same results.
 //
 // turns() converts an angle in radians to turns: it multiplies by 1 / (2 pi) and rounds towards
 // zero.
@@ -280,7 +280,7 @@ Selection select_floating(const Request& in, Modifiers& m) {
     const OpCode op = in.code;
     const Type type = m.type();
     if (type != Type::f32 && type != Type::f64) return {};
-    // ops_rounding.cpp handles directed rounding
+    // directed rounding is handled in ops_rounding.cpp
     if (m.has("rz") || m.has("rm") || m.has("rp")) return {};
 
     if (op == OpCode::add || op == OpCode::sub || op == OpCode::mul || op == OpCode::fma ||

@@ -135,7 +135,7 @@ Selection on_format(Type type) {
     return s;
 }
 
-// Only f16 has .ftz.
+// Returns the selection for an instruction with .ftz, which exists only for f16.
 template <class F, int N>
 Selection flushed(Type type) {
     const auto sources = std::make_index_sequence<N>{};
@@ -147,7 +147,8 @@ Selection flushed(Type type) {
     return s;
 }
 
-// ex2.approx.ftz exists for bfloat16.
+// Returns the selection for ex2.approx.ftz. In contrast to other instructions, it has .ftz for
+// bfloat16.
 Selection flushed_exp_2(Type type) {
     using Format = flushed_format<bfloat_format>;
     return type == Type::bf16

@@ -1,4 +1,5 @@
-// Moves data between registers and memory after addresses are resolved: loads, stores, atomics.
+// Moves data between registers and memory: loads, stores and atomics. The host memory for the
+// addresses has already been found (Resolved in memory.hpp).
 #include <atomic>
 #include <cstring>
 

@@ -15,7 +15,8 @@ namespace {
 
 using ptx::Type;
 
-// shfl d|p, a, b, c (PTX ISA, "shfl.sync"). The operands are d, p, a, b, c in this order.
+// Executes shfl d|p, a, b, c (PTX ISA, "shfl.sync"). The operands of the op are d, p, a, b, c in
+// this order.
 void shuffle(Warp& w, const Op& op) {
     alignas(64) uint32_t a[warp_size];
     std::memcpy(a, w.lanes<const uint32_t>(op.operand[2]), sizeof a);
@@ -40,7 +41,7 @@ inline LaneMask members(Warp& w, Locator at) {
     return w.lanes<const uint32_t>(at)[std::countr_zero(w.mask)] & w.mask;
 }
 
-// vote d, p, members. Operand 0 is the result d, and p a predicate of each lane.
+// Executes vote d, p, members. d is the result, and p is the predicate that each lane provides.
 void vote(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
     LaneMask p = w.predicate(op.operand[1]);

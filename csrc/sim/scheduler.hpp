@@ -28,7 +28,8 @@ void start(Block& block, uint64_t linear);
 void arrive(Warp& w, int32_t join, LaneMask lanes);
 bool settle(Warp& w, int32_t join);
 
-// The following functions are in convergence.cpp. They split and join the lanes of machine code.
+// The following functions are in convergence.cpp. They execute the machine instructions by which
+// lanes diverge and reconverge, such as BSSY and BSYNC.
 void set_barrier(Warp& w, const Op& op, uint32_t at);
 void sync_barrier(Warp& w, const Op& op, uint32_t at);
 void break_barrier(Warp& w, const Op& op, uint32_t at);

@@ -107,7 +107,7 @@ enum class TextureQuery : uint8_t {
     array_size,
     levels,
 };
-// What a surface instruction does outside the surface.
+// What a surface instruction does if its coordinates are outside the surface.
 enum class Beyond : uint8_t { trap, clamp, zero };
 enum class LevelForm : uint8_t { base, level, gradient };
 

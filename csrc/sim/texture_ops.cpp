@@ -175,7 +175,8 @@ void read_texture(Warp& w, const Op& op, Read&& read) {
     if (a.resident != no_operand) w.predicate(a.resident) |= w.mask;
 }
 
-// The place of a surface access: the byte in the array, unless it is outside.
+// The place of a surface access: the byte offset in the array, or the reason why the access is not
+// possible.
 struct SurfacePlace {
     uint64_t offset = 0;
     bool outside = false, misaligned = false;

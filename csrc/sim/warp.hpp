@@ -94,8 +94,8 @@ struct BulkCopy {
     uint32_t box = 0;  // for a copy with a tensor map: the key in Block::boxes
 };
 
-// The reads of shared memory by one product of a warpgroup. Checks keep them until a thread waits
-// for the product.
+// The reads of shared memory by one matrix product of a warpgroup. In a run with a checker, they
+// are stored until a thread waits for the product.
 struct ProductReads {
     const Op* op;
     std::vector<uint64_t> places;  // the addresses of the parts of 16 bytes that are read
@@ -189,7 +189,7 @@ struct Block {
     std::byte* shared = nullptr;  // an aligned address in shared_storage
     std::vector<std::byte> shared_storage;
     uint32_t shared_bytes = 0;
-    // for each instruction: where AddressSpace::find() should look first
+    // for each instruction: the index of the buffer that AddressSpace::find() tries first
     uint16_t* hints = nullptr;
     // threadIdx.{x,y,z} of each linear thread. The arrays are padded to whole warps.
     const uint32_t* thread_index[3] = {};

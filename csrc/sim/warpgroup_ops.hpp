@@ -25,7 +25,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Announces the accesses of a product. They are distributed over the lanes.
+// Announces the reads of a product. The tensor cores read, and not single lanes. In the events,
+// each lane stands for one of the read parts of 16 bytes.
 inline void announce_reads(Warp& w, const ProductReads& reads) {
     const LaneMask all = w.mask;
     for (size_t first = 0; first < reads.places.size(); first += warp_size) {
@@ -56,8 +57,8 @@ class OperandReader {
   public:
     OperandReader(Warp& w, const Op& op) : w_(w), op_(op) {}
 
-    // Copies 16 bytes from an address that includes the reserved bytes. After a fault, copies
-    // zeros.
+    // Copies 16 bytes from shared memory. `address` is as the kernel sees it, and includes the
+    // reserved bytes (Program::reserved_shared). If the access is a fault, copies zeros.
     void read(uint32_t address, std::byte* to) {
         const Block& block = *w_.block;
         const uint64_t at = uint64_t{address} - block.program->reserved_shared;
@@ -89,8 +90,8 @@ class OperandReader {
     std::vector<uint64_t> places_;
 };
 
-// Stores the elements of `bits` bits that 16 bytes contain to `out`, and returns their number.
-// Elements of one bit are stored as words of 32 elements.
+// Unpacks 16 bytes, which contain elements of `bits` bits each. Stores the elements to `out`, and
+// returns their number. Elements of one bit are stored as words of 32 elements.
 inline int take_elements(const std::byte* bytes, int bits, uint32_t* out) {
     const int count = 128 / bits;
     for (int e = 0; e < count; ++e) {

@@ -69,7 +69,7 @@ struct GridState {
     }
 };
 
-// Thrown in a worker when another worker has failed.
+// An exception that ends a worker after another worker has failed.
 struct Stopped {};
 
 template <Observer O>
