@@ -4,8 +4,8 @@
 // An mbarrier is a barrier in shared memory that can be used again and again. Each use is a phase.
 // A phase is complete when the expected number of threads has arrived and all announced bytes of
 // asynchronous copies have arrived (PTX ISA, "mbarrier"). Then the next phase begins, with the same
-// expected number of threads. PTX does not define the bits of the word. Our own layout is (bits,
-// meaning):
+// expected number of threads. PTX does not define the bits of the word. In our own layout, they
+// have these meanings:
 //
 //    0-19   arrivals that this phase still waits for
 //    20-39  arrivals that each phase waits for

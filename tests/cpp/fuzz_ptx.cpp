@@ -10,12 +10,12 @@
 //  build/fuzz/tests/cpp/fuzz_ptx -max_total_time=600 -timeout=25 -rss_limit_mb=2048 corpus
 //    tests/cpp/fuzz_corpus
 // Without libFuzzer (COALESCE_LIBFUZZER not defined) it has its own main function. One text in
-// three is a mutation of a file from the corpus or the command line. Two are made by
-// ptx_generator.hpp; one of these is also mutated:
+// three is a mutation of a file from the corpus or the command line. The other two are made by
+// ptx_generator.hpp, and one of these two is also mutated. The command line is:
 //  fuzz_ptx [iterations | SECONDSs] [seed] [file.ptx ...]
-// A text depends only on the seed and its number. Before it is tried, it is written to the file
-// that the environment variable FUZZ_PTX_LAST names, so that it is available after a crash. A text
-// that takes more than ten seconds ends the run.
+// A text depends only on the seed and its number. Before a text is tried, it is written to a file,
+// so that it is available after a crash. The environment variable FUZZ_PTX_LAST is the name of this
+// file. A text that takes more than ten seconds ends the run.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>

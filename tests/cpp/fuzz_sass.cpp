@@ -5,7 +5,7 @@
 //  fuzz_sass [iterations | SECONDSs] [seed]
 // Listings are made from the instructions in fuzz_corpus/machine.txt. Some registers, constants,
 // modifiers and targets are replaced. In some listings, bytes are changed, too. Before a listing is
-// tried, it is written to the file that the environment variable FUZZ_SASS_LAST names.
+// tried, it is written to a file. The environment variable FUZZ_SASS_LAST is the name of this file.
 #include <cstring>
 #include <fstream>
 #include <memory>
