@@ -65,6 +65,8 @@ def text(found: dict[str, Any]) -> str:
 
 def _reason(program: dict[str, Any]) -> str:
     """Return one line: this package's message, or else the end of the program's output."""
+    if program["outcome"] == "time":
+        return ""
     said = [line.strip() for line in program.get("why", "").splitlines() if line.strip()]
     said = [line for line in said if "returns modelled times" not in line]
     own = [line.removeprefix("coalesce: ") for line in said if line.startswith("coalesce: ")]
@@ -89,7 +91,9 @@ The tables have these outcomes:
   Other work ran on the machine at the same time.
 
 Most of NVIDIA's samples check their results themselves. For some other samples, the script compares
-the printed results with NumPy (`benchmarks/samples.py`). Most of Rodinia's programs do not check
+the printed results with NumPy (`benchmarks/samples.py`). The samples that use cuBLAS or
+cuRAND's host library run with [replacements](whole_programs.md#cublas-and-curand). simpleMPI runs
+as one process. Most of Rodinia's programs do not check
 their results. The script compares them with the results of Rodinia's OpenMP program for the same
 input, or with a reference in NumPy (`benchmarks/rodinia.py`). The table names the reference, and
 says how far the numbers differ. The inputs are Rodinia's. For three programs, the script makes
