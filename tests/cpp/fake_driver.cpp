@@ -293,9 +293,7 @@ FAKE cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* o
 FAKE cuModuleGetFunction(void** function, void*, const char* name) {
     const std::lock_guard lock(state().mutex);
     if (std::strcmp(name, "missing") == 0) return not_found;
-    Function& found = state().functions[name];
-    found.name = name;
-    *function = &found;
+    *function = &state().functions.try_emplace(name, Function{name}).first->second;
     return ok;
 }
 FAKE cuModuleGetGlobal_v2(Address* address, size_t* size, void*, const char* name) {
