@@ -40,7 +40,8 @@ Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
     }
     if (geometry == blocks_of_128_by_128) return {y * 128, x * 128};
     if (geometry == block_for_each_multiprocessor ||
-        geometry == warpgroups_for_each_multiprocessor) {  // the blocks process several tiles
+        geometry == warpgroups_for_each_multiprocessor ||
+        geometry == warpgroups_with_staging) {  // the blocks process several tiles
         EXPECT_EQ(x * y, s.multiprocessors);
         return {UINT64_MAX, UINT64_MAX};
     }
