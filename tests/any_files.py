@@ -174,15 +174,22 @@ def _variables(kernel: coalesce.Kernel) -> dict[str, np.ndarray[Any, Any]]:
     return {name: np.array(kernel.globals[name]) for name in kernel.globals}
 
 
-def launch(kernel: coalesce.Kernel, mode: str, grid: Any, block: Any, given: list[Any]) -> Any:
-    """Launch a kernel as a user would; return the result of the mode."""
+def launch(
+    kernel: coalesce.Kernel,
+    mode: str,
+    grid: Any,
+    block: Any,
+    given: list[Any],
+    printed: io.StringIO,
+) -> Any:
+    """Launch a kernel as a user would; return the result of the mode. `printed` gets its output."""
     how = {"run": kernel.launch, "profile": kernel.profile, "check": kernel.check}
     function = how.get(mode, kernel.trace)
     extra: dict[str, Any] = {"limit": 1000} if mode == "trace" else {}
     if "this_grid" in kernel._module.source:
         extra["cooperative"] = True
     shared = kernel_shared(kernel)
-    with contextlib.redirect_stdout(io.StringIO()):  # hides what kernels print
+    with contextlib.redirect_stdout(printed):
         return function(grid, block, *given, shared_bytes=shared, device="sim", **extra)
 
 
@@ -198,15 +205,17 @@ class Outcome:
     arrays: list[np.ndarray[Any, Any]]
     error: str = ""
     returned: Any = None
+    printed: str = ""
 
 
 def outcome(kernel: coalesce.Kernel, mode: str, shape: tuple[Any, Any], how: How) -> Outcome:
     """Launch in a mode with new arguments; then restore the module's variables."""
     before = _variables(kernel)
     given = arguments_of(kernel, how)
+    printed = io.StringIO()
     try:
         with _limited(how.seconds):
-            returned = launch(kernel, mode, *shape, given)
+            returned = launch(kernel, mode, *shape, given, printed)
     except coalesce.CoalesceError as error:
         return Outcome([], f"{type(error).__name__}: {error}")
     except _TooLong:
@@ -217,7 +226,7 @@ def outcome(kernel: coalesce.Kernel, mode: str, shape: tuple[Any, Any], how: How
             with contextlib.suppress(ValueError):  # a const variable cannot be written
                 kernel.globals[name] = value
     arrays = [a for a in given if isinstance(a, np.ndarray)] + list(after.values())
-    return Outcome(arrays, returned=returned)
+    return Outcome(arrays, returned=returned, printed=printed.getvalue())
 
 
 def same(one: Outcome, other: Outcome, any_nan: bool = False) -> bool:

@@ -177,8 +177,8 @@ def reference(
     given: list[Any],
     variables: int,
     seconds: float,
-) -> list[np.ndarray[Any, Any]] | str:
-    """Run a kernel on the host; return its arrays, or why there are none.
+) -> tuple[list[np.ndarray[Any, Any]], str] | str:
+    """Run a kernel on the host; return its arrays and what it printed, or why there are none.
 
     The last `variables` elements of `given` are the variables of the module.
     """
@@ -197,7 +197,7 @@ def reference(
     if done.returncode:
         return "reference failed"
     arrays: list[np.ndarray[Any, Any]] = pickle.loads(file.read_bytes())
-    return arrays
+    return arrays, done.stdout.decode("latin-1")
 
 
 def differences(
@@ -278,7 +278,8 @@ def _compared(
             return {"outcome": "fault", "detail": outcome.error}
         given = any_files.arguments_of(kernel, how)
         before = [a.copy() for a in (*given, *variables) if isinstance(a, np.ndarray)]
-        if all(a.tobytes() == b.tobytes() for a, b in zip(outcome.arrays, before, strict=True)):
+        same = all(a.tobytes() == b.tobytes() for a, b in zip(outcome.arrays, before, strict=True))
+        if same and not outcome.printed:
             return {"outcome": "nothing written", "detail": ""}
         if library is None:
             return {"outcome": "not compared", "detail": ""}
@@ -287,7 +288,9 @@ def _compared(
         wanted = reference(library, number, shape, shared, values, len(variables), how.seconds)
         if isinstance(wanted, str):
             return {"outcome": "not compared", "detail": wanted}
-        said = differences(outcome.arrays, wanted)
+        said = differences(outcome.arrays, wanted[0])
+        if sorted(outcome.printed.split()) != sorted(wanted[1].split()):  # threads have no order
+            said = said or "the printed words differ"
         if not said:
             return {"outcome": "right", "detail": ""}
         findings = any_files.outcome(kernel, "check", shape, how).returned

@@ -18,7 +18,7 @@ Arguments, launches and the reference are those of `any_references.py`.
 
 The outcomes:
 
-- right: the result equals that of the reference, and the kernel wrote something;
+- right: the result equals that of the reference, and the kernel wrote or printed something;
 - wrong: the results differ, and the check finds no reason;
 - not defined: the results differ, and the check reports a race or memory that nobody wrote;
 - not compared: the kernel ran to its end, but there is no reference;
@@ -299,7 +299,7 @@ def tried(path: Path, name: str, folder: Path) -> dict[str, Any]:
 
 def _short(detail: str) -> str:
     """Return the first message of a detail, without lines of the source and names of folders."""
-    error = re.search(r"(?:error|fatal|Error) ?: ([^\n]*)", detail)
+    error = re.search(r"\b(?:error|fatal) ?: ([^\n]*)", detail)
     said = error[1] if error else detail.split("\n")[0]
     return re.sub(r"/\S+/", "", said)[:160]
 
@@ -359,7 +359,7 @@ def main() -> int:
     jobs = [j for j in jobs if options.only in f"{j[0]}:{j[1]}"]
     before = {}
     if options.resume and options.json.is_file():
-        for row in json.loads(options.json.read_text()):
+        for row in json.loads(options.json.read_text())["kernels"]:
             before[row["repository"], row["file"], row["kernel"]] = row
     keys = [
         (folder.name.partition("@")[0].replace("+", "/"), str(path.relative_to(folder)), name)
@@ -376,7 +376,8 @@ def main() -> int:
             print(*said, sep="\t", flush=True)
             if options.json:
                 short = [{**r, "detail": _short(r["detail"])} for _, r in sorted(rows.items())]
-                options.json.write_text(json.dumps(short, indent=1) + "\n")
+                found = {"chosen": len(jobs), "kernels": short}
+                options.json.write_text(json.dumps(found, indent=1) + "\n")
     for outcome, number in Counter(row["outcome"] for row in rows.values()).most_common():
         print(f"{number:6} {outcome}")
     return 0
