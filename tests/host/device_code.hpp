@@ -337,6 +337,8 @@ HOST_REDUCTION(__reduce_xor_sync, result ^ x)
 HOST_ATOMIC(atomicAdd_block, old + value)
 HOST_ATOMIC(atomicAdd_system, old + value)
 inline void __nanosleep(unsigned) {}
+inline void cudaGridDependencySynchronize() {}
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
 inline void __trap() { std::abort(); }
 inline unsigned long long __cvta_generic_to_shared(const void* p) {
     return reinterpret_cast<unsigned long long>(p);
