@@ -46,8 +46,8 @@ compiled by g++ and run on the host (`tests/any_references.py`).
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
 - *fault*: every launch with made-up arguments accesses memory outside its arrays. Most of these
   kernels have structures with pointers as parameters, or need sizes that fit each other.
-- *refused by nvcc, too*: nvcc 13.0 reports the same error. The source is an exercise with gaps, or
-  uses functions that CUDA no longer has.
+- *refused by nvcc, too*: nvcc 13.0 reports the same error. Not every refused kernel was given to
+  nvcc.
 - *refused*: coalesce does not compile the kernel, or does not simulate it. Some templates are
   refused because the script made up their arguments.
 - *absent*: the compiler does not see the kernel, because of `#if`.
