@@ -15,9 +15,10 @@ shared memory and the first use of the loaded value. A distance of 20 or more is
 Another version of the compiler changes these figures by several percent. NVRTC is also not
 deterministic: it may make different PTX from the same source and options. The reason is that the
 order in which NVRTC visits values depends on the addresses of its memory. (With NVRTC 13.5, the
-result repeats if `setarch -R` switches address-space randomisation off.) Most kernels always get
-the same loops, but `split_k` does not. `--compiles 10` compiles ten times, and prints each result
-with the number of times that it occurred.
+result repeats if `setarch -R` switches address-space randomisation off.) NVRTC may move loads
+written in C++, but not loads written in PTX. Therefore `split_k` loads its operands in PTX.
+`--compiles 10` compiles ten times, and prints each result with the number of times that it
+occurred.
 
 Run this after changing compilers:
 
