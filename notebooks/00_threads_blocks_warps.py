@@ -40,7 +40,9 @@ from coalesce import draw, lessons
 # knows its place: `threadIdx` is its index in its block, `blockIdx` is the index of its block in the grid, and `blockDim` is
 # the size of a block. Each of them has the components x, y and z.
 #
-# The kernel below adds 10 to each element of an array. It has no loop: each thread changes one element.
+# The kernel below adds 10 to each element of an array. It has no loop: each thread changes one element. (`extern "C"` keeps the
+# name `add_ten` in the compiled code. Without it, a C++ compiler adds the types of the parameters to the name. `coalesce` finds
+# a kernel with and without `extern "C"`; the exercises leave it out.)
 
 # %%
 add_ten = coalesce.Kernel(
@@ -118,7 +120,7 @@ lessons.predict(
 #   `%%`.)
 # - The thread's warp. Every thread has computed its number `t`. `__shfl_sync(..., t, 0)` gives each thread the `t` of lane 0 of
 #   its **own warp**. So all threads of a warp receive the same number. We call the thread with this number the *leader* of the
-#   warp.
+#   warp. The first argument, `0xffffffff`, has one bit per lane. All 32 bits are set: all 32 lanes take part.
 
 # %%
 source = """
@@ -185,7 +187,7 @@ def loads(block):
     """Requests and sectors of the loads of a copy with blocks of this shape."""
     grid = (-(-480 // block[0]), -(-480 // block[1]))  # ceil division: no column is left out
     out = np.empty_like(a)
-    m = copy.profile(grid, block, a, out, 480, 480).metrics()
+    m = copy.profile(grid, block, a, out, 480, 480).metrics()  # names of Nsight Compute: lesson 2
     assert np.array_equal(out, a)
     return (
         m["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"],

@@ -84,8 +84,11 @@ lessons.code("matmul", "tiled")
 
 # %% [markdown]
 # `__syncthreads()` is a **barrier**: no thread of the block continues before all of them have arrived. The kernel has two barriers
-# per phase, in lines 34 and 38. The warps of a block do not run at the same speed. Remove either barrier from a small version
-# of the kernel, run it, and check it for races:
+# per phase, in lines 34 and 38. A thread that has no element of the result must still load its elements of the tiles, because
+# other threads of the block use them. So no thread may return before a barrier. This is why line 40 comes after the loop.
+#
+# The warps of a block do not run at the same speed. Remove either barrier from a small version of the kernel, run it, and check
+# it for races:
 
 # %%
 tiled_16 = """
@@ -234,7 +237,9 @@ lessons.predict(
 # ## What repeats between blocks
 #
 # A tutorial notes: "blocks with the same `bx` and different `by` still load the same tile of M" (`a` here). Is that true?
-# `coalesce.trace` records the addresses of every load. From them, the next cell computes which blocks load the first element.
+# In `tiled`, `blockIdx.y` (here `by`) chooses the rows of the result, and `blockIdx.x` (`bx`) chooses the columns (lines 26 and
+# 27). In lesson 2's `coalesced` it was the other way round. `coalesce.trace` records the addresses of every load. From them, the
+# next cell computes which blocks load the first element.
 
 # %%
 blocks = {
@@ -268,7 +273,7 @@ def shared_by():
 # %% tags=["counts"]
 lessons.predict(
     "who repeats a",
-    "Tiles of 32, N = 128. Which blocks load the same elements of `a`?",
+    "Tiles of 32, N = 128; bx chooses columns of the result, by chooses rows. Which blocks load the same elements of `a`?",
     choices=["those with the same bx", "those with the same by"],
     guess=...,
     measured=lambda: (
@@ -287,26 +292,31 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Shared memory cannot help here, because it belongs to one block. The **L2 cache** can help, because all blocks share it. The
-# first of the four blocks brings the sector from memory to L2. The other three find it in L2, if they load it soon enough. The
-# next cell counts the loads, and models the caches.
+# Shared memory cannot help here, because it belongs to one block. Two units behind L1 can help, because several blocks use them:
+#
+# - The **L2 cache**. The first of the four blocks brings the sector from memory to L2. Blocks that load it later find it there.
+# - The **[LRC](glossary.md#lrc)** of an H200, on the way to L2. If neighbouring multiprocessors read the same sector at about the
+#   same time, it merges the reads. L2 then delivers the sector once, to all of them.
+#
+# The next cell counts the loads, and models the caches. What is found in L1, what is merged, and what comes from L2 add up to
+# what is loaded.
 
 
 # %%
 def places():
     print(f"a and b have {(a.nbytes + b.nbytes) / 1024:.0f} KiB")
     for variant in ("coalesced", "tiled"):
-        m = coalesce.profile("matmul", a, b, variant=variant, device="sim").metrics()
+        p = coalesce.profile("matmul", a, b, variant=variant, device="sim")
+        c = p.modelled.caches
         steps = {
-            "loaded": 32 * m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
-            "from L2": 32 * m["lts__t_sectors_srcunit_tex_op_read.sum"],
-            "from memory": m["dram__bytes_read.sum"],
+            "loaded": p.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
+            "found in L1": c["l1_load_hits"],
+            "merged": c["l2_merged"],
+            "from L2": c["l2_reads"],
         }
-        print(
-            f"{variant:9}",
-            ", ".join(f"{size / 1024:6.0f} KiB {what}" for what, size in steps.items()),
-        )
-    return m["dram__bytes_read.sum"] / 1024
+        parts = ", ".join(f"{32 * n / 1024:,.0f} KiB {what}" for what, n in steps.items())
+        print(f"{variant:9} {parts}; L2 reads {c['dram_read_bytes'] / 1024:.0f} KiB from memory")
+    return c["dram_read_bytes"] / 1024
 
 
 lessons.predict(
@@ -477,7 +487,11 @@ lessons.predict(
 # (Our profile of `corner_turned` calls it an 8-way conflict, not a 32-way conflict. The reason: the assembler merges four
 # iterations of the loop, so that each lane loads four neighbouring words (16 bytes) at once. A warp then wants 128 words. These
 # take 4 wavefronts at best. The load takes 32 wavefronts, 8 times as many. But the kernel has only a quarter as many loads, so
-# the waste is the same.)
+# the waste is the same.
+#
+# The merged load of `a_tile` takes 2 wavefronts without a conflict, although it is a broadcast. A load of 16 bytes per lane is
+# served in quarters of a warp, and a load of 8 bytes in halves. If neighbouring lanes read the same address, as in a broadcast,
+# two quarters or two halves are served together. So a broadcast of 16 bytes takes 2 wavefronts.)
 
 # %% [markdown]
 # ## Exercises

@@ -122,6 +122,20 @@ WRONG = [
         "An index of a float2 array counts pairs.",
     ),
     ("pair_means", "((const float2*)x)[i]", "*(const float2*)(x + i)", "check", "multiple of 8"),
+    (
+        "pair_means",
+        "if (i >= n) return;\n    float2 pair = ((const float2*)x)[i];",
+        "struct { float x, y; } pair = {x[2 * i], x[2 * i + 1]};",
+        "check",
+        "x has 2 * n elements, and out has n.",
+    ),
+    (
+        "pair_means",
+        "if (i >= n) return;\n    float2 pair = ((const float2*)x)[i];",
+        "float4 pair = *(const float4*)(x + 2 * i);",
+        "check",
+        "A vector must begin at a multiple of its own size.",
+    ),
     ("grey", "__syncthreads();", "", "check", "A thread reads what another one has stored."),
     ("grey", "j < 3 * 256; j += 256", "j < 256; j += 256", "check", "256 pixels are 768 floats."),
     (
@@ -177,6 +191,16 @@ WRONG = [
         "Both factors come from column j.",
     ),
     ("gram", "k < K", "k < N", "check", "x has K rows and N columns."),
+    ("gram", "x[k * N + i]", "x[i * K + k]", "result", "You read x as N rows of K elements"),
+    ("gram", "x[k * N + j]", "x[j * K + k]", "result", "You read x as N rows of K elements"),
+    (
+        "gram",
+        "x[k * N + i] * x[k * N + j]",
+        "x[i * K + k] * x[j * K + k]",
+        "result",
+        "You read x as N rows of K elements",
+    ),
+    ("gram", "x[k * N + i]", "x[k * K + i]", "result", "a step of k passes K elements."),
     (
         "barriers",
         "        __syncthreads();\n        for",
@@ -227,6 +251,27 @@ WRONG = [
         "    if (row >= n || col >= n) return;\n    float sum = 0;",
         "check",
         "This element of the tile was never stored.",
+    ),
+    (
+        "tiled",
+        "    float sum = 0;",
+        "    if (row >= n || col >= n) return;\n    float sum = 0;",
+        "check",
+        "Your kernel has a `return` before __syncthreads().",
+    ),
+    (
+        "tiled",
+        """    float sum = 0;
+    for (int k0 = 0; k0 < n; k0 += 16) {
+        a_tile[ty][tx] = row < n && k0 + tx < n ? a[row * n + k0 + tx] : 0;
+        b_tile[ty][tx] = k0 + ty < n && col < n ? b[(k0 + ty) * n + col] : 0;""",
+        """    if (row >= n || col >= n) return;
+    float sum = 0;
+    for (int k0 = 0; k0 < n; k0 += 16) {
+        a_tile[ty][tx] = a[row * n + k0 + tx];
+        b_tile[ty][tx] = b[(k0 + ty) * n + col];""",
+        "check",
+        "must their index meet? Your kernel has a `return` before __syncthreads().",
     ),
     ("corner", "[33]", "[40]", "counts", "2-way bank conflict:"),
     (

@@ -63,7 +63,11 @@ def _sectors(kind: Kind, most: float) -> Demand:
         else:
             profile.assert_sectors_per_request(store=most)
 
-    return Demand(f"a {kind} of global memory takes at most {most:g} sectors per request", judge)
+    text = (
+        f"{kind}s of global memory are coalesced, or take at most {most:g} sectors per request on "
+        "average"
+    )
+    return Demand(text, judge)
 
 
 def _no_conflicts(profile: Profile, case: Case) -> None:
@@ -75,11 +79,17 @@ def _global(profile: Profile, *kinds: str) -> list[Access]:
     return [a for a in profile.accesses() if a.space == "global" and a.kind in kinds]
 
 
-def _few(kind: Kind, quantity: Quantity, most: float, profile: Profile, case: Case) -> None:
+_ONE_PASS = "one pass over the array takes"
+_TILED = "blocks that load their rows of a and columns of b once take"
+
+
+def _few(
+    kind: Kind, quantity: Quantity, most: float, least: str, profile: Profile, case: Case
+) -> None:
     """Raise AssertionError if the kernel loads or stores too often.
 
-    The limit is `most` times the number of requests (or sectors) that a single pass over the array
-    takes.
+    The limit is `most` times the number of requests (or sectors) that the elements of the case
+    take. `least` says what takes this number.
     """
     accesses = _global(profile, kind)
     found = sum(getattr(a, quantity) for a in accesses)
@@ -87,7 +97,7 @@ def _few(kind: Kind, quantity: Quantity, most: float, profile: Profile, case: Ca
     once = -(-elements // (32 if quantity == "requests" else 8))
     if found > most * once:
         message = (
-            f"global {kind}s take {found:,} {quantity}, one pass over the array takes {once:,}; "
+            f"global {kind}s take {found:,} {quantity}, {least} {once:,}; "
             f"at most {most:g} times as many are allowed"
         )
         raise AssertionError("\n".join([message, *_reasons(accesses, quantity, once)]))
@@ -180,7 +190,16 @@ _ATOMICS = Demand("atomics on global memory take at most 4 requests per block", 
 
 def _repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
     text = f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array"
-    return Demand(text, partial(_few, kind, quantity, most))
+    return Demand(text, partial(_few, kind, quantity, most, _ONE_PASS))
+
+
+def _loads_of_tiles(most: float) -> Demand:
+    """Return a demand for matrix products: each block loads its part of the operands once."""
+    text = (
+        f"the loads take at most {most:g} times the requests of blocks that load their rows of a "
+        "and columns of b once"
+    )
+    return Demand(text, partial(_few, "load", "requests", most, _TILED))
 
 
 _ONCE = (_repeats("load", "requests", 1.25), _repeats("store", "requests", 1.25))
@@ -348,7 +367,8 @@ def _histogram(even: bool) -> Case:
     n = 16384 if even else 5000
     values = np.random.default_rng(8).integers(0, 64, n, dtype=np.int32)
     out = np.zeros(64, np.int32)
-    return Case(8, 256, (values, out, n), out, np.bincount(values, minlength=64).astype(np.int32))
+    counts = np.bincount(values, minlength=64).astype(np.int32)
+    return Case(8, 256, (values, out, n), out, counts, n)
 
 
 def _brighten(even: bool) -> Case:
@@ -486,7 +506,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _tiled,
         "multiplies two square matrices.",
         "blocks of 16 x 16 threads, one per element",
-        (_repeats("load", "requests", 1.05), _sectors("store", 4.5), _CONFLICTS),
+        (_loads_of_tiles(1.05), _sectors("store", 4.5), _CONFLICTS),
         "How often does a block load the same element of a?",
         "Load a tile of a and a tile of b into shared memory, one element per thread.",
         "Two barriers per tile. At the edge let the tile hold zeros.",
@@ -496,7 +516,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _corner,
         "multiplies a with b, whose columns are the rows of bt.",
         "blocks of 32 x 32 threads, one per element",
-        (_repeats("load", "requests", 1.05), _sectors("load", 4.5), _CONFLICTS),
+        (_loads_of_tiles(1.05), _sectors("load", 4.5), _CONFLICTS),
         "Loads of global memory are fine. How do the lanes read b_tile?",
         "b_tile[tx][k]: one row per lane, and a row has 32 words. In which bank is each?",
         "A row length that is odd in words puts a column into 32 banks.",
@@ -582,7 +602,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _histogram,
         "counts how often each of 64 values occurs.",
         "8 blocks of 256 threads",
-        (_ATOMICS, _repeats("load", "requests", 300)),
+        (_ATOMICS, _repeats("load", "requests", 1.25)),
         "How many atomics of global memory does each element cost?",
         "Count in 64 integers of shared memory: set them to 0, wait, count, wait, add them.",
     ),
@@ -591,7 +611,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _register_tile,
         "multiplies two square matrices; each thread computes 16 elements.",
         _BLOCKS_OF_64,
-        (_shared_words(0.41), _repeats("load", "requests", 1.05), _sectors("load", 4.5)),
+        (_shared_words(0.41), _loads_of_tiles(1.05), _sectors("load", 4.5)),
         "For each k a thread loads 16 words of a and 1 of b. How many would a square tile need?",
         "With 4 x 4 elements a thread needs 4 words of a and 4 of b for 16 multiply-adds.",
         "t / 16 is the thread's row of tiles, t % 16 its column; a tile has 4 x 4 elements.",
@@ -601,7 +621,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _turned_tile,
         "multiplies two square matrices; the tile of a is stored transposed.",
         _BLOCKS_OF_64,
-        (_CONFLICTS, _repeats("load", "requests", 1.05), _sectors("load", 4.5)),
+        (_CONFLICTS, _loads_of_tiles(1.05), _sectors("load", 4.5)),
         "Which k and which rows do the 32 lanes of a warp store, and in which banks are they?",
         "Lane l stores k = l % 16 of row r + l / 16. With rows of L words that is bank "
         "(L * k + r + l / 16) mod 32.",

@@ -214,8 +214,8 @@ class Exercise:
             case = self._make(even)
             found = kernel.check(case.grid, case.block, *case.arguments)
             if found:  # includes warnings: code that relies on lockstep is not correct
-                return "check", _found(self.name, found[0], case)
-            wrong = _first_wrong(self.name, case)
+                return "check", _found(self.name, found[0], case, kernel.source)
+            wrong = _first_wrong(self.name, case, kernel)
             if wrong:
                 return "result", wrong
         if case.out.dtype.kind == "i":
@@ -279,14 +279,13 @@ def _once(failed: list[str]) -> str:
     return "\n".join("\n".join([*found, lines]) for lines, found in heads.items())
 
 
-def _found(name: str, finding: Finding, case: Case) -> str:
-    """Return the text of a finding, and a sentence about its usual cause in this exercise."""
-    known = _findings.FINDINGS.get(name, {})
-    kind = finding.kind
-    sentence = known.get(f"{kind} in {finding.space}") or known.get(kind, "")
-    mistakes = _mistakes.results(name, case.arguments, case.expected)
-    sentence = sentence or _wrong_results.recognized(case.out, case.expected, mistakes)
-    return "\n".join([str(finding), *_indented([sentence])])
+def _found(name: str, finding: Finding, case: Case, source: str) -> str:
+    """Return the text of a finding, and sentences about its usual cause in this exercise."""
+    sentences = _findings.sentences(name, finding, source)
+    if not sentences:
+        mistakes = _mistakes.results(name, case.arguments, case.expected)
+        sentences = [_wrong_results.recognized(case.out, case.expected, mistakes)]
+    return "\n".join([str(finding), *_indented(sentences)])
 
 
 def _indented(sentences: list[str]) -> list[str]:
@@ -295,7 +294,7 @@ def _indented(sentences: list[str]) -> list[str]:
     ]
 
 
-def _first_wrong(name: str, case: Case) -> str:
+def _first_wrong(name: str, case: Case, kernel: Kernel) -> str:
     """Name the first element that is wrong and what the result looks like, or return ""."""
     right = _wrong_results.close(case.out, case.expected)
     if right.all():
@@ -303,13 +302,20 @@ def _first_wrong(name: str, case: Case) -> str:
     where = tuple(int(i) for i in np.argwhere(~right)[0])
     place = ", ".join(map(str, where))
     got, wanted = case.out[where], case.expected[where]
-    difference = f"out[{place}] is {got:.6g} and should be {wanted:.6g}"
+    out = _name_of_result(case, kernel)
+    difference = f"{out}[{place}] is {got:.6g} and should be {wanted:.6g}"
     if np.isnan(got):
-        difference = f"nothing was written to out[{place}], which should be {wanted:.6g}"
+        difference = f"nothing was written to {out}[{place}], which should be {wanted:.6g}"
     count = int((~right).sum())
     lines = [
-        f"  out has shape {case.out.shape}; {difference}; {count:,} of {right.size:,} are wrong"
+        f"  {out} has shape {case.out.shape}; {difference}; {count:,} of {right.size:,} are wrong"
     ]
     mistakes = _mistakes.results(name, case.arguments, case.expected)
     sentence = _wrong_results.described(case.out, case.expected, mistakes)
     return "\n".join([*lines, *_indented([sentence])])
+
+
+def _name_of_result(case: Case, kernel: Kernel) -> str:
+    """Return the name of the kernel's parameter that receives the result."""
+    pairs = zip(kernel.signature.parameters, case.arguments, strict=True)
+    return next(parameter.name for parameter, argument in pairs if argument is case.out)

@@ -1,10 +1,14 @@
 """Sentences for the findings of `Kernel.check` in the exercises: the mistake behind each finding.
 
 The keys are the name of the exercise and the kind of the finding. "race in global" is a race in
-global memory.
+global memory. "misaligned with float2" is a finding in a kernel whose source contains "float2".
 """
 
 from __future__ import annotations
+
+import re
+
+from coalesce.check import Finding
 
 _OVERLAP = (
     "Two threads compute the same element: their parts of the result overlap. How many elements "
@@ -27,6 +31,10 @@ _NOT_STORED = (
     "without an element of out must store, too."
 )
 _EDGE = "At the edge some threads have no element. Which condition must their index meet?"
+_EARLY_RETURN = (
+    "Your kernel has a `return` before __syncthreads(). A thread that returns there stores nothing "
+    "in the tile, but other threads need its element. What must all threads do before they return?"
+)
 
 FINDINGS: dict[str, dict[str, str]] = {
     "copy_four": {
@@ -38,8 +46,13 @@ FINDINGS: dict[str, dict[str, str]] = {
         "index must be less than n?",
     },
     "pair_means": {
-        "out_of_bounds": "An index of a float2 array counts pairs. Is yours still twice as large?",
-        "misaligned": "A float2 must begin at a multiple of 8 bytes. Does your index count pairs?",
+        "out_of_bounds": "x has 2 * n elements, and out has n. What must each index be less than?",
+        "out_of_bounds with float2": "An index of a float2 array counts pairs. Is yours still "
+        "twice as large?",
+        "misaligned": "A vector must begin at a multiple of its own size. Does your index count "
+        "vectors or floats?",
+        "misaligned with float2": "A float2 must begin at a multiple of 8 bytes. Does your index "
+        "count pairs?",
     },
     "grey": {
         "race": _TILE_READ,
@@ -126,3 +139,21 @@ FINDINGS: dict[str, dict[str, str]] = {
         "place of one that does not exist?",
     },
 }
+
+
+def sentences(name: str, finding: Finding, source: str) -> list[str]:
+    """Return the sentences about the mistake behind a finding in an exercise; often one."""
+    known = FINDINGS.get(name, {})
+    kind = finding.kind
+    keys = [f"{kind} in {finding.space}", kind]
+    if "float2" in source:
+        keys.insert(0, f"{kind} with float2")
+    found = [known[key] for key in keys if key in known][:1]
+    if found in ([_EDGE], [_NOT_STORED]) and _returns_before_a_barrier(source):
+        found.append(_EARLY_RETURN)
+    return found
+
+
+def _returns_before_a_barrier(source: str) -> bool:
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
+    return re.search(r"\breturn\b.*\b__syncthreads\b", code, re.DOTALL) is not None

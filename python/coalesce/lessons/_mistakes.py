@@ -187,6 +187,25 @@ def _sums(a: Array, b: Array) -> Mistakes:
 def _gram(arguments: Sequence[Any], expected: Array) -> Mistakes:
     x = arguments[0]
     yield from _sums(x.T, x)
+    k, n = x.shape
+    swapped = x.reshape(n, k).T
+    for first, second in ((swapped, x), (x, swapped), (swapped, swapped)):
+        yield (
+            (
+                "You read x as N rows of K elements, but x has K rows. Which of k and the column "
+                "chooses the row?"
+            ),
+            first.T @ second,
+        )
+    short = x.ravel()[np.add.outer(k * np.arange(k), np.arange(n))]  # rows of K elements
+    for first, second in ((short, x), (x, short), (short, short)):
+        yield (
+            (
+                "In your index of x, a step of k passes K elements. How many elements does a row "
+                "of x have?"
+            ),
+            first.T @ second,
+        )
     sentence = "out[i, j] is the product of columns i and j {} 1. Which column does the store name?"
     yield sentence.format("-"), np.roll(expected, 1, axis=1)
     yield sentence.format("+"), np.roll(expected, -1, axis=1)
