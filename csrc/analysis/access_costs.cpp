@@ -103,8 +103,8 @@ bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
     return other == 0;
 }
 
-// Returns the place of an access in the list of remembered accesses. Accesses that are like each
-// other have the same place.
+// Returns the index of an access in the array of remembered accesses. Accesses that cost the same
+// for certain (see Repeated) have the same index.
 size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
     const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
     const uint64_t start = e.address(first), width = e.address(last) - start;

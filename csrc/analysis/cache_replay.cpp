@@ -225,8 +225,8 @@ CacheResult CacheReplay::finish() {
     c.add(l1_counts_);
     c.l2_merged = machine_->merged;
     if (retired_ == 0 || retired_ >= blocks_) return result;
-    // The remaining blocks are assumed to behave like the second half. They have the same rates in
-    // L2 and the same shares in L1.
+    // The blocks that were not replayed are assumed to behave like the second half of the replayed
+    // blocks: with the same hit rates in L1 and L2.
     const double left = double(blocks_ - retired_);
     const double later = left / double(std::max<uint64_t>(1, retired_ - retired_at_half_));
     const double whole = double(blocks_) / double(retired_);

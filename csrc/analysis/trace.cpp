@@ -59,8 +59,8 @@ void BlockTrace::record(const sim::Warp& warp, const sim::MemoryEvent& e) {
     const Recording& wanted = recorder_.recording_;
     const uint32_t step = steps_[warp.index]++;
     uint32_t& executions = executions_[warp.index * recorder_.wanted_.size() + e.pc];
-    // An asynchronous copy announces its global access first. Its shared access gets the same
-    // number.
+    // An asynchronous copy has two events: first the access to global memory, then the access to
+    // shared memory. Both get the same number.
     const bool second = e.access == sim::Access::async_copy && e.space == ptx::Space::shared;
     const uint32_t execution = second && executions > 0 ? executions - 1 : executions++;
     if (!recorder_.wanted_[e.pc]) return;

@@ -36,8 +36,8 @@ namespace coalesce::bindings {
 // One parameter of a kernel.
 struct LauncherParameter {
     bool pointer = false;
-    // For a pointer, the element types that it accepts. For a scalar, its type. 0 means that the
-    // fallback must handle the scalar.
+    // The types that are accepted for this parameter: for a pointer, types of array elements; for a
+    // scalar, its type. For a scalar, 0 means that the fallback must handle it.
     ScalarMask accepted = 0;
 };
 

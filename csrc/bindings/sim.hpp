@@ -35,8 +35,8 @@ struct BufferArgument {
     pybind11::object undefined = pybind11::none();
     // The distance in bytes from the start of the array to the pointer that the kernel gets.
     uint64_t offset = 0;
-    // If the kernel gets the handle of a texture or surface object of the array: the object, with
-    // address 0.
+    // Set if the kernel gets a texture or surface object instead of the array. The address of the
+    // array in this object is still 0.
     std::optional<sim::TextureObject> texture = std::nullopt;
 };
 

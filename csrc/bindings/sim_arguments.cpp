@@ -26,8 +26,8 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
                 continue;
             mapped[i] = true;
             p.address = whole.address + uint64_t(p.buffer.host - whole.host);
-            // If an argument is a part of a larger array, the buffer has the name of the argument,
-            // but no shape.
+            // The argument lies in this device array, so the buffer gets its name. It also gets its
+            // shape, unless the argument is only a part of the array.
             whole.name = p.buffer.name;
             if (p.buffer.bytes == whole.bytes)
                 whole.shape = p.buffer.shape;

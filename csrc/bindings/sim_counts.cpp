@@ -120,8 +120,8 @@ py::dict table(const Counts& c) {
     return t;
 }
 
-// Returns the table of a Counts object. It is made once; each caller gets its own dict of the same
-// arrays.
+// Returns the table of a Counts object as a dict of arrays. The arrays are made once and shared.
+// Each caller gets a dict of its own.
 py::object kept_table(const py::object& self) {
     if (!py::hasattr(self, "_table")) self.attr("_table") = table(self.cast<const Counts&>());
     return self.attr("_table").attr("copy")();

@@ -41,8 +41,9 @@ class Memory {
     // Returns whether a kernel fault has reset the context since the allocation.
     [[nodiscard]] bool lost() const;
 
-    // Call this if a stream that is not ordered with the default stream may use the memory. After
-    // the destructor, the memory is then reused only when all current work of the GPU has ended.
+    // Call this if the memory may be used by a stream that does not wait for the default stream.
+    // When this object is destroyed, the memory is then not reused before all work that the GPU has
+    // at this time has ended.
     void used_elsewhere() { elsewhere_ = true; }
 
   private:
@@ -68,9 +69,9 @@ class Device {
     }
     [[nodiscard]] const Driver& driver() const { return driver_; }
 
-    // Makes the device's context current in a scope, and restores the previous context afterwards.
-    // A thread that had no context keeps this one. Throws LaunchError if the process was forked
-    // after the device was opened.
+    // While this object exists, the context of the device is the current one of the thread.
+    // Afterwards the previous context is current again. If the thread had no context, it keeps this
+    // one. Throws LaunchError if the process was forked after the device was opened.
     class Scope {
       public:
         explicit Scope(const Device& device);

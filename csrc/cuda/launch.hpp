@@ -16,9 +16,9 @@ struct Geometry {
     bool cooperative = false;  // all blocks are on the GPU at once and may wait for each other
 };
 
-// Throws LaunchError if this kernel cannot run with this geometry on its GPU. Reasons are more
-// threads than its registers allow, too much shared memory, and a cooperative launch with more
-// blocks than the GPU holds. Enables large dynamic shared memory if necessary.
+// Checks a launch: throws LaunchError if the kernel cannot run with this grid and block on its GPU.
+// Reasons are more threads than its registers allow, too much shared memory, and a cooperative
+// launch with more blocks than the GPU holds. Enables large dynamic shared memory if necessary.
 void admit(Function& function, const Geometry& geometry);
 
 // Enqueues one launch. `arguments` has the address of each parameter's value. The function does not

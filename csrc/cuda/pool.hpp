@@ -48,8 +48,8 @@ class Pool {
     // Releases all cached blocks. Returns their size in bytes.
     size_t trim();
 
-    // Forgets all blocks without calling the driver. Call this when the context that owned the
-    // memory has ended.
+    // Removes all blocks of memory from the pool without freeing them. Call this when the context
+    // of the memory has ended, because the memory is gone then.
     void forget();
 
     [[nodiscard]] Usage usage() const;

@@ -17,8 +17,8 @@
 
 namespace coalesce::cudart {
 
-// A body throws this to return an error. If there is a text, it describes a mistake in the
-// program's host code. --check reports this mistake.
+// An API function throws this to return an error code to the program. If the program's host code
+// made a mistake, the text describes it, and --check reports it.
 struct Failure {
     Error error;
     std::string mistake = {};

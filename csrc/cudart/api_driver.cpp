@@ -1,4 +1,4 @@
-// Finds functions of the driver API by name, and the functions of tensor maps.
+// Looks up functions of the driver API by name, and implements the functions that make tensor maps.
 //
 // Programs that use tensor maps get cuTensorMapEncodeTiled() from cudaGetDriverEntryPoint(),
 // without linking to the driver. The tensor maps have the simulator's own layout
@@ -70,8 +70,8 @@ int version_of(std::string_view name) {
     return 0;
 }
 
-// Returns the newest function of this name that a program of this CUDA version knows. Its name may
-// have a version at its end.
+// A function may have several versions, such as cuMemAlloc and cuMemAlloc_v2. Returns the newest
+// version that a program of this CUDA version can use.
 void* function_named(const std::string& name, int version) {
     static void* const library = [] {
         Dl_info own{};
@@ -157,8 +157,8 @@ CUDRIVER(cuGetProcAddress)(const char* symbol, void** function, int version, uin
     });
 }
 
-// NVIDIA's libraries ask for private functions of the driver, and do without them. Programs do not
-// call this function. So it prints nothing.
+// Only NVIDIA's libraries call this function, to get private functions of the driver. They also
+// work without them. So no message is printed.
 CUDRIVER(cuGetExportTable)(const void** table, const void*) {
     if (table) *table = nullptr;
     return cudaErrorNotSupported;

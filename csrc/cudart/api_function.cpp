@@ -65,8 +65,9 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
             f.most_dynamic_shared = uint32_t(value);
         } else if (attribute == carveout) {
             require(value >= -1 && value <= 100, cudaErrorInvalidValue);
-            // This setting is only a hint. The model divides the memory according to the needs of
-            // the blocks.
+            // This setting is stored, but has no effect. On a GPU it is a hint on how to divide the
+            // memory of a multiprocessor between L1 and shared memory. The model gives shared
+            // memory what the blocks need.
             f.carveout = value;
         } else {
             say_once("coalesce: cudaFuncSetAttribute() of attribute " + std::to_string(attribute) +
@@ -75,8 +76,8 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
         }
     });
 }
-// This function sets a hint for the division of L1. It has no effect, because the model divides the
-// memory according to the needs of the blocks.
+// On a GPU, this is a hint on how to divide the memory of a multiprocessor between L1 and shared
+// memory. Here it has no effect: the model gives shared memory what the blocks need.
 CUDART(cudaFuncSetCacheConfig)(const void* host, int preference) {
     return call("cudaFuncSetCacheConfig", Waits::no, [&] {
         runtime().modules.function(host);
@@ -118,8 +119,8 @@ CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, cons
         *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
     });
 }
-// The blocks of a cluster are in one GPC. The number of multiprocessors of each GPC is not known,
-// so they are spread evenly.
+// The blocks of a cluster are in one GPC. How many multiprocessors each GPC has is not known. We
+// assume that all GPCs have equally many.
 CUDART(cudaOccupancyMaxActiveClusters)(int* clusters, const void* host,
                                        const LaunchConfig* config) {
     return call("cudaOccupancyMaxActiveClusters", Waits::no, [&] {

@@ -19,8 +19,8 @@ Stream created(unsigned flags, int priority) {
     return runtime().streams.create(flags, std::clamp(priority, highest_priority, lowest_priority));
 }
 
-// Throws if the stream is being captured, because synchronization with it would invalidate the
-// capture.
+// Throws if the stream is being captured for a graph. CUDA does not allow the program to wait for
+// such a stream.
 void refuse_capture(const StreamRecord& stream) {
     require(!stream.capture, cudaErrorStreamCaptureUnsupported,
             "the host waits for a stream that is being captured into a graph");

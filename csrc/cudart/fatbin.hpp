@@ -30,8 +30,9 @@ struct Code {
 
 // Returns the size of the container that starts here, or 0 if there is none.
 [[nodiscard]] size_t container_bytes(std::span<const std::byte> bytes);
-// Returns the size of the code that starts at an address: a container, a file of machine code (ELF)
-// or PTX, which a null character ends. Returns 0 if it is none of these.
+// Finds out which kind of code starts at an address, and returns its size in bytes. The code is a
+// container, a file of machine code (ELF), or PTX that ends with a null character. Returns 0 for
+// anything else.
 [[nodiscard]] size_t code_bytes(const std::byte* start);
 // Returns a container of PTX and its machine code, which may be empty.
 [[nodiscard]] std::string container_of(const std::string& ptx, const std::string& cubin,

@@ -34,8 +34,8 @@ void* code_address(const void* context) {
 
 void on_fault(int signal, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uint64_t>(info->si_addr);
-    // The process is about to end. So it does not matter that these functions are not safe in a
-    // signal handler.
+    // These functions are not safe in a signal handler. This does not matter here, because the
+    // process is about to end.
     if (in_arena(address)) {
         Runtime& rt = runtime();
         if (const Allocation* const early = rt.memory.release_unwaited(address)) {

@@ -62,8 +62,8 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
                                          std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE));
     if (checked_) {
         a.undefined = std::make_unique<bool[]>(bytes);
-        // The host may write pinned and managed memory directly. Such writes cannot be recorded, so
-        // all bytes of this memory count as defined.
+        // The host can write to pinned and managed memory without a call of this library. So it is
+        // not known which bytes are still uninitialized, and all of them count as initialized.
         std::memset(a.undefined.get(), kind == Kind::device || kind == Kind::array, bytes);
     }
     used_ += bytes;
@@ -146,8 +146,8 @@ Allocation* Memory::find(uint64_t address) {
     const auto after = allocations_.upper_bound(address);
     if (after == allocations_.begin()) return nullptr;
     Allocation& a = std::prev(after)->second;
-    // The address one past the end is not in the allocation. An empty allocation still contains its
-    // own address.
+    // The address just after the last byte does not belong to the allocation. An allocation of 0
+    // bytes is treated as if it had one byte, so that its own address belongs to it.
     return address - a.address < std::max<uint64_t>(a.bytes, 1) ? &a : nullptr;
 }
 

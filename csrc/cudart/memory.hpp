@@ -105,8 +105,8 @@ class Memory {
     [[nodiscard]] uint64_t next_module() const { return next_; }
     void after_module(uint64_t end);
 
-    // All allocations as buffers of a launch. `names` maps the address of an argument's allocation
-    // to the name that the kernel's source uses for it.
+    // Returns all allocations as buffers of a launch. `names` has the names of the kernel's
+    // parameters, by the addresses of the allocations that are passed for them.
     struct Named {
         std::string name, type;
         uint32_t item_bytes = 0;

@@ -87,8 +87,8 @@ class Modules {
     void add_variable(ModuleRecord* module, const void* host, const char* name, uint64_t bytes,
                       void** managed);
     void forget(ModuleRecord* module);
-    // Reads all modules with __managed__ variables, because the host code needs the addresses of
-    // these variables.
+    // Reads the modules that have __managed__ variables, and gives these variables addresses. Host
+    // code can use such variables before it launches a kernel.
     void place_managed(ModuleRecord* module);
 
     // Loads an image: PTX as text, machine code, or a fat binary. The module belongs to a context.

@@ -98,8 +98,8 @@ KernelTotal& Report::kernel(const Function& function) {
         k.name = function.name;
         const ptx::Module& module = function.module->parsed;
         if (const ptx::Function* const f = module.find_function(function.entry)) {
-            // Use the line of the first instruction, because the PTX does not contain the line of
-            // the kernel itself.
+            // The PTX does not contain the source line at which the kernel begins. So take the line
+            // of its first instruction.
             for (const ptx::Instruction& in : f->body) {
                 if (in.written.line == 0) continue;
                 k.line = in.written.line;

@@ -47,8 +47,8 @@ struct OutsideRead {
 class Report {
   public:
     KernelTotal& kernel(const Function& function);
-    // Adds the findings of a checked launch. They are converted to JSON at once, because they refer
-    // to the program, which may change.
+    // Adds the findings of a checked launch to the report. They refer to the decoded program, which
+    // may be gone when the report is written. So they are converted to JSON now.
     void add(const Function& function, const analysis::Checked& checked,
              const sim::Program& program);
     void add_mistake(const std::string& kind, const std::string& text, void* caller);

@@ -37,8 +37,8 @@ const model::Gpu& gpu_named(const std::string& name) {
 
 thread_local Error last_error = cudaSuccess;
 thread_local void* calling = nullptr;
-// A launch with <<<...>>> returns no error, but stores it for cudaGetLastError(). This flag is true
-// until the program calls that function.
+// True if a launch with <<<...>>> failed and the program has not asked for the error yet. Such a
+// launch returns no error code; the program must call cudaGetLastError().
 thread_local bool unasked = false;
 thread_local void* unasked_caller = nullptr;
 
@@ -97,8 +97,8 @@ uint64_t Runtime::gpu_bytes() const {
 std::string Runtime::place_of(void* address) const {
     const auto [object, offset] = object_of(address);
     if (object.empty()) return "";
-    // The parent process replaces this address by a file and a line if the program has debug
-    // information.
+    // If the program has debug information, the parent process replaces this address in the report
+    // by the file and the line.
     char text[32];
     std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
     return settings.check ? " <" + object + text + ">" : "";

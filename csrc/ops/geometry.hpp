@@ -29,8 +29,9 @@ struct Launch {
     uint32_t shared_bytes = 0;  // dynamic shared memory that the launch requests
 };
 
-// The input of a geometry. For matmul, the result has rows x cols elements. For transpose and sums,
-// the input has rows x cols. For access, there are `rows` results, and cols = 1.
+// The sizes from which a launch geometry is computed. For matmul, rows x cols is the shape of the
+// result. For transpose and sums, it is the shape of the matrix that is read. For access, rows is
+// the number of results, and cols is 1.
 struct Shape {
     uint64_t rows = 0;
     uint64_t cols = 0;
@@ -98,8 +99,9 @@ inline uint32_t barriers_of_staged_ring(uint32_t, uint32_t) { return 96; }
 inline uint32_t barriers_of_6_stages(uint32_t, uint32_t) { return 96; }
 inline uint32_t one_per_thread(uint32_t, uint32_t item) { return 256 * item; }
 
-// The block-tiled products load eight values of k at a time. Each buffer is a strip of A or B as
-// wide as the block.
+// Shared memory of the products with register tiles. A block loads eight values of k at a time. For
+// each of them, a buffer holds a strip of A, or of B, that is as long as the edge of the block's
+// tile.
 inline uint32_t strips_of_64(uint32_t, uint32_t item) { return 8 * (64 + 64) * item; }
 inline uint32_t strips_of_128(uint32_t, uint32_t item) { return 8 * (128 + 128) * item; }
 inline uint32_t strips_of_128_padded(uint32_t, uint32_t item) { return 8 * (132 + 128) * item; }

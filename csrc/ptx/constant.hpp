@@ -25,8 +25,8 @@ struct Constant {
 // Reads one term of a sum, such as the 4 in `name+4`. It stops before a following '+' or '-'.
 [[nodiscard]] uint64_t integer_term(Tokens& tokens);
 
-// Reads an integer of at most `most`, which is part of a directive or a dimension. `what` is its
-// name in messages.
+// Reads an integer that belongs to a directive or is an extent of an array. It must be at most
+// `most`. `what` is its name in messages.
 [[nodiscard]] uint64_t integer_constant(Tokens& tokens, std::string_view what, uint64_t most);
 
 // Returns the bits that an element of `type` has for this constant (1 in an .f32 is 0x3F800000).

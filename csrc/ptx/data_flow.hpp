@@ -11,8 +11,9 @@
 
 namespace coalesce::ptx {
 
-// The registers that an instruction writes and reads. A guarded write keeps the values of inactive
-// lanes, so the register also counts as read.
+// The registers that an instruction writes, and those that it reads. If the instruction has a
+// guard, it does not write in all lanes. The old values of the other lanes are kept, so the written
+// register also counts as read.
 struct Effects {
     std::vector<uint32_t> writes;
     std::vector<uint32_t> reads;

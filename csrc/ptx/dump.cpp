@@ -101,8 +101,8 @@ class FunctionDump {
     }
 
   private:
-    // Returns the index of the name as a suffix if several scopes declare the name. Otherwise
-    // returns an empty string.
+    // If several scopes declare the same name, their registers or variables get a number behind the
+    // name. Returns this number as text, or an empty string.
     std::string tag(const std::string& name, size_t index) const {
         return uses_.at(name) > 1 ? "#" + std::to_string(index) : "";
     }

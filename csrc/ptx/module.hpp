@@ -73,8 +73,8 @@ struct Register {
 };
 
 struct Operand {
-    // Each kind has a comment with an example. The members of Operand that it uses follow in
-    // parentheses.
+    // The comment of each kind has an example, and in parentheses the members of Operand that are
+    // used for it.
     enum class Kind : uint8_t {
         reg,      // %r1 (reg)
         integer,  // 12, -1 or 0x7f (bits: 64 bits in two's complement)

@@ -43,8 +43,8 @@ Locator Lifter::bank_word(uint32_t bank, uint32_t offset, int registers) {
     return it->second;
 }
 
-// Returns the exact bits of a 32-bit immediate operand. They are needed because nvdisasm rounds
-// numbers and prints all NaNs alike.
+// Returns the exact bits of a 32-bit immediate operand, from the encoding of the instruction. The
+// text of nvdisasm is not enough: it rounds numbers, and prints all NaNs in the same way.
 uint32_t Lifter::immediate(const Operand& o, uint32_t printed) const {
     if (in_->lower == 0) return printed;
     const auto encoded = uint32_t(in_->lower >> 32);
@@ -263,8 +263,9 @@ void Lifter::help_as_ptx(OpCode code, Words words, std::initializer_list<Locator
     emit_ptx(code, words, operands, -1, {});
 }
 
-// Emits an operation of PTX. A 64-bit operand is a pair here, but one register in PTX. A 16-bit
-// operand is the lower half of a register.
+// Appends an operation that PTX has, too. In machine code, a 64-bit operand is a pair of registers,
+// but the operation expects one register of 64 bits. A 16-bit operand is the lower half of a
+// register.
 void Lifter::emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
                       Guard guard) {
     std::vector<std::string_view> present;

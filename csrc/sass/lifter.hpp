@@ -124,8 +124,8 @@ class Lifter : private sim::Emitter {
                                 const sim::Payload& payload) const;
     void emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
                   Guard guard);
-    // Appends an op. emit() puts it under the instruction's guard; append() does not. An op that
-    // writes uniform registers is executed for all lanes.
+    // Both functions append an op. With emit(), the op has an effect only where the guard of the
+    // instruction is true. An op that writes uniform registers is executed for all lanes.
     Op& emit(const Op& op) { return Emitter::emit(whole_warp(op), guard()); }
     Op& append(const Op& op) { return Emitter::append(whole_warp(op)); }
     Guard guard();

@@ -330,8 +330,12 @@ class Reader {
             in.modifiers.push_back(name.substr(0, name.find('.')));
         }
         for (const std::string_view part : split(operands)) {
-            // The text may be "BRX R4 -0x190 (*"BRANCH_TARGETS .L_x_1"*)" or "RET.REL.NODEC R14
-            // `(f)".
+            // A blank may separate an operand from more text, as after R4 and R14 in these
+            // instructions:
+            //
+            // BRX R4 -0x190 (*"BRANCH_TARGETS .L_x_1"*)
+            //
+            // RET.REL.NODEC R14 `(f)
             const size_t gap = part.find(' ');
             if (gap == std::string_view::npos) {
                 in.operands.push_back(operand_of(part));

@@ -25,8 +25,8 @@ namespace coalesce::sass {
 inline constexpr uint32_t instruction_bytes = 16;  // for compute capability 7.0 and later
 
 struct Operand {
-    // Each kind has a comment with an example. The members of Operand that it uses follow in
-    // parentheses.
+    // The comment of each kind has an example, and in parentheses the members of Operand that are
+    // used for it.
     enum class Kind : uint8_t {
         reg,        // R12, or UR4 of the uniform registers (number: -1 for RZ and URZ)
         predicate,  // P0, or UP1 of the uniform predicates (number: -1 for PT and UPT)

@@ -13,8 +13,8 @@ sim::Schedule schedule_of(const Instruction& in) {
         for (const Operand& o : in.operands)
             if (o.kind == Operand::Kind::label) s.target = o.target;
     const bool leaves = in.opcode == "BRA" || in.opcode == "EXIT" || in.opcode == "RET";
-    // In "BRA.U UP0, `(.L_x_0)", the condition is an operand. The operands of RET are no
-    // conditions.
+    // A branch with one more operand than its target is conditional: in "BRA.U UP0, `(.L_x_0)", UP0
+    // is the condition. RET has such an operand, too, but it is not a condition.
     const bool always = in.opcode == "RET" || in.operands.size() == (in.opcode == "BRA");
     s.ends = leaves && always && in.guard.text.empty();
     return s;

@@ -16,8 +16,8 @@ struct CallGraph {
     std::vector<std::vector<uint32_t>> callees;
     // True if some calls use a function pointer, so the called function is not known.
     bool through_pointers = false;
-    // The functions that the assembler keeps with the kernel: `functions`, the functions whose
-    // address these take, and all functions that those call or refer to.
+    // All functions that the assembler keeps in the machine code of the kernel: those in
+    // `functions`, those whose address they use, all functions that these call, and so on.
     std::vector<const ptx::Function*> referred;
 
     // number_of() returns the number of a function in the graph, or no_function if it is not there.

@@ -120,8 +120,8 @@ void Decoder::decode_function(uint32_t index) {
     scope.op_of[f.body.size()] = uint32_t(program_.ops.size());
     append_between(index == 0 ? Control::exit : Control::ret);
 
-    // Branch targets are still numbers of instructions, and reconvergence points are numbers of
-    // basic blocks. Replace both by numbers of ops.
+    // Branch targets are still indices of instructions, and reconvergence points are indices of
+    // basic blocks. Replace both by indices of ops.
     for (uint32_t i = first; i < program_.ops.size(); ++i) {
         Op& op = program_.ops[i];
         if (op.is<Branch>() && !op.skips_guarded()) {

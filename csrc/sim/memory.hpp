@@ -111,8 +111,8 @@ struct FaultText {
 // Executes the trap instruction: it throws LaunchError.
 [[noreturn]] void throw_trap(Warp& warp, const Op& op);
 
-// Throws the error for wrong use of an instruction, such as a bulk copy of a wrong size. Each '#'
-// in the text stands for the next number.
+// Throws the error for wrong use of an instruction, such as a bulk copy of a wrong size. In the
+// text, each '#' is replaced by a number: the first '#' by the first number, and so on.
 [[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, std::string_view why,
                                std::initializer_list<uint64_t> numbers = {});
 // A row of a tensor copy begins at coordinate `first`, and its elements have this many bytes.

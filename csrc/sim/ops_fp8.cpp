@@ -84,8 +84,8 @@ Selection select_format(Modifiers& m) {
             return selection(&lanewise<from_floats<Format, relu>, uint16_t, float, float>,
                              {Type::b16, Type::f32, Type::f32});
         case Type::f16x2:
-            // The type of the result is the first modifier, but the selection of the format has
-            // consumed it.
+            // The type of the result was the first modifier. It is no longer in the list, because
+            // it was used to choose the format.
             return saturates ? selection(&lanewise<from_halves<Format, relu>, uint16_t, uint32_t>,
                                          {Type::b16, Type::b32})
                              : selection(&lanewise<to_halves<Format, relu>, uint32_t, uint16_t>,

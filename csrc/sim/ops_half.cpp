@@ -1,5 +1,5 @@
-// Half precision and bfloat16 arithmetic, one value or two packed ones (PTX ISA, "Half Precision
-// Floating-Point Instructions").
+// Arithmetic of halves (f16) and bfloat16, with one value or two values in a register (PTX ISA,
+// "Half Precision Floating-Point Instructions").
 #include <cmath>
 
 #include "sim/floats.hpp"

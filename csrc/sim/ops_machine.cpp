@@ -294,8 +294,8 @@ void broadcast(Warp& w, const Op& op) {
     for (int i = 0; i < warp_size; ++i) d[i] = value;
 }
 
-// An operation on uniform registers, which have one value for the whole warp. It does not matter
-// which lanes are active.
+// A uniform register has one value for the whole warp. An operation on such registers is executed
+// once, whichever lanes are active.
 void whole_warp(Warp& w, const Op& op) {
     const LaneMask mask = w.mask;
     if (op.guard != no_operand) {
@@ -344,8 +344,8 @@ void needs_slow_division(Warp& w, const Op& op) {
     LaneMask m = 0;
     for (int i = 0; i < warp_size; ++i) {
         const int p = int(a[i] >> 23 & 255), q = int(b[i] >> 23 & 255);
-        // The short sequence suffices if a, b, the quotient and the remainders of its steps are
-        // normal numbers.
+        // The GPU divides with a short sequence of instructions if a, b, the quotient and all
+        // intermediate remainders are normal numbers. Otherwise it needs a longer sequence.
         const bool slow =
             q == 0 || q >= 253 || p == 255 || p <= 24 || p - q >= 126 || p - q <= -126;
         m |= LaneMask(slow) << i;

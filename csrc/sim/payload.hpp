@@ -110,8 +110,8 @@ struct WarpgroupOperand {
     uint32_t index = 0;  // an index into Program::warpgroup_products
 };
 
-// cp.async.wait: waits until at most `pending` of the latest groups are not complete. If `all` is
-// true, it waits for all groups.
+// cp.async.wait: waits until all groups of copies are complete, except the latest `pending` groups.
+// If `all` is true, it waits for all groups.
 struct AsyncGroups {
     uint32_t pending = 0;
     bool all = false;

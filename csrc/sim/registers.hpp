@@ -18,8 +18,8 @@ namespace coalesce::sim {
 
 struct RegisterPlace {
     std::string name;  // the name in PTX: "%r12"
-    // The type that the uses of the register show. If no instruction shows it, this is the declared
-    // type, such as .b32.
+    // The type of the register, as far as the instructions that use it show it. If none does, this
+    // is the declared type, such as .b32.
     ptx::Type type = ptx::Type::none;
     Locator slot = no_operand;  // no_operand if the register is never used
     // The range of instructions in which the register keeps its value.

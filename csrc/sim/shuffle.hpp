@@ -9,8 +9,7 @@ namespace coalesce::sim {
 enum class ShuffleMode : uint8_t { up, down, butterfly, index };
 
 struct ShuffleSource {
-    // The lane that provides the value. If the source is not valid, this is the reading lane
-    // itself.
+    // The lane whose value is read. If there is no such lane, the lane reads its own value.
     int lane;
     bool is_valid;  // true if the lane that the operands select is in the reading lane's segment
 };

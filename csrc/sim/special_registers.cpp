@@ -59,8 +59,8 @@ Special special_named(std::string_view name) {
         {"%cluster_ctarank", cluster_ctarank},
         {"%cluster_nctarank", cluster_nctarank},
         {"%is_explicit_cluster", is_explicit_cluster},
-        // cooperative_groups.h reads the address of a cooperative launch's workspace from these
-        // registers.
+        // In a cooperative launch, cooperative_groups.h reads from these registers where the memory
+        // is through which blocks wait for each other.
         {"%envreg1", grid_workspace_high},
         {"%envreg2", grid_workspace_low},
     };

@@ -116,7 +116,10 @@ class VariantTable(Sequence[Variant]):
         return str(tag("table", [tag("thead", head), tag("tbody", body)]))
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the heads and rows of a table. Several operations get a column of their own."""
+        """Return the heads and the rows of a table of variants.
+
+        If there are variants of several operations, the first column names the operation.
+        """
         rows = [(v.operation, str(v.rung), v.name, v.sentence, v.needs) for v in self._items]
         first = 0 if len({v.operation for v in self._items}) > 1 else 1
         columns = ("operation", "rung", "variant", "idea", "needs")

@@ -1,7 +1,7 @@
 """Checks the arrays of an operation and brings them into the layout that a kernel needs.
 
-Every message names the argument, what it was and what is needed. An operand refers to the caller's
-array. A copy is made only if a kernel needs the array in C order and it has another layout.
+The message of an error names the argument, what was passed, and what is needed. An operand refers
+to the caller's array. It is copied only if it is not in C order and the kernel needs C order.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from coalesce.common.errors import LaunchError
 
 
 def code_of(dtype: np.dtype[Any]) -> str:
-    """Return a dtype's typestr without byte order: "f4"; bfloat16's is "V2"."""
+    """Return the code of a dtype: "f4" for float32, and so on. For bfloat16 it is "V2"."""
     return "V2" if dtype.name == "bfloat16" else dtype.str[1:]
 
 

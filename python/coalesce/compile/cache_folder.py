@@ -5,8 +5,8 @@ only if it is a regular file, has a name in the form of an entry, and begins wit
 file is read, counted or deleted. Entries are code that runs. Therefore the subfolder is used only
 if no other user can write to it.
 
-The folder is checked once, when it is opened. Every later access uses the open folder, and not its
-name. So nobody can replace the folder after the check.
+The folder is opened and then checked. All accesses use the open folder (a file descriptor), not its
+name. So if somebody replaces the folder after the check, the replacement is not used.
 """
 
 from __future__ import annotations
@@ -201,9 +201,9 @@ def _begins(folder: int, name: str, header: bytes) -> bool:
 def _count(folder: int, size: int) -> None:
     """Count the bytes of a new entry; evict when an eighth of the limit was stored.
 
-    Looking at every entry takes time, so it is done rarely: with 40,000 entries of 6 KiB, once in
-    5,000 stores. An eviction leaves seven eighths of the limit; the next eighth fills up before the
-    next eviction.
+    To look at every entry takes time. So the cache does this only when an eighth of the limit was
+    stored since the last time: with 40,000 entries of 6 KiB, once in 5,000 stores. After an
+    eviction, the cache fills seven eighths of the limit.
     """
     try:
         handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)

@@ -243,7 +243,7 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 
 
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
-    """Whether the meaning of a word in a type is certain, after `replaced`."""
+    """Whether it is certain what a word in a type means, after `replaced` has replaced names."""
     if not re.match(r"[A-Za-z_]", word):
         return True
     if word in known:

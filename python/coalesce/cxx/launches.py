@@ -79,7 +79,7 @@ def kernels(trees: Sequence[tuple[Any, str]]) -> list[str]:
 
 
 def instantiations(trees: Sequence[tuple[Any, str]], known: set[str]) -> list[str]:
-    """Return the instantiations of kernels that host code names: ``["scale<float, 4>"]``.
+    """Return the kernel instantiations in host code, such as ``["scale<float, 4>"]``.
 
     `known` are the names of types, constants and macros that device code may use.
     """

@@ -288,7 +288,11 @@ def _merged(
 def _of_numba(
     arguments: Sequence[NumbaArgument], parameters: Sequence[PtxParameter]
 ) -> Iterator[Parameter]:
-    """Return the parameters of a Numba kernel. An array has several; its address gets its name."""
+    """Return the parameters of a Numba kernel.
+
+    Numba passes an array as several parameters. The one with the address gets the name of the
+    array.
+    """
     place = 0
     for i, argument in enumerate(arguments):
         name = f"arg{i}"

@@ -216,7 +216,11 @@ def _matrix(trace: Trace, number: int, shapes: Mapping[str, Sequence[int]], cell
 
 
 def _extents(name: str, known: tuple[int, ...], given: Sequence[int] | None) -> tuple[int, int]:
-    """Return rows and columns: as given, else the last axis and all others."""
+    """Return the rows and columns to draw for an array.
+
+    If `shapes` does not name the array, its last axis gives the columns, and all other axes the
+    rows.
+    """
     size = int(np.prod(known, dtype=np.int64))
     shape = tuple(known if given is None else given)
     if not shape:

@@ -150,7 +150,7 @@ def _note(lanes: Lanes, memory: Memory) -> str:
 
 
 def _lane_row(canvas: Canvas, lanes: Lanes, memory: Memory, row: _Row, y: float) -> None:
-    """Draw the lanes, numbered, in the colour and under the letter of their sector."""
+    """Draw a row of lanes with their numbers. Each has the colour and the letter of its sector."""
     small = row.pitch < 14
     canvas.text(MARGIN, y - 17, "the warp's lanes, and the sector each touches", paint=SOFT)
     names = {lane: memory.sector_of(lanes.address(lane)).number for lane in lanes.numbers}

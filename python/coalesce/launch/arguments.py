@@ -95,9 +95,9 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
 
 def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
-    """Return the names of the arguments for errors: those of the parameters.
+    """Return how error messages name the arguments: by the names of the parameters.
 
-    If there are more or fewer arguments than parameters, they are numbered.
+    If there are more or fewer arguments than parameters, the arguments are numbered.
     """
     parameters: Sequence[Any] = signature.parameters
     if len(parameters) != len(arguments):

@@ -163,7 +163,8 @@ def _join(gpu: Any, arguments: Sequence[Argument], with_hosts: bool, stream: int
 class _Staged:
     """Device memory for the NumPy arrays of a launch.
 
-    Arrays whose bytes overlap share one piece of memory, at their distances.
+    If arrays overlap on the host, they are in one piece of device memory, and overlap there in the
+    same way.
     """
 
     def __init__(self, gpu: Any, hosts: Sequence[HostArray]) -> None:

@@ -35,8 +35,8 @@ class Modelled:
     ms : float
         Time of the kernel in milliseconds.
     bound : str
-        The resource that takes longest: ``"data"``, ``"dram"``, ``"latency"``, ... `why` has the
-        words.
+        The resource that takes longest: ``"data"``, ``"dram"``, ``"latency"``, ... `why` explains
+        it in a sentence.
     cycles : dict
         For each resource, the cycles that its part of the work takes on the busiest multiprocessor.
         The keys are the possible values of `bound`.
@@ -52,8 +52,9 @@ class Modelled:
         Bytes of a multiprocessor's memory that shared memory leaves for L1.
     caches : dict or None
         The traffic of the caches by name: ``"l2_reads"`` and ``"l2_writes"`` in sectors,
-        ``"dram_read_bytes"``, ... (``coalesce::model::CacheCounts``); and ``"blocks_replayed"`` of
-        ``"blocks"``. None if the caches were not modelled.
+        ``"dram_read_bytes"``, ... (``coalesce::model::CacheCounts``). ``"blocks_replayed"`` is the
+        number of blocks that the model of the caches looked at, and ``"blocks"`` the number of all
+        blocks. None if the caches were not modelled.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Modules: sources compiled for their devices. The kernels of one source share a module.
 
-A module is compiled when a device first needs it and loaded once on each. Its `__device__` and
-`__constant__` variables therefore exist once for each device, and every kernel of the module sees
-them.
+A module is compiled when a device first needs it, and is loaded once on each device. So its
+`__device__` and `__constant__` variables exist once on each device. All kernels of the module use
+the same variables.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def _read(path: Path) -> tuple[str, list[str]]:
 def _decoded(content: bytes) -> str:
     """Return a file's text: UTF-8, UTF-16 with its mark, else one character per byte.
 
-    Characters beyond ASCII only occur in comments and string literals, so any decoding is
-    sufficient.
+    Only comments and string literals contain characters beyond ASCII. So it does not matter if such
+    a character is decoded wrongly.
     """
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", "replace")

@@ -68,12 +68,12 @@ class Times(Mapping[str, Timing]):
         Parameters
         ----------
         name, against : str
-            Names of variants; by default `against` is the table's attribute.
+            Names of variants. `against` defaults to the table's own `against`.
 
         Returns
         -------
         float or None
-            The quotient of the times; None if one of them has no time.
+            The time of `against` divided by the time of `name`; None if one of them has no time.
         """
         other = self.get(against or self.against)
         this = self.get(name)

@@ -1,9 +1,10 @@
 """Which counts may differ from the hardware's counters, and why.
 
-Counts of the machine code equal a GPU's counters, with one exception. Some counters differ from run
-to run on the GPU itself, because diverged lanes reconverge by chance or because warps compete. The
-rules come from the recordings in tests/data. `tests/python/test_hardware_counters.py` compares the
-counts that are called exact with these recordings.
+Counts of the machine code equal the counters of a GPU, with one exception: some counters differ
+from run to run even on the same GPU. The reasons are that diverged lanes may reconverge by chance,
+and that warps compete. The rules in this file, which say when this happens, come from the
+recordings in tests/data. `tests/python/test_hardware_counters.py` compares the counts that are
+called exact with these recordings.
 """
 
 from __future__ import annotations

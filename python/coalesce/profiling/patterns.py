@@ -191,7 +191,11 @@ def _packed(in_order: bool, past: int, packed: int, width: int) -> Pattern:
 
 
 def _step_per_lane(lanes: list[int], active: list[int]) -> int | None:
-    """Return the bytes from each lane to the next, active or not, or None if they differ."""
+    """Return the distance in bytes between the addresses of neighbouring lanes.
+
+    Inactive lanes count, too: if only every second lane is active, this is half of the distance
+    between two active lanes. If the distance differs between lanes, return None.
+    """
     step, rest = divmod(active[1] - active[0], lanes[1] - lanes[0])
     first = active[0] - step * lanes[0]
     regular = rest == 0 and all(

@@ -197,7 +197,7 @@ class Access:
 
     @property
     def takes(self) -> str:
-        """The cost of one request on average: ``"32 sectors"``, ``"1 wavefront"``."""
+        """The average cost of a request, in words: ``"32 sectors"``, ``"1 wavefront"``."""
         each = number(self.per_request)
         return f"{each} {self.unit if each != '1' else self.unit[:-1]}"
 

@@ -234,7 +234,7 @@ def _again(
 
 
 def _repeated(value: Any, argument: HostArray, copied: bool) -> Any:
-    """Return an array argument as a later launch takes it."""
+    """Return an array argument in the form that a later launch needs."""
     array = argument.array.copy() if copied else argument.array
     if isinstance(value, Texture):
         return replace(value, array=array)

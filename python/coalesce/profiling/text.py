@@ -205,7 +205,7 @@ def _totals(profile: ProfileData, width: int) -> Table:
 
 
 def _counted(count: int, width: int) -> str:
-    """Return a count with commas; without them if it is large and the report narrow."""
+    """Return a count as text with commas. In a narrow report, a large count has no commas."""
     return f"{count:,}" if count < 10**8 or width >= _ROOMY else str(count)
 
 
@@ -282,7 +282,7 @@ def plain_access(access: Access) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent. Only 0 is shown as 0%, and only 1 as 100%."""
+    """Return a share in percent. A small share is not rounded to 0 %, nor a large one to 100 %."""
     if 0 < share < 0.005:
         return "<1%"
     if 0.995 <= share < 1:

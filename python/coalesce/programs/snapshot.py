@@ -41,7 +41,7 @@ class _KeptModule(Module):
 
 
 class _KeptKernel(BaseKernel):
-    """A kernel of a snapshot: its parameters are the bytes of the recorded launch."""
+    """A kernel of a recorded launch. The values of its parameters are the recorded bytes."""
 
     def __init__(self, module: Module, entry: str, device: Device) -> None:
         self.instruction_limit = None

@@ -6,9 +6,10 @@ characters, styles are inline and only decorate, and pictures are `<img>` with a
 the colour of the page. The accents (Okabe and Ito's vermilion and blue, which colour-blind readers
 can distinguish) are readable on white and on black.
 
-The functions below return `markupsafe.Markup`. They escape every plain string that they get, and
-leave `Markup` as it is, so callers pass text and never escape it. Build HTML with these functions,
-with `joined` and with ``+``. Do not use an f-string: it is a plain string, which is escaped again.
+The functions below return `markupsafe.Markup`, a string that is already HTML. They escape every
+plain string that they get, and do not change `Markup`. So callers pass plain text and need not
+escape it. Build HTML with these functions, with `joined` and with ``+``. Do not use an f-string:
+its result is a plain string, which would be escaped again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether blocks of a kernel may communicate.
 
-A block may be simulated without the other blocks if they cannot affect it. The core decides by
-which instructions they can (csrc/analysis/dependence.hpp).
+A block may be simulated without the other blocks if they cannot affect it. Some instructions let
+blocks communicate; the C++ core finds them (csrc/analysis/dependence.hpp).
 """
 
 from __future__ import annotations

@@ -32,9 +32,10 @@ def is_bare(kind: str) -> bool:
 
 
 def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> Array:
-    """Return a register, from its PTX type, the lanes with a value, and the bytes of all lanes.
+    """Return the values of a register in all lanes, as a masked array.
 
-    `dtype` is the type of its bits, if known.
+    The arguments are the PTX type of the register, a mask of the lanes that have a value, and the
+    bytes of all lanes. `dtype` is the type of the values, if it is known.
     """
     if kind == "pred":
         values = lanes_of(int.from_bytes(content, "little"))
