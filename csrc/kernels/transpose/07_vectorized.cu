@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
             }
         }
-    } else if (size_t(out) % 16 == 0) {
+    } else if (size_t(out) % 16 == 0) {  // so all rows are aligned: rows % WIDTH is 0
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
             const int s = (t / PER_ROW + i * (THREADS / PER_ROW)) % TILE;
