@@ -26,7 +26,6 @@
 #define THREADS 256    // that multiply
 #define PRODUCERS 128  // that copy and transpose
 #define STAGED 2       // stages of A that wait for their transposition
-#define WARPS 8
 #define ROWS 16  // per thread
 #define COLS 8
 #define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
@@ -167,12 +166,12 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
-            barrier_init(full + 8 * s, 1 + PRODUCERS / 32);
-            barrier_init(empty + 8 * s, WARPS);
+            barrier_init(full + 8 * s, 1 + PRODUCERS);
+            barrier_init(empty + 8 * s, THREADS);
         }
         for (int s = 0; s < STAGED; ++s) {
             barrier_init(staged + 8 * s, 1);
-            barrier_init(taken + 8 * s, PRODUCERS / 32);
+            barrier_init(taken + 8 * s, PRODUCERS);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -205,11 +204,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
                     store(to + 8 * BLOCK_ROWS, four.z);
                     store(to + 12 * BLOCK_ROWS, four.w);
                 }
-                __syncwarp();
-                if (lane == 0) {
-                    barrier_arrive(full + 8 * slot);
-                    barrier_arrive(taken + 8 * from);
-                }
+                barrier_arrive(full + 8 * slot);
+                barrier_arrive(taken + 8 * from);
             }
             if (t == 0 && count < total) {
                 if (part.begin == part.end) {
@@ -294,8 +290,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
                 }
                 from = after;
             }
-            __syncwarp();
-            if (lane == 0) barrier_arrive(empty + 8 * s);
+            barrier_arrive(empty + 8 * s);
         }
 
         // One float at a time: vectors would force sums into groups of registers, and the
