@@ -151,8 +151,7 @@ __device__ void multiply(
     const auto read_step = [&](int slot, int k, int into) {
 #pragma unroll
         for (int x = COLS / 4 - 1; x >= 0; --x) {
-            b_values[into][x] =
-                load(b_own + 4 * ((slot * STAGE + k) * BLOCK_COLS + col_of(4 * x)));
+            b_values[into][x] = load(b_own + 4 * ((slot * STAGE + k) * BLOCK_COLS + col_of(4 * x)));
         }
 #pragma unroll
         for (int x = ROWS / 4 - 1; x >= 0; --x) {
@@ -195,8 +194,8 @@ __device__ void multiply(
             for (int i = batch(k); i < batch(k + 1); ++i) copies.start(i, ahead);
 #pragma unroll
             for (int n = 0; n < ROWS * COLS; ++n) {
-                // By turns to the left and to the right. The first direction decides which registers
-                // the compiler chooses, and so how many bank conflicts there are.
+                // By turns to the left and to the right. The first direction decides which
+                // registers the compiler chooses, and so how many bank conflicts there are.
                 const int i = ROWS - 1 - n / COLS;
                 const int j = n / COLS % 2 == (TILE == 64) ? COLS - 1 - n % COLS : n % COLS;
                 sum[i][j] = fmaf(

@@ -1,4 +1,5 @@
-// A tensor map copies a stage of A or B with one instruction, and a warpgroup does nothing but copy.
+// A tensor map copies a stage of A or B with one instruction, and a warpgroup does nothing but
+// copy.
 //
 // In 16_tma a stage of B takes 32 bulk copies, one per row, and tiles at the right edge need
 // others. A tensor map, made by the driver, describes the matrix: its extents, the length of its
@@ -9,10 +10,10 @@
 //
 // THE TRANSPOSITION. In 16_tma another kernel packs A before this one starts. Here the third
 // warpgroup transposes A in shared memory while the others multiply. A stage of A, 128 rows of 32
-// steps of k, is copied to one of two buffers (`staged`). Each thread then moves one row to a column
-// of the ring: 16 bytes per load, 4 per store. Neither has bank conflicts: the copy exchanges the
-// 16-byte parts of a row by the row's index modulo 8, and the lanes of a warp store to neighbouring
-// addresses. All this takes less than 1 % of the instructions.
+// steps of k, is copied to one of two buffers (`staged`). Each thread then moves one row to a
+// column of the ring: 16 bytes per load, 4 per store. Neither has bank conflicts: the copy
+// exchanges the 16-byte parts of a row by the row's index modulo 8, and the lanes of a warp store
+// to neighbouring addresses. All this takes less than 1 % of the instructions.
 //
 // Ring, barriers, schedule and sums are those of 16_tma: a persistent block per multiprocessor,
 // whole rounds of tiles dealt out, the rest divided evenly (stream-K). Rows of `a` and `b` begin at
@@ -26,7 +27,7 @@
 #define THREADS 256    // that multiply
 #define PRODUCERS 128  // that copy and transpose
 #define STAGED 2       // stages of A that wait for their transposition
-#define ROWS 16  // per thread
+#define ROWS 16        // per thread
 #define COLS 8
 #define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
 

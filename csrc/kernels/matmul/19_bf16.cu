@@ -127,7 +127,8 @@ __device__ void write(float* to, float value) { *to = value; }
 __device__ void write(unsigned short* to, float value) { *to = rounded(value, 0); }
 
 // Writes 32 columns of a row from four lanes. Lane q has the columns 2q and 2q + 1 of the i-th 8:
-// own[4 * i] and own[4 * i + 1]. The lanes exchange columns, so that each writes 16 bytes at a time.
+// own[4 * i] and own[4 * i + 1]. The lanes exchange columns, so that each writes 16 bytes at a
+// time.
 __device__ void write_row(float* row, const float* own, float alpha, int q) {
     const bool odd = q % 2;  // writes to the second 8 of 16 columns
     row += 2 * q + (odd ? 6 : 0);
@@ -135,8 +136,8 @@ __device__ void write_row(float* row, const float* own, float alpha, int q) {
     for (int i = 0; i < 16; i += 8) {
         const float x = __shfl_xor_sync(~0u, odd ? own[i] : own[i + 4], 1);
         const float y = __shfl_xor_sync(~0u, odd ? own[i + 1] : own[i + 5], 1);
-        const float4 four = odd ? make_float4(x, y, own[i + 4], own[i + 5])
-                                : make_float4(own[i], own[i + 1], x, y);
+        const float4 four =
+            odd ? make_float4(x, y, own[i + 4], own[i + 5]) : make_float4(own[i], own[i + 1], x, y);
         const float4 scaled =
             make_float4(alpha * four.x, alpha * four.y, alpha * four.z, alpha * four.w);
         *reinterpret_cast<float4*>(row + 2 * i) = scaled;

@@ -5,10 +5,11 @@
 // and a ring bring the tiles as in 19_bf16; eight warps read them and multiply, each 64 x 32 of a
 // tile.
 //
-// OPERANDS. An instruction needs its operands in consecutive registers: of A, two rows and two steps
-// of k; of B, two steps of k. Neither two values of a row of A nor two of a row of B belong side by
-// side in registers. Therefore each load is 8 bytes. Loads of 16 bytes would be fewer, but each value
-// would then be moved to another register, and the tensor cores would wait for the moves.
+// OPERANDS. An instruction needs its operands in consecutive registers: of A, two rows and two
+// steps of k; of B, two steps of k. Neither two values of a row of A nor two of a row of B belong
+// side by side in registers. Therefore each load is 8 bytes. Loads of 16 bytes would be fewer, but
+// each value would then be moved to another register, and the tensor cores would wait for the
+// moves.
 //
 // BANKS. A row of a box is 16 doubles, 128 bytes, whose eight parts of 16 bytes the copy exchanges
 // by the row's index modulo 8. Half a warp is served at a time: its 16 lanes must read different
