@@ -469,7 +469,7 @@ print(f"warptiled is {gain('warptiled', 'vectorized'):.2f} times as fast as vect
 on_the_gpu("vectorized", "warptiled")
 
 # %% [markdown]
-# The kernel has 4 of 10 wavefronts fewer, but it is only 6 % faster. The data stage was busy for only 60 % of the time, so it was
+# The kernel needs 40 % fewer wavefronts, but it is only 6 % faster. The data stage was busy for only 60 % of the time, so it was
 # not the bound. What do the warps wait for? They wait most for `L1, L2, DRAM`: in each iteration all warps of a block load the
 # next tiles, wait for the values, store them, and wait at a barrier. Meanwhile none of them multiplies.
 #

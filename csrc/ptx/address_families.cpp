@@ -61,8 +61,8 @@ class FamilyFinder {
     }
 
   private:
-    // Finds registers with 32-bit or 64-bit integers that no lane reads before it writes them. If
-    // only a guarded instruction wrote a register, some lanes would read it before any write.
+    // Finds the 32-bit and 64-bit integer registers that each lane writes before it reads them. A
+    // guarded write is not enough: lanes whose guard is false do not write.
     void find_eligible() {
         for (size_t r = 0; r < eligible_.size(); ++r) {
             const Type type = function_.registers[r].type;

@@ -265,8 +265,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0) barrier_arrive(empty + 8 * s);
         }
 
-        // One float at a time: vectors would force sums into groups of registers, and the
-        // multiply-adds would have bank conflicts.
+        // Copies the partial sums one float at a time. For vectors, the sums would be in adjacent
+        // registers, and the multiply-adds would have conflicts of register banks.
         const auto partial_of = [&](int rank) {
             return partial + size_t(rank) * (ROWS * COLS * THREADS) + t;
         };

@@ -22,7 +22,10 @@ class Macro:
 
 
 def of_launches(layouts: Iterable[Layout]) -> dict[str, Macro]:
-    """Return the macros that launch kernels, also through other macros, by their names."""
+    """Return a dict from name to macro of all macros that launch a kernel.
+
+    A macro may also do so through another macro.
+    """
     macros: dict[str, Macro] = {}
     for layout in layouts:
         for directive in layout.directives:

@@ -24,7 +24,9 @@ Events = NDArray[np.intp]
 
 
 def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture:
-    """Draw one event of a trace: `warp_access` of global memory, `bank_board` of shared memory.
+    """Draw one event of a trace.
+
+    An access to global memory is drawn by `warp_access`, one to shared memory by `bank_board`.
 
     Parameters
     ----------

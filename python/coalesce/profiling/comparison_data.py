@@ -1,4 +1,8 @@
-"""The data of a comparison: rows with one quantity of all profiles, and pairs of lines."""
+"""The data of a comparison of profiles.
+
+A row has one quantity of all profiles. A pair has a source line of the first profile, and the same
+line of another one.
+"""
 
 from __future__ import annotations
 

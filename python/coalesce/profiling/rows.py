@@ -218,7 +218,7 @@ class Access:
 
     @property
     def needed(self) -> int:
-        """The smaller of `cost` and `ideal`. Lanes that share addresses can cost less."""
+        """The smaller of `cost` and `ideal`. If lanes share addresses, it can be `cost`."""
         return min(self.cost, self.ideal)
 
     @property
