@@ -251,7 +251,7 @@ def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
     if given.dtype.kind in "iu" and not np.array_equal(cast, given):
         raise ValueError(f"{wanted}; a value is outside the range of this type")
     if given.dtype.kind == "f" and np.isinf(cast).sum() != np.isinf(given).sum():
-        raise ValueError(f"{wanted}; a value does not fit")
+        raise ValueError(f"{wanted}; a value is outside the range of this type")
     try:
         return np.ascontiguousarray(np.broadcast_to(cast, variable.shape))
     except ValueError:
