@@ -6,27 +6,28 @@ python docs/make_kernels.py [--check]
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pages import write
+
 DOCS = Path(__file__).parent
 SOURCE, TARGET = DOCS / "measured" / "kernels.json", DOCS / "public_kernels.md"
-OUTCOMES = {
-    "right": "right",
-    "wrong": "wrong",
-    "not defined": "not defined",
-    "not compared": "not compared",
-    "nothing written": "nothing written",
-    "fault": "fault",
-    "refused by nvcc, too": "refused by nvcc, too",
-    "refused": "refused",
-    "absent": "absent",
-    "too long": "too long",
-    "crash": "crash",
-    "exception": "exception",
-}
+OUTCOMES = (
+    "right",
+    "wrong",
+    "not defined",
+    "not compared",
+    "nothing written",
+    "fault",
+    "refused by nvcc, too",
+    "refused",
+    "absent",
+    "too long",
+    "crash",
+    "exception",
+)
 _METHOD = """\
 Can coalesce run a kernel that a person pastes? To find out, `tests/any_repositories.py` tries
 kernels of public repositories. (The kernels are not part of this repository.) The kernels were
@@ -69,15 +70,15 @@ def text(found: dict[str, Any]) -> str:
         f"The rule chose {found['chosen']} kernels, and {len(rows)} of them were tried, from "
         f"{len(repositories)} repositories. {count['right']} are right, and {count['wrong']} are "
         f"wrong. {len(ran)} compiled; {machine} of these run on machine code, and {len(on_ptx)} on "
-        "PTX. They ran on one machine with 2 cores, 2026-11-23, in several runs while coalesce was "
-        "changed: a later run repeats only what was not right before."
+        "PTX. They ran in several runs while coalesce was changed: a later run repeats only what "
+        f"was not right before. The last run: {found['where']}."
     )
     lines = [
         *("# Public kernels", "", "*Written by `docs/make_kernels.py`; do not edit.*", ""),
         _METHOD,
         summary,
         "",
-        "| repository | commit | " + " | ".join(OUTCOMES[o] for o in used) + " |",
+        "| repository | commit | " + " | ".join(used) + " |",
         "|---" * (len(used) + 2) + "|",
     ]
     for repository, commit in repositories:
@@ -102,13 +103,9 @@ def _cell(said: str) -> str:
     return f"`{plain}`".replace("|", r"\|") if plain else ""
 
 
-def main() -> int:
-    page = text(json.loads(SOURCE.read_text(encoding="utf-8")))
-    if "--check" in sys.argv:
-        return int(page != TARGET.read_text(encoding="utf-8"))
-    TARGET.write_text(page, encoding="utf-8")
-    return 0
+def main() -> None:
+    write(text(json.loads(SOURCE.read_text(encoding="utf-8"))), TARGET)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,9 +8,10 @@ python docs/make_ladder.py [--check]
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
+
+from pages import write
 
 import coalesce
 
@@ -253,14 +254,9 @@ stage are done. This made the product of 8192 about 2 % faster.
 """
 
 
-def main() -> int:
-    """Write the page. With --check, only report whether the page is up to date."""
-    page = text(*(json.loads(path.read_text(encoding="utf-8")) for path in (SOURCE, OTHER)))
-    if "--check" in sys.argv[1:]:
-        return int(TARGET.read_text(encoding="utf-8") != page)
-    TARGET.write_text(page, encoding="utf-8")
-    return 0
+def main() -> None:
+    write(text(*(json.loads(path.read_text(encoding="utf-8")) for path in (SOURCE, OTHER))), TARGET)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

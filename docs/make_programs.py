@@ -6,10 +6,11 @@ python docs/make_programs.py [--check]
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from pages import write
 
 DOCS = Path(__file__).parent
 SOURCE, TARGET = DOCS / "measured" / "programs.json", DOCS / "public_programs.md"
@@ -112,12 +113,7 @@ The option `--check` reports the mistakes of srad_v2 and myocyte."""
 
 
 def main() -> None:
-    page = text(json.loads(SOURCE.read_text()))
-    if "--check" in sys.argv[1:]:
-        if TARGET.read_text() != page:
-            sys.exit(f"{TARGET} is not what {SOURCE} gives: run python docs/make_programs.py")
-        return
-    TARGET.write_text(page)
+    write(text(json.loads(SOURCE.read_text(encoding="utf-8"))), TARGET)
 
 
 if __name__ == "__main__":

@@ -32,10 +32,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import hashlib
 import itertools
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -376,7 +378,8 @@ def main() -> int:
             print(*said, sep="\t", flush=True)
             if options.json:
                 short = [{**r, "detail": _short(r["detail"])} for _, r in sorted(rows.items())]
-                found = {"chosen": len(jobs), "kernels": short}
+                where = f"{platform.machine()}, {os.cpu_count()} cores, {datetime.date.today()}"
+                found = {"chosen": len(jobs), "where": where, "kernels": short}
                 options.json.write_text(json.dumps(found, indent=1) + "\n")
     for outcome, number in Counter(row["outcome"] for row in rows.values()).most_common():
         print(f"{number:6} {outcome}")
