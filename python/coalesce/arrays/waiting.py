@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
-from coalesce.common.progress import GPU, reporter
+from coalesce.common.progress import GPU, Report, reporter
 
 _SLICE_MS = 100  # the time between two checks for Ctrl-C
 
@@ -26,7 +27,12 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
     """
     if gpu.finishes_within(_SLICE_MS, stream, what):
         return
-    with reporter(None, f"running kernel `{gpu.last_kernel}` on cuda:{gpu.ordinal}", GPU) as report:
+    with reported(gpu) as report:
         while not gpu.finishes_within(_SLICE_MS, stream, what):
             if report is not None:
                 report(0, 1)
+
+
+def reported(gpu: Any) -> AbstractContextManager[Report | None]:
+    """Say during a long wait which kernel runs. Yields the function to call, as `reporter` does."""
+    return reporter(None, f"running kernel `{gpu.last_kernel}` on cuda:{gpu.ordinal}", GPU)

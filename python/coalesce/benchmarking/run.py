@@ -103,11 +103,7 @@ def _row(
     else:
         array, run = _run(operation, name, [o.given for o in given], device, options, settings)
         if not run.records:
-            shapes = ", ".join(str(o.shape) for o in given)
-            raise ValueError(
-                f"there is nothing to time: {operation} launches no kernel for arrays of shape "
-                f"{shapes}, because an array is empty"
-            )
+            raise table.nothing_to("time", operation, (o.shape for o in given))
         result, timing = _host(array), run.timing()
         modelled = run.own.modelled
         bound = None if modelled is None else modelled.why
@@ -250,11 +246,7 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     if operation == "matmul":
         products.product_extents(*operands)
     if not all(math.prod(o.shape) for o in operands):
-        shapes = ", ".join(str(o.shape) for o in operands)
-        raise ValueError(
-            f"there is nothing to time: {operation} launches no kernel for arrays of shape "
-            f"{shapes}, because an array is empty"
-        )
+        raise table.nothing_to("time", operation, (o.shape for o in operands))
     return operands
 
 

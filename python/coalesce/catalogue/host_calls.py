@@ -23,14 +23,13 @@ import numpy as np
 
 from coalesce import catalogue
 from coalesce._core import cuda
-from coalesce.arrays import devices
+from coalesce.arrays import devices, waiting
 from coalesce.arrays.copies import empty_on_host
 from coalesce.arrays.devices import Device
-from coalesce.arrays.gpu_array import GpuArray
+from coalesce.arrays.gpu_array import GpuArray, c_strides
 from coalesce.catalogue import best
 from coalesce.catalogue.run import KernelLaunch
 from coalesce.catalogue.table import OPERATIONS
-from coalesce.common.progress import GPU, reporter
 from coalesce.launch.arguments import prepare
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.tensor_map import TensorMap
@@ -62,9 +61,6 @@ def run(
 
     A plan is for contiguous NumPy arrays of the native float32 or float64 on a GPU.
     """
-    for array in arrays:
-        if type(array) is not np.ndarray:
-            return None
     out, c = options["out"], options.get("c")
     operands = tuple(arrays) if c is None else (*arrays, c)
     layouts = []
@@ -93,11 +89,11 @@ def run(
         if len(_plans) > _MOST_PLANS:
             _plans.popitem(last=False)
     result = empty_on_host(plan.shape, plan.dtype) if out is None else out
-    waiting = _Waiting(chosen)
+    report = _Waiting(chosen)
     try:
-        plan.call.run((*operands, result), waiting)
+        plan.call.run((*operands, result), report)
     finally:
-        waiting.close()
+        report.close()
     return result
 
 
@@ -130,9 +126,7 @@ class _Waiting:
 
     def __call__(self) -> None:
         if self._context is None:
-            kernel = cuda.Device(self._device.ordinal).last_kernel
-            what = f"running kernel `{kernel}` on {self._device.name}"
-            self._context = reporter(None, what, GPU)
+            self._context = waiting.reported(cuda.Device(self._device.ordinal))
             self._report = self._context.__enter__()
         if self._report is not None:
             self._report(0, 1)
@@ -157,7 +151,7 @@ class _Planner:
         size = math.prod(shape) * dtype.itemsize
         self._end += -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
         self.size = max(self.size, self._end)
-        strides = tuple(dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        strides = c_strides(shape, dtype.itemsize)
         ordinal = self._device.ordinal
         return GpuArray(_BASE + begin, shape, strides, dtype.str[1:], ordinal, None, False, self)
 
@@ -226,8 +220,7 @@ def _planned(
     planner = _Planner(device)
     places = [planner.like(array) for array in operands]
     out = options.pop("out")
-    with_c = len(operands) > operand_count
-    if with_c:
+    if len(operands) > operand_count:
         options["c"] = places[-1]
     if out is not None:
         options["out"] = planner.place(out.shape, out.dtype)
@@ -235,33 +228,42 @@ def _planned(
 
     slab = _slab_rows(operation, operands if out is None else (*operands, out), options)
     if slab:
-        (m, k), n = operands[0].shape, operands[1].shape[1]
-        dtype = operands[0].dtype
-        variant, tile = best.of_matmul(m, n, k, dtype, device)
-        tiled = {"tile": tile} if tile else {}
-        given = {**options, "variant": variant, **tiled}
-        result = given.pop("out", None) or planner.place((m, n), dtype)
-        order = [1, *range(2, len(operands))]  # `b` and `c` are copied first
-        for number in order:
-            planner.copy("to_device", number, places[number])
-        mark = planner.mark()
-        for first in range(0, m, slab):
-            rows = [_rows(x, first, slab) for x in (places[0], result)]
-            planner.copy("to_device", 0, rows[0], rows[0].address - places[0].address)
-            if with_c:
-                given["c"] = _rows(places[-1], first, slab)
-            OPERATIONS[operation].function(rows[0], places[1], out=rows[1], **{**given, **how})
-            planner.copy("to_host", len(operands), rows[1], rows[1].address - result.address)
-            planner.release(mark)  # the next slab's launches come later, on the same stream
-        shape: tuple[int, ...] = (m, n)
+        result = _in_slabs(planner, places, slab, options, how)
     else:
         for number, place in enumerate(places):
             planner.copy("to_device", number, place)
         result, _ = OPERATIONS[operation].function(*places[:operand_count], **options, **how)
         planner.copy("to_host", len(operands), result)
-        shape, dtype = result.shape, result.dtype
-    what = f"the arrays of {operation}"
-    return _Plan(planner.call(what, overlap=bool(slab)), shape, dtype)
+    call = planner.call(f"the arrays of {operation}", overlap=bool(slab))
+    return _Plan(call, result.shape, result.dtype)
+
+
+def _in_slabs(
+    planner: _Planner,
+    places: Sequence[GpuArray],
+    slab: int,
+    options: Mapping[str, Any],
+    how: Mapping[str, Any],
+) -> GpuArray:
+    """Record a product in slabs of rows. Return the place of the result."""
+    a, b = places[:2]
+    (m, k), n = a.shape, b.shape[1]
+    variant, tile = best.of_matmul(m, n, k, a.dtype, how["device"])
+    given = {**options, **how, "variant": variant, **({"tile": tile} if tile else {})}
+    result: GpuArray = given.pop("out", None) or planner.place((m, n), a.dtype)
+    c = options.get("c")
+    for number in range(1, len(places)):  # `b` and `c` are copied first
+        planner.copy("to_device", number, places[number])
+    mark = planner.mark()
+    for first in range(0, m, slab):
+        rows, out = _rows(a, first, slab), _rows(result, first, slab)
+        planner.copy("to_device", 0, rows, rows.address - a.address)
+        if c is not None:
+            given["c"] = _rows(c, first, slab)
+        OPERATIONS["matmul"].function(rows, b, out=out, **given)
+        planner.copy("to_host", len(places), out, out.address - result.address)
+        planner.release(mark)  # the next slab's launches come later, on the same stream
+    return result
 
 
 def _slab_rows(

@@ -74,11 +74,7 @@ class Operation:
         """
         _, run = self.run(arrays, options, device=device, launcher=launcher)
         if not run.records:
-            shapes = ", ".join(str(np.shape(array)) for array in arrays)
-            raise ValueError(
-                f"there is nothing to {purpose}: {self.name} launches no kernel for arrays of "
-                f"shape {shapes}, because an array is empty"
-            )
+            raise nothing_to(purpose, self.name, map(np.shape, arrays))
 
     @property
     def operands(self) -> str:
@@ -132,3 +128,14 @@ def title_of(name: str, variant: str) -> str:
     """Return the title of a launch in reports: "matmul, variant tiled"."""
     choice = OPERATIONS[name].choice if name in OPERATIONS else "variant"
     return f"{name}, {choice} {variant}"
+
+
+def nothing_to(purpose: str, name: str, shapes: Iterable[Any]) -> ValueError:
+    """Return the error for arrays with which an operation launches no kernel.
+
+    `purpose` is a verb: "profile". `shapes` are the shapes of the arrays.
+    """
+    return ValueError(
+        f"there is nothing to {purpose}: {name} launches no kernel for arrays of shape "
+        f"{', '.join(map(str, shapes))}, because an array is empty"
+    )
