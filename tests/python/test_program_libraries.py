@@ -73,6 +73,9 @@ show(on_host(y, 4));                                             // 10 3 -12 11
 OK(cublasDswap(h, 2, x, 1, y, 2));
 OK(cublasDcopy(h, 2, x, 1, y + 1, 2));
 show(on_host(x, 4)), show(on_host(y, 4));                        // 10 -12 1 2, 3 10 -4 -12
+float *large = on_device<float>({3e30f, 4e30f}), single;
+OK(cublasSnrm2(h, 2, large, 1, &single));
+printf("%g\\n", single);                                          // 5e+30
 double *on_gpu = on_device<double>({0});
 OK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
 OK(cublasDasum(h, 4, x, 1, on_gpu));
@@ -81,7 +84,7 @@ show(on_host(x, 1));                                             // 250
 OK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
 printf("%d %d\\n", cublasDdot(nullptr, 1, x, 1, x, 1, &dot),
        cublasDgemv(h, CUBLAS_OP_N, 4, 1, &two, x, 2, x, 1, &two, y, 1));  // 1 7
-cudaFree(x), cudaFree(y), cudaFree(on_gpu);
+cudaFree(x), cudaFree(y), cudaFree(on_gpu), cudaFree(large);
 OK(cublasDestroy(h));
 """
 
@@ -90,7 +93,7 @@ def test_cublas_vectors(tmp_path: Path) -> None:
     done = run(tmp_path, "cublas_v2.h", VECTORS, "--json", tmp_path / "r.json", "--option=-lcublas")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [
-        "11 5 10 2 3", "5 3 -6 11 ", "10 3 -12 11 ", "10 -12 1 2 ", "3 10 -4 -12 ", "250 ", "1 7",
+        "11 5 10 2 3", "5 3 -6 11 ", "10 3 -12 11 ", "10 -12 1 2 ", "3 10 -4 -12 ", "5e+30", "250 ", "1 7",
     ]  # fmt: skip
     assert "their costs are not those of cuBLAS" in done.stderr
     names = [k["name"] for k in json.loads((tmp_path / "r.json").read_text())["kernels"]]
@@ -118,7 +121,7 @@ def test_cublas_matrices(tmp_path: Path) -> None:
         show(on_host(dc + ldc * n, ldc * n));
         cudaFree(dc);
     }
-    float nan[] = {NAN}, *dn = on_device(std::vector<float>(64, NAN)), *dv = on_device(v);
+    float *dn = on_device(std::vector<float>(64, NAN)), *dv = on_device(v);
     OK(cublasSgemv(h, CUBLAS_OP_N, m, n, &alpha, da, lda, dv, 2, &zero, dn, 1));
     show(on_host(dn, m));
     OK(cublasSgemv(h, CUBLAS_OP_T, m, n, &alpha, da, lda, dv, 1, &zero, dn, 1));
@@ -128,7 +131,12 @@ def test_cublas_matrices(tmp_path: Path) -> None:
     float *dt = on_device(std::vector<float>(lda * 35));
     OK(cublasSgeam(h, CUBLAS_OP_T, CUBLAS_OP_N, n, m, &one, da, lda, &zero, nullptr, lda, dt, lda));
     show(on_host(dt, lda * 35));
-    (void)nan;
+    OK(cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &zero, dn + 40, 2, dn + 40, 2, &one,
+                   dv, 2));
+    OK(cublasSgemv(h, CUBLAS_OP_N, 2, 2, &zero, dn + 40, 2, dn + 40, 1, &one, dv, 1));
+    OK(cublasSaxpy(h, 4, &zero, dn + 40, 1, dv, 1));
+    OK(cublasSger(h, 2, 2, &zero, dn + 40, 1, dn + 40, 1, dv, 2));
+    show(on_host(dv, 4));  // nothing was added
     """
     done = run(tmp_path, "cublas_v2.h", body)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -155,6 +163,7 @@ def test_cublas_matrices(tmp_path: Path) -> None:
     whole = whole + 2 * np.outer(v[:m], v[: 2 * n : 2])
     np.testing.assert_array_equal(matrix(shown[10], m, n, 40), whole)
     np.testing.assert_array_equal(matrix(shown[11], n, m, 40), whole.T)
+    np.testing.assert_array_equal(shown[12], v[:4])
 
 
 def test_functions_that_are_not_replaced_are_refused(tmp_path: Path) -> None:

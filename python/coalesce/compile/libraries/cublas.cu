@@ -35,12 +35,17 @@ Factor<T> factor(cublasHandle_t h, const T *pointer) {
 __device__ long long at(long long i, int n, int inc) {
     return inc >= 0 ? i * inc : (i - (n - 1)) * inc;
 }
+// The product of a factor and a value. As in BLAS, the value does not matter if the factor is 0.
+template <typename T>
+__device__ T scaled(T factor, T value) {
+    return factor == T(0) ? T(0) : factor * value;
+}
 __device__ long long own_index() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
 
 template <typename T>
 __global__ void cublas_axpy(int n, Factor<T> alpha, const T *x, int incx, T *y, int incy) {
     const long long i = own_index();
-    if (i < n) y[at(i, n, incy)] += alpha.get() * x[at(i, n, incx)];
+    if (i < n) y[at(i, n, incy)] += scaled(alpha.get(), x[at(i, n, incx)]);
 }
 template <typename T>
 __global__ void cublas_scal(int n, Factor<T> alpha, T *x, int incx) {
@@ -61,22 +66,26 @@ __global__ void cublas_swap(int n, T *x, int incx, T *y, int incy) {
     y[at(i, n, incy)] = kept;
 }
 
-// Reductions run in one block, so that the sum is always added in the same order.
+// Reductions run in one block, so that the sum is always added in the same order. The sum is a
+// double: the squares of large floats do not fit into a float.
 enum class Sum { dot, norm, magnitudes };
 template <Sum kind, typename T>
 __global__ void cublas_sum(int n, const T *x, int incx, const T *y, int incy, T *result) {
-    __shared__ T part[threads];
-    T sum = 0;
+    __shared__ double part[threads];
+    double sum = 0;
     for (long long i = threadIdx.x; i < n; i += threads) {
-        const T a = x[at(i, n, incx)];
-        sum += kind == Sum::magnitudes ? (a < 0 ? -a : a) : a * (kind == Sum::dot ? y[at(i, n, incy)] : a);
+        const double a = x[at(i, n, incx)];
+        if (kind == Sum::magnitudes)
+            sum += fabs(a);
+        else
+            sum += a * (kind == Sum::dot ? y[at(i, n, incy)] : a);
     }
     part[threadIdx.x] = sum;
     for (int half = threads / 2; half > 0; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
     }
-    if (threadIdx.x == 0) *result = kind == Sum::norm ? T(sqrt(part[0])) : part[0];
+    if (threadIdx.x == 0) *result = T(kind == Sum::norm ? sqrt(part[0]) : part[0]);
 }
 // The index of the first element with the largest or smallest magnitude, counted from 1.
 template <bool largest, typename T>
@@ -102,21 +111,22 @@ __global__ void cublas_amax(int n, const T *x, int incx, int *result) {
 template <typename T>
 __global__ void cublas_gemv(bool transposed, int m, int n, Factor<T> alpha, const T *a, int lda,
                             const T *x, int incx, Factor<T> beta, T *y, int incy) {
-    const int rows = transposed ? n : m, columns = transposed ? m : n;
+    const T factor = alpha.get();
+    const int rows = transposed ? n : m, all = transposed ? m : n;
+    const int columns = factor == T(0) ? 0 : all;  // as in BLAS: if alpha is 0, a and x are not read
     const long long i = own_index();
     if (i >= rows) return;
     T sum = 0;
     for (long long j = 0; j < columns; ++j)
-        sum += a[transposed ? j + i * lda : i + j * lda] * x[at(j, columns, incx)];
+        sum += a[transposed ? j + i * lda : i + j * lda] * x[at(j, all, incx)];
     T &to = y[at(i, rows, incy)];
-    const T b = beta.get();
-    to = alpha.get() * sum + (b == T(0) ? T(0) : b * to);
+    to = factor * sum + scaled(beta.get(), to);
 }
 template <typename T>
 __global__ void cublas_ger(int m, int n, Factor<T> alpha, const T *x, int incx, const T *y,
                            int incy, T *a, int lda) {
     const long long i = own_index(), j = blockIdx.y;
-    if (i < m) a[i + j * lda] += alpha.get() * x[at(i, m, incx)] * y[at(j, n, incy)];
+    if (i < m) a[i + j * lda] += scaled(alpha.get(), x[at(i, m, incx)] * y[at(j, n, incy)]);
 }
 template <typename T>
 __global__ void cublas_geam(bool ta, bool tb, int m, int n, Factor<T> alpha, const T *a, int lda,
@@ -142,6 +152,8 @@ __global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Sum> a
                             Factor<Sum> beta, Batch<Out> cs, int ldc) {
     __shared__ Sum left[tile][tile + 1], right[tile][tile + 1];
     const In *const a = as.get(blockIdx.z), *const b = bs.get(blockIdx.z);
+    const Sum factor = alpha.get();
+    if (factor == Sum(0)) k = 0;  // as in BLAS: a and b are not read
     const int x = threadIdx.x, y = threadIdx.y;
     const long long row0 = (long long)blockIdx.x * tile, column0 = (long long)blockIdx.y * tile;
     const long long row = row0 + x, column = column0 + y;
@@ -161,8 +173,7 @@ __global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Sum> a
     }
     if (row >= m || column >= n) return;
     Out &to = cs.get(blockIdx.z)[row + column * ldc];
-    const Sum f = beta.get();
-    to = Out(alpha.get() * sum + (f == Sum(0) ? Sum(0) : f * Sum(to)));
+    to = Out(factor * sum + scaled(beta.get(), Sum(to)));
 }
 
 unsigned blocks_of(long long n, int each) { return unsigned((n + each - 1) / each); }
