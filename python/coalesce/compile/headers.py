@@ -313,9 +313,10 @@ def folders_of(options: Sequence[str]) -> list[Path]:
 def replaced(
     source: str, given: Mapping[str, str], options: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
-    """Return the included headers that a text of coalesce replaces: what is said, and the text.
+    """Return the included headers that coalesce replaces by a text of its own.
 
-    The headers were not found, or most of them is for the host.
+    These headers were not found, or kernels cannot use most of their contents. The result has for
+    each name what the user is told, and the text.
     """
     names = INCLUDE.findall("\n".join([source, *given.values()]))
     return {

@@ -58,7 +58,7 @@ _CLOSED = {
     "nvjpeg": "nvJPEG",
     "cutensor": "cuTENSOR",
 }
-# Those of them of which a part is replaced, and the file that has this part.
+# Some of these libraries are replaced in part: the file that replaces each.
 _REPLACED = {"cublas": _LIBRARIES / "cublas.cu", "curand": _LIBRARIES / "curand.cu"}
 _LINKED_CLOSED = re.compile(rf"-l(?:{'|'.join(_CLOSED)})\w*")
 # Functions and headers of these libraries in the errors of compilers and linkers.
@@ -72,7 +72,7 @@ _GRAPHICS = re.compile(r"undefined reference to `(cu(?:GL|EGL|VDPAU)\w+)'")
 
 
 class _NeedsLibraryError(LookupError):
-    """The program uses a library of which `file` replaces a part."""
+    """The program uses a library that `file` replaces in part."""
 
     def __init__(self, file: Path, function: str, library: str) -> None:
         super().__init__(
@@ -151,10 +151,10 @@ def build(
 def _compile_as_needed(
     program: str, paths: Sequence[Path], options: Sequence[str], *, arch: int, debug: bool
 ) -> tuple[Built, list[Path]]:
-    """Compile and link, with what the compiler's errors show to be needed."""
+    """Compile and link. If an error shows what the program needs, try again with it."""
     included = [_OLDER_NAMES]
     texts = [_text_of(path) for path in paths]
-    # Mostly, the source shows it, so that the program is compiled once.
+    # A program that calls cublasCreate() needs the replacement. Compile it with it at once.
     replaced = [
         file for word, file in _REPLACED.items() if any(f"{word}Create" in t for t in texts)
     ]
@@ -368,7 +368,10 @@ def _identity(program: str) -> list[object]:
 
 
 def section_of(executable: bytes, name: str = _SECTION) -> bytes:
-    """Return a section of an executable: by default its device code. It may be empty."""
+    """Return a section of an executable, by default the one with device code.
+
+    It is empty if there is no such section.
+    """
     from coalesce.compile import cubin
 
     try:
@@ -397,8 +400,8 @@ def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
     if (known := cache.load(key)) is not None:
         return dict(json.loads(known[0]))
     found = code_of(executable, arch)
-    # Without nvdisasm, the next run tries again.
-    if not any("\nreason " in f"\n{text.partition(chr(10) * 2)[0]}" for text in found.values()):
+    # A file ends with the disassembly. If it is missing, such as without nvdisasm, try again later.
+    if all(text.partition("\n\n")[2] for text in found.values()):
         cache.store(key, json.dumps(found), None, {})
     return found
 

@@ -170,24 +170,13 @@ class TensorAccessor {
     __host__ __device__ TensorAccessor(typename Traits<T>::PtrType data, const Index* sizes,
                                        const Index* strides)
         : data_(data), sizes_(sizes), strides_(strides) {}
-    __host__ __device__ auto operator[](Index i) const {
-        return TensorAccessor<T, N - 1, Traits, Index>(data_ + strides_[0] * i, sizes_ + 1,
-                                                       strides_ + 1);
+    __host__ __device__ decltype(auto) operator[](Index i) const {
+        if constexpr (N == 1)
+            return (data_[strides_[0] * i]);  // a reference
+        else
+            return TensorAccessor<T, N - 1, Traits, Index>(data_ + strides_[0] * i, sizes_ + 1,
+                                                           strides_ + 1);
     }
-    __host__ __device__ Index size(Index i) const { return sizes_[i]; }
-    __host__ __device__ Index stride(Index i) const { return strides_[i]; }
-    __host__ __device__ typename Traits<T>::PtrType data() const { return data_; }
-};
-template <class T, template <class> class Traits, class Index>
-class TensorAccessor<T, 1, Traits, Index> {
-    typename Traits<T>::PtrType data_;
-    const Index *sizes_, *strides_;
-
-  public:
-    __host__ __device__ TensorAccessor(typename Traits<T>::PtrType data, const Index* sizes,
-                                       const Index* strides)
-        : data_(data), sizes_(sizes), strides_(strides) {}
-    __host__ __device__ T& operator[](Index i) const { return data_[strides_[0] * i]; }
     __host__ __device__ Index size(Index i) const { return sizes_[i]; }
     __host__ __device__ Index stride(Index i) const { return strides_[i]; }
     __host__ __device__ typename Traits<T>::PtrType data() const { return data_; }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from coalesce.check import Finding
+from coalesce.cxx.declarations import bare
 
 _OVERLAP = (
     "Two threads compute the same element: their parts of the result overlap. How many elements "
@@ -155,5 +156,4 @@ def sentences(name: str, finding: Finding, source: str) -> list[str]:
 
 
 def _returns_before_a_barrier(source: str) -> bool:
-    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL)
-    return re.search(r"\breturn\b.*\b__syncthreads\b", code, re.DOTALL) is not None
+    return re.search(r"\breturn\b.*\b__syncthreads\b", bare(source), re.DOTALL) is not None
