@@ -298,8 +298,8 @@ lessons.predict(
 # - The **[LRC](glossary.md#lrc)** of an H200, on the way to L2. If neighbouring multiprocessors read the same sector at about the
 #   same time, it merges the reads. L2 then delivers the sector once, to all of them.
 #
-# The next cell counts the loads, and models the caches. What is found in L1, what is merged, and what comes from L2 add up to
-# what is loaded.
+# The next cell counts the bytes that the kernel loads, and models where they come from. Each loaded sector is found in L1, or its
+# read is merged with another one, or it comes from L2. So these three parts add up to all loaded bytes.
 
 
 # %%

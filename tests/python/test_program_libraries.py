@@ -93,7 +93,8 @@ def test_cublas_vectors(tmp_path: Path) -> None:
     done = run(tmp_path, "cublas_v2.h", VECTORS, "--json", tmp_path / "r.json", "--option=-lcublas")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [
-        "11 5 10 2 3", "5 3 -6 11 ", "10 3 -12 11 ", "10 -12 1 2 ", "3 10 -4 -12 ", "5e+30", "250 ", "1 7",
+        "11 5 10 2 3", "5 3 -6 11 ", "10 3 -12 11 ", "10 -12 1 2 ", "3 10 -4 -12 ",
+        "5e+30", "250 ", "1 7",
     ]  # fmt: skip
     assert "their costs are not those of cuBLAS" in done.stderr
     names = [k["name"] for k in json.loads((tmp_path / "r.json").read_text())["kernels"]]
