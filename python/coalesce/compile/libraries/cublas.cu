@@ -22,11 +22,11 @@ constexpr int threads = 256, tile = 16;
 template <typename T>
 struct Factor {
     T value;
-    const T *place;
+    const T* place;
     __device__ T get() const { return place ? *place : value; }
 };
 template <typename T>
-Factor<T> factor(cublasHandle_t h, const T *pointer) {
+Factor<T> factor(cublasHandle_t h, const T* pointer) {
     if (h->pointers == CUBLAS_POINTER_MODE_DEVICE) return {T(0), pointer};
     return {*pointer, nullptr};
 }
@@ -43,22 +43,22 @@ __device__ T scaled(T factor, T value) {
 __device__ long long own_index() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
 
 template <typename T>
-__global__ void cublas_axpy(int n, Factor<T> alpha, const T *x, int incx, T *y, int incy) {
+__global__ void cublas_axpy(int n, Factor<T> alpha, const T* x, int incx, T* y, int incy) {
     const long long i = own_index();
     if (i < n) y[at(i, n, incy)] += scaled(alpha.get(), x[at(i, n, incx)]);
 }
 template <typename T>
-__global__ void cublas_scal(int n, Factor<T> alpha, T *x, int incx) {
+__global__ void cublas_scal(int n, Factor<T> alpha, T* x, int incx) {
     const long long i = own_index();
     if (i < n) x[i * incx] *= alpha.get();
 }
 template <typename T>
-__global__ void cublas_copy(int n, const T *x, int incx, T *y, int incy) {
+__global__ void cublas_copy(int n, const T* x, int incx, T* y, int incy) {
     const long long i = own_index();
     if (i < n) y[at(i, n, incy)] = x[at(i, n, incx)];
 }
 template <typename T>
-__global__ void cublas_swap(int n, T *x, int incx, T *y, int incy) {
+__global__ void cublas_swap(int n, T* x, int incx, T* y, int incy) {
     const long long i = own_index();
     if (i >= n) return;
     const T kept = x[at(i, n, incx)];
@@ -70,7 +70,7 @@ __global__ void cublas_swap(int n, T *x, int incx, T *y, int incy) {
 // double: the squares of large floats do not fit into a float.
 enum class Sum { dot, norm, magnitudes };
 template <Sum kind, typename T>
-__global__ void cublas_sum(int n, const T *x, int incx, const T *y, int incy, T *result) {
+__global__ void cublas_sum(int n, const T* x, int incx, const T* y, int incy, T* result) {
     __shared__ double part[threads];
     double sum = 0;
     for (long long i = threadIdx.x; i < n; i += threads) {
@@ -89,7 +89,7 @@ __global__ void cublas_sum(int n, const T *x, int incx, const T *y, int incy, T 
 }
 // The index of the first element with the largest or smallest magnitude, counted from 1.
 template <bool largest, typename T>
-__global__ void cublas_amax(int n, const T *x, int incx, int *result) {
+__global__ void cublas_amax(int n, const T* x, int incx, int* result) {
     __shared__ T value[threads];
     __shared__ int index[threads];
     T best = 0;
@@ -109,28 +109,29 @@ __global__ void cublas_amax(int n, const T *x, int incx, int *result) {
 }
 
 template <typename T>
-__global__ void cublas_gemv(bool transposed, int m, int n, Factor<T> alpha, const T *a, int lda,
-                            const T *x, int incx, Factor<T> beta, T *y, int incy) {
+__global__ void cublas_gemv(bool transposed, int m, int n, Factor<T> alpha, const T* a, int lda,
+                            const T* x, int incx, Factor<T> beta, T* y, int incy) {
     const T factor = alpha.get();
     const int rows = transposed ? n : m, all = transposed ? m : n;
-    const int columns = factor == T(0) ? 0 : all;  // as in BLAS: if alpha is 0, a and x are not read
+    const int columns =
+        factor == T(0) ? 0 : all;  // as in BLAS: if alpha is 0, a and x are not read
     const long long i = own_index();
     if (i >= rows) return;
     T sum = 0;
     for (long long j = 0; j < columns; ++j)
         sum += a[transposed ? j + i * lda : i + j * lda] * x[at(j, all, incx)];
-    T &to = y[at(i, rows, incy)];
+    T& to = y[at(i, rows, incy)];
     to = factor * sum + scaled(beta.get(), to);
 }
 template <typename T>
-__global__ void cublas_ger(int m, int n, Factor<T> alpha, const T *x, int incx, const T *y,
-                           int incy, T *a, int lda) {
+__global__ void cublas_ger(int m, int n, Factor<T> alpha, const T* x, int incx, const T* y,
+                           int incy, T* a, int lda) {
     const long long i = own_index(), j = blockIdx.y;
     if (i < m) a[i + j * lda] += scaled(alpha.get(), x[at(i, m, incx)] * y[at(j, n, incy)]);
 }
 template <typename T>
-__global__ void cublas_geam(bool ta, bool tb, int m, int n, Factor<T> alpha, const T *a, int lda,
-                            Factor<T> beta, const T *b, int ldb, T *c, int ldc) {
+__global__ void cublas_geam(bool ta, bool tb, int m, int n, Factor<T> alpha, const T* a, int lda,
+                            Factor<T> beta, const T* b, int ldb, T* c, int ldc) {
     const long long i = own_index(), j = blockIdx.y;
     if (i >= m) return;
     const T fa = alpha.get(), fb = beta.get();
@@ -141,10 +142,10 @@ __global__ void cublas_geam(bool ta, bool tb, int m, int n, Factor<T> alpha, con
 // The matrices of a batch: at a stride, or each with a pointer of its own.
 template <typename T>
 struct Batch {
-    T *first;
+    T* first;
     long long stride;
-    T *const *each;
-    __device__ T *get(int number) const { return each ? each[number] : first + number * stride; }
+    T* const* each;
+    __device__ T* get(int number) const { return each ? each[number] : first + number * stride; }
 };
 template <typename In, typename Out, typename Sum>
 __global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Sum> alpha,
@@ -172,7 +173,7 @@ __global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Sum> a
         __syncthreads();
     }
     if (row >= m || column >= n) return;
-    Out &to = cs.get(blockIdx.z)[row + column * ldc];
+    Out& to = cs.get(blockIdx.z)[row + column * ldc];
     to = Out(factor * sum + scaled(beta.get(), Sum(to)));
 }
 
@@ -188,36 +189,37 @@ cublasStatus_t status_of(cudaError_t error) {
 
 // Calls `kernel` with a place on the device, and gives the caller what is written there.
 template <typename T, typename Kernel>
-cublasStatus_t to_result(cublasHandle_t h, T *result, Kernel kernel) {
+cublasStatus_t to_result(cublasHandle_t h, T* result, Kernel kernel) {
     if (h->pointers == CUBLAS_POINTER_MODE_DEVICE) {
         kernel(result);
         return launched();
     }
-    T *place = nullptr;
+    T* place = nullptr;
     if (cudaMalloc(&place, sizeof(T)) != cudaSuccess) return CUBLAS_STATUS_ALLOC_FAILED;
     kernel(place);
-    cudaError_t error = cudaMemcpyAsync(result, place, sizeof(T), cudaMemcpyDeviceToHost, h->stream);
+    cudaError_t error =
+        cudaMemcpyAsync(result, place, sizeof(T), cudaMemcpyDeviceToHost, h->stream);
     if (error == cudaSuccess) error = cudaStreamSynchronize(h->stream);
     cudaFree(place);
     return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 template <Sum kind, typename T>
-cublasStatus_t sum_of(cublasHandle_t h, int n, const T *x, int incx, const T *y, int incy,
-                      T *result) {
+cublasStatus_t sum_of(cublasHandle_t h, int n, const T* x, int incx, const T* y, int incy,
+                      T* result) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!result) return CUBLAS_STATUS_INVALID_VALUE;
     // The sums of one vector are 0 for an increment that is not positive.
     if (kind != Sum::dot && incx <= 0) n = 0;
-    return to_result(h, result, [&](T *place) {
+    return to_result(h, result, [&](T* place) {
         cublas_sum<kind><<<1, threads, 0, h->stream>>>(n < 0 ? 0 : n, x, incx, y, incy, place);
     });
 }
 template <bool largest, typename T>
-cublasStatus_t index_of(cublasHandle_t h, int n, const T *x, int incx, int *result) {
+cublasStatus_t index_of(cublasHandle_t h, int n, const T* x, int incx, int* result) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!result) return CUBLAS_STATUS_INVALID_VALUE;
-    return to_result(h, result, [&](int *place) {
+    return to_result(h, result, [&](int* place) {
         cublas_amax<largest>
             <<<1, threads, 0, h->stream>>>(n < 0 || incx <= 0 ? 0 : n, x, incx, place);
     });
@@ -227,8 +229,8 @@ bool is_operation(cublasOperation_t op) { return op >= CUBLAS_OP_N && op <= CUBL
 
 template <typename In, typename Out, typename Sum>
 cublasStatus_t multiply(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
-                        int n, int k, const Sum *alpha, Batch<const In> a, int lda,
-                        Batch<const In> b, int ldb, const Sum *beta, Batch<Out> c, int ldc,
+                        int n, int k, const Sum* alpha, Batch<const In> a, int lda,
+                        Batch<const In> b, int ldb, const Sum* beta, Batch<Out> c, int ldc,
                         int count) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
     const bool ta = opa != CUBLAS_OP_N, tb = opb != CUBLAS_OP_N;
@@ -243,7 +245,7 @@ cublasStatus_t multiply(cublasHandle_t h, cublasOperation_t opa, cublasOperation
     return launched();
 }
 
-cublasStatus_t copy_matrix(int rows, int columns, int bytes, const void *a, int lda, void *b,
+cublasStatus_t copy_matrix(int rows, int columns, int bytes, const void* a, int lda, void* b,
                            int ldb, cudaMemcpyKind kind, cudaStream_t stream, bool waits) {
     if (rows < 0 || columns < 0 || bytes <= 0 || lda < rows || ldb < rows)
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -251,28 +253,29 @@ cublasStatus_t copy_matrix(int rows, int columns, int bytes, const void *a, int 
     return status_of(waits ? cudaMemcpy2D(b, to, a, from, width, columns, kind)
                            : cudaMemcpy2DAsync(b, to, a, from, width, columns, kind, stream));
 }
-cublasStatus_t copy_vector(int n, int bytes, const void *x, int incx, void *y, int incy,
+cublasStatus_t copy_vector(int n, int bytes, const void* x, int incx, void* y, int incy,
                            cudaMemcpyKind kind, cudaStream_t stream, bool waits) {
     if (n < 0 || bytes <= 0 || incx <= 0 || incy <= 0) return CUBLAS_STATUS_INVALID_VALUE;
     return copy_matrix(1, n, bytes, x, incx, y, incy, kind, stream, waits);
 }
 
 // A template for the functions of one element type. Its members have the names of the functions.
-#define LAUNCH(kernel, n, ...)                                                          \
-    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                       \
-    if ((n) <= 0) return CUBLAS_STATUS_SUCCESS;                                         \
-    kernel<<<blocks_of(n, threads), threads, 0, h->stream>>>(n, __VA_ARGS__);           \
+#define LAUNCH(kernel, n, ...)                                                \
+    if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                             \
+    if ((n) <= 0) return CUBLAS_STATUS_SUCCESS;                               \
+    kernel<<<blocks_of(n, threads), threads, 0, h->stream>>>(n, __VA_ARGS__); \
     return launched();
 
 }  // namespace
 
 extern "C" {
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t *handle) {
+cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
     static std::once_flag said;
     std::call_once(said, [] {
-        std::fprintf(stderr,
-                     "coalesce: simple kernels replace cuBLAS; their costs are not those of cuBLAS\n");
+        std::fprintf(
+            stderr,
+            "coalesce: simple kernels replace cuBLAS; their costs are not those of cuBLAS\n");
     });
     if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
     *handle = new (std::nothrow) cublasContext;
@@ -283,31 +286,31 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t h) {
     delete h;
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int *version) {
+cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
     if (!version) return CUBLAS_STATUS_INVALID_VALUE;
     *version = 130000;
     return CUBLAS_STATUS_SUCCESS;
 }
 
-#define ATTRIBUTE(set, get, type, member)                      \
-    cublasStatus_t set(cublasHandle_t h, type value) {         \
-        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;          \
-        h->member = value;                                     \
-        return CUBLAS_STATUS_SUCCESS;                          \
-    }                                                          \
-    cublasStatus_t get(cublasHandle_t h, type *value) {        \
-        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;          \
-        *value = h->member;                                    \
-        return CUBLAS_STATUS_SUCCESS;                          \
+#define ATTRIBUTE(set, get, type, member)               \
+    cublasStatus_t set(cublasHandle_t h, type value) {  \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;   \
+        h->member = value;                              \
+        return CUBLAS_STATUS_SUCCESS;                   \
+    }                                                   \
+    cublasStatus_t get(cublasHandle_t h, type* value) { \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;   \
+        *value = h->member;                             \
+        return CUBLAS_STATUS_SUCCESS;                   \
     }
 ATTRIBUTE(cublasSetStream_v2, cublasGetStream_v2, cudaStream_t, stream)
 ATTRIBUTE(cublasSetPointerMode_v2, cublasGetPointerMode_v2, cublasPointerMode_t, pointers)
 ATTRIBUTE(cublasSetMathMode, cublasGetMathMode, cublasMath_t, math)
-cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t h, void *, size_t) {
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t h, void*, size_t) {
     return h ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
-const char *cublasGetStatusName(cublasStatus_t status) {
+const char* cublasGetStatusName(cublasStatus_t status) {
     switch (status) {
 #define NAME(name) \
     case name:     \
@@ -326,75 +329,73 @@ const char *cublasGetStatusName(cublasStatus_t status) {
     }
     return "unknown status";
 }
-const char *cublasGetStatusString(cublasStatus_t status) { return cublasGetStatusName(status); }
+const char* cublasGetStatusString(cublasStatus_t status) { return cublasGetStatusName(status); }
 
-cublasStatus_t cublasSetVector(int n, int bytes, const void *x, int incx, void *y, int incy) {
+cublasStatus_t cublasSetVector(int n, int bytes, const void* x, int incx, void* y, int incy) {
     return copy_vector(n, bytes, x, incx, y, incy, cudaMemcpyHostToDevice, nullptr, true);
 }
-cublasStatus_t cublasGetVector(int n, int bytes, const void *x, int incx, void *y, int incy) {
+cublasStatus_t cublasGetVector(int n, int bytes, const void* x, int incx, void* y, int incy) {
     return copy_vector(n, bytes, x, incx, y, incy, cudaMemcpyDeviceToHost, nullptr, true);
 }
-cublasStatus_t cublasSetMatrix(int rows, int columns, int bytes, const void *a, int lda, void *b,
+cublasStatus_t cublasSetMatrix(int rows, int columns, int bytes, const void* a, int lda, void* b,
                                int ldb) {
     return copy_matrix(rows, columns, bytes, a, lda, b, ldb, cudaMemcpyHostToDevice, nullptr, true);
 }
-cublasStatus_t cublasGetMatrix(int rows, int columns, int bytes, const void *a, int lda, void *b,
+cublasStatus_t cublasGetMatrix(int rows, int columns, int bytes, const void* a, int lda, void* b,
                                int ldb) {
     return copy_matrix(rows, columns, bytes, a, lda, b, ldb, cudaMemcpyDeviceToHost, nullptr, true);
 }
-cublasStatus_t cublasSetVectorAsync(int n, int bytes, const void *x, int incx, void *y, int incy,
+cublasStatus_t cublasSetVectorAsync(int n, int bytes, const void* x, int incx, void* y, int incy,
                                     cudaStream_t s) {
     return copy_vector(n, bytes, x, incx, y, incy, cudaMemcpyHostToDevice, s, false);
 }
-cublasStatus_t cublasGetVectorAsync(int n, int bytes, const void *x, int incx, void *y, int incy,
+cublasStatus_t cublasGetVectorAsync(int n, int bytes, const void* x, int incx, void* y, int incy,
                                     cudaStream_t s) {
     return copy_vector(n, bytes, x, incx, y, incy, cudaMemcpyDeviceToHost, s, false);
 }
-cublasStatus_t cublasSetMatrixAsync(int rows, int columns, int bytes, const void *a, int lda,
-                                    void *b, int ldb, cudaStream_t s) {
+cublasStatus_t cublasSetMatrixAsync(int rows, int columns, int bytes, const void* a, int lda,
+                                    void* b, int ldb, cudaStream_t s) {
     return copy_matrix(rows, columns, bytes, a, lda, b, ldb, cudaMemcpyHostToDevice, s, false);
 }
-cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int bytes, const void *a, int lda,
-                                    void *b, int ldb, cudaStream_t s) {
+cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int bytes, const void* a, int lda,
+                                    void* b, int ldb, cudaStream_t s) {
     return copy_matrix(rows, columns, bytes, a, lda, b, ldb, cudaMemcpyDeviceToHost, s, false);
 }
 
 #define DEFINE(L, l, T)                                                                            \
-    cublasStatus_t cublas##L##axpy_v2(cublasHandle_t h, int n, const T *alpha, const T *x,         \
-                                      int incx, T *y, int incy) {                                  \
-        LAUNCH(cublas_axpy<T>, n, factor(h, alpha), x, incx, y, incy)                              \
-    }                                                                                              \
-    cublasStatus_t cublas##L##scal_v2(cublasHandle_t h, int n, const T *alpha, T *x, int incx) {   \
-        LAUNCH(cublas_scal<T>, incx > 0 ? n : 0, factor(h, alpha), x, incx)                        \
-    }                                                                                              \
-    cublasStatus_t cublas##L##copy_v2(cublasHandle_t h, int n, const T *x, int incx, T *y,         \
-                                      int incy) {                                                  \
-        LAUNCH(cublas_copy<T>, n, x, incx, y, incy)                                                \
-    }                                                                                              \
-    cublasStatus_t cublas##L##swap_v2(cublasHandle_t h, int n, T *x, int incx, T *y, int incy) {   \
-        LAUNCH(cublas_swap<T>, n, x, incx, y, incy)                                                \
-    }                                                                                              \
-    cublasStatus_t cublas##L##dot_v2(cublasHandle_t h, int n, const T *x, int incx, const T *y,    \
-                                     int incy, T *result) {                                        \
+    cublasStatus_t cublas##L##axpy_v2(                                                             \
+        cublasHandle_t h, int n, const T* alpha, const T* x, int incx, T* y,                       \
+        int incy){LAUNCH(cublas_axpy<T>, n, factor(h, alpha), x, incx, y,                          \
+                         incy)} cublasStatus_t cublas##L##scal_v2(cublasHandle_t h, int n,         \
+                                                                  const T* alpha, T* x, int incx){ \
+        LAUNCH(cublas_scal<T>, incx > 0 ? n : 0, factor(h, alpha), x,                              \
+               incx)} cublasStatus_t cublas##L##copy_v2(cublasHandle_t h, int n, const T* x,       \
+                                                        int incx, T* y, int incy){                 \
+        LAUNCH(cublas_copy<T>, n, x, incx, y,                                                      \
+               incy)} cublasStatus_t cublas##L##swap_v2(cublasHandle_t h, int n, T* x, int incx,   \
+                                                        T* y, int incy){LAUNCH(                    \
+        cublas_swap<T>, n, x, incx, y,                                                             \
+        incy)} cublasStatus_t cublas##L##dot_v2(cublasHandle_t h, int n, const T* x, int incx,     \
+                                                const T* y, int incy, T* result) {                 \
         return sum_of<Sum::dot>(h, n, x, incx, y, incy, result);                                   \
     }                                                                                              \
-    cublasStatus_t cublas##L##nrm2_v2(cublasHandle_t h, int n, const T *x, int incx, T *result) {  \
+    cublasStatus_t cublas##L##nrm2_v2(cublasHandle_t h, int n, const T* x, int incx, T* result) {  \
         return sum_of<Sum::norm>(h, n, x, incx, x, incx, result);                                  \
     }                                                                                              \
-    cublasStatus_t cublas##L##asum_v2(cublasHandle_t h, int n, const T *x, int incx, T *result) {  \
+    cublasStatus_t cublas##L##asum_v2(cublasHandle_t h, int n, const T* x, int incx, T* result) {  \
         return sum_of<Sum::magnitudes>(h, n, x, incx, x, incx, result);                            \
     }                                                                                              \
-    cublasStatus_t cublasI##l##amax_v2(cublasHandle_t h, int n, const T *x, int incx,              \
-                                       int *result) {                                              \
+    cublasStatus_t cublasI##l##amax_v2(cublasHandle_t h, int n, const T* x, int incx,              \
+                                       int* result) {                                              \
         return index_of<true>(h, n, x, incx, result);                                              \
     }                                                                                              \
-    cublasStatus_t cublasI##l##amin_v2(cublasHandle_t h, int n, const T *x, int incx,              \
-                                       int *result) {                                              \
+    cublasStatus_t cublasI##l##amin_v2(cublasHandle_t h, int n, const T* x, int incx,              \
+                                       int* result) {                                              \
         return index_of<false>(h, n, x, incx, result);                                             \
     }                                                                                              \
     cublasStatus_t cublas##L##gemv_v2(cublasHandle_t h, cublasOperation_t op, int m, int n,        \
-                                      const T *alpha, const T *a, int lda, const T *x, int incx,   \
-                                      const T *beta, T *y, int incy) {                             \
+                                      const T* alpha, const T* a, int lda, const T* x, int incx,   \
+                                      const T* beta, T* y, int incy) {                             \
         if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                              \
         if (!is_operation(op) || m < 0 || n < 0 || lda < m || lda < 1 || !incx || !incy)           \
             return CUBLAS_STATUS_INVALID_VALUE;                                                    \
@@ -404,8 +405,8 @@ cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int bytes, const void
             op != CUBLAS_OP_N, m, n, factor(h, alpha), a, lda, x, incx, factor(h, beta), y, incy); \
         return launched();                                                                         \
     }                                                                                              \
-    cublasStatus_t cublas##L##ger_v2(cublasHandle_t h, int m, int n, const T *alpha, const T *x,   \
-                                     int incx, const T *y, int incy, T *a, int lda) {              \
+    cublasStatus_t cublas##L##ger_v2(cublasHandle_t h, int m, int n, const T* alpha, const T* x,   \
+                                     int incx, const T* y, int incy, T* a, int lda) {              \
         if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                              \
         if (m < 0 || n < 0 || lda < m || lda < 1 || !incx || !incy)                                \
             return CUBLAS_STATUS_INVALID_VALUE;                                                    \
@@ -415,8 +416,8 @@ cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int bytes, const void
         return launched();                                                                         \
     }                                                                                              \
     cublasStatus_t cublas##L##geam(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, \
-                                   int m, int n, const T *alpha, const T *a, int lda,              \
-                                   const T *beta, const T *b, int ldb, T *c, int ldc) {            \
+                                   int m, int n, const T* alpha, const T* a, int lda,              \
+                                   const T* beta, const T* b, int ldb, T* c, int ldc) {            \
         if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                              \
         if (!is_operation(opa) || !is_operation(opb) || m < 0 || n < 0 || ldc < m)                 \
             return CUBLAS_STATUS_INVALID_VALUE;                                                    \
@@ -426,25 +427,23 @@ cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int bytes, const void
             factor(h, beta), b, ldb, c, ldc);                                                      \
         return launched();                                                                         \
     }                                                                                              \
-    cublasStatus_t cublas##L##gemm_v2(cublasHandle_t h, cublasOperation_t opa,                     \
-                                      cublasOperation_t opb, int m, int n, int k, const T *alpha,  \
-                                      const T *a, int lda, const T *b, int ldb, const T *beta,     \
-                                      T *c, int ldc) {                                             \
+    cublasStatus_t cublas##L##gemm_v2(                                                             \
+        cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k,       \
+        const T* alpha, const T* a, int lda, const T* b, int ldb, const T* beta, T* c, int ldc) {  \
         return multiply<T, T, T>(h, opa, opb, m, n, k, alpha, {a, 0, nullptr}, lda,                \
                                  {b, 0, nullptr}, ldb, beta, {c, 0, nullptr}, ldc, 1);             \
     }                                                                                              \
-    cublasStatus_t cublas##L##gemmBatched(cublasHandle_t h, cublasOperation_t opa,                 \
-                                          cublasOperation_t opb, int m, int n, int k,              \
-                                          const T *alpha, const T *const a[], int lda,             \
-                                          const T *const b[], int ldb, const T *beta,              \
-                                          T *const c[], int ldc, int count) {                      \
+    cublasStatus_t cublas##L##gemmBatched(                                                         \
+        cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k,       \
+        const T* alpha, const T* const a[], int lda, const T* const b[], int ldb, const T* beta,   \
+        T* const c[], int ldc, int count) {                                                        \
         return multiply<T, T, T>(h, opa, opb, m, n, k, alpha, {nullptr, 0, a}, lda,                \
                                  {nullptr, 0, b}, ldb, beta, {nullptr, 0, c}, ldc, count);         \
     }                                                                                              \
     cublasStatus_t cublas##L##gemmStridedBatched(                                                  \
         cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k,       \
-        const T *alpha, const T *a, int lda, long long stride_a, const T *b, int ldb,              \
-        long long stride_b, const T *beta, T *c, int ldc, long long stride_c, int count) {         \
+        const T* alpha, const T* a, int lda, long long stride_a, const T* b, int ldb,              \
+        long long stride_b, const T* beta, T* c, int ldc, long long stride_c, int count) {         \
         return multiply<T, T, T>(h, opa, opb, m, n, k, alpha, {a, stride_a, nullptr}, lda,         \
                                  {b, stride_b, nullptr}, ldb, beta, {c, stride_c, nullptr}, ldc,   \
                                  count);                                                           \
@@ -453,19 +452,18 @@ DEFINE(S, s, float)
 DEFINE(D, d, double)
 
 cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
-                            int n, int k, const void *alpha, const void *a, cudaDataType type_a,
-                            int lda, const void *b, cudaDataType type_b, int ldb, const void *beta,
-                            void *c, cudaDataType type_c, int ldc, cublasComputeType_t compute,
+                            int n, int k, const void* alpha, const void* a, cudaDataType type_a,
+                            int lda, const void* b, cudaDataType type_b, int ldb, const void* beta,
+                            void* c, cudaDataType type_c, int ldc, cublasComputeType_t compute,
                             cublasGemmAlgo_t) {
     const auto with = [&](auto in, auto out, auto sum) {
         using In = decltype(in);
         using Out = decltype(out);
         using Sum = decltype(sum);
         return multiply<In, Out, Sum>(
-            h, opa, opb, m, n, k, static_cast<const Sum *>(alpha),
-            {static_cast<const In *>(a), 0, nullptr}, lda,
-            {static_cast<const In *>(b), 0, nullptr}, ldb, static_cast<const Sum *>(beta),
-            {static_cast<Out *>(c), 0, nullptr}, ldc, 1);
+            h, opa, opb, m, n, k, static_cast<const Sum*>(alpha),
+            {static_cast<const In*>(a), 0, nullptr}, lda, {static_cast<const In*>(b), 0, nullptr},
+            ldb, static_cast<const Sum*>(beta), {static_cast<Out*>(c), 0, nullptr}, ldc, 1);
     };
     const bool single = compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_PEDANTIC;
     const bool twice = compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC;
@@ -474,8 +472,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t opa, cublasOpera
     };
     if (single && is(CUDA_R_16F, CUDA_R_16F)) return with(__half{}, __half{}, 0.0f);
     if (single && is(CUDA_R_16F, CUDA_R_32F)) return with(__half{}, 0.0f, 0.0f);
-    if (single && is(CUDA_R_16BF, CUDA_R_16BF))
-        return with(__nv_bfloat16{}, __nv_bfloat16{}, 0.0f);
+    if (single && is(CUDA_R_16BF, CUDA_R_16BF)) return with(__nv_bfloat16{}, __nv_bfloat16{}, 0.0f);
     if (single && is(CUDA_R_16BF, CUDA_R_32F)) return with(__nv_bfloat16{}, 0.0f, 0.0f);
     if (single && is(CUDA_R_32F, CUDA_R_32F)) return with(0.0f, 0.0f, 0.0f);
     if (twice && is(CUDA_R_64F, CUDA_R_64F)) return with(0.0, 0.0, 0.0);

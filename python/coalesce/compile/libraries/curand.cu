@@ -15,8 +15,8 @@ struct curandGenerator_st {
     cudaStream_t stream = nullptr;
     unsigned long long seed = 0, offset = 0;
     unsigned dimensions = 1;
-    void *states = nullptr;  // of a pseudorandom generator, on the device
-    void *vectors = nullptr;  // the direction vectors of a quasirandom generator, on the device
+    void* states = nullptr;   // of a pseudorandom generator, on the device
+    void* vectors = nullptr;  // the direction vectors of a quasirandom generator, on the device
 };
 
 namespace {
@@ -32,13 +32,26 @@ constexpr unsigned most_dimensions = 20000;
 // D6). Those of the other dimensions are chosen here, as cuRAND's are not in its headers.
 constexpr int table_dimensions = 20;
 constexpr unsigned char direction_numbers[table_dimensions][7] = {
-    {1},                       {1, 3},                     {1, 3, 1},
-    {1, 1, 1},                 {1, 1, 3, 3},               {1, 3, 5, 13},
-    {1, 1, 5, 5, 17},          {1, 1, 5, 5, 5},            {1, 1, 7, 11, 19},
-    {1, 1, 5, 1, 1},           {1, 1, 1, 3, 11},           {1, 3, 5, 5, 31},
-    {1, 3, 3, 9, 7, 49},       {1, 1, 1, 15, 21, 21},      {1, 3, 1, 13, 27, 49},
-    {1, 1, 1, 15, 7, 5},       {1, 3, 1, 15, 13, 25},      {1, 1, 5, 5, 19, 61},
-    {1, 3, 7, 11, 23, 15, 103}, {1, 3, 7, 13, 13, 15, 69},
+    {1},
+    {1, 3},
+    {1, 3, 1},
+    {1, 1, 1},
+    {1, 1, 3, 3},
+    {1, 3, 5, 13},
+    {1, 1, 5, 5, 17},
+    {1, 1, 5, 5, 5},
+    {1, 1, 7, 11, 19},
+    {1, 1, 5, 1, 1},
+    {1, 1, 1, 3, 11},
+    {1, 3, 5, 5, 31},
+    {1, 3, 3, 9, 7, 49},
+    {1, 1, 1, 15, 21, 21},
+    {1, 3, 1, 13, 27, 49},
+    {1, 1, 1, 15, 7, 5},
+    {1, 3, 1, 15, 13, 25},
+    {1, 1, 5, 5, 19, 61},
+    {1, 3, 7, 11, 23, 15, 103},
+    {1, 3, 7, 13, 13, 15, 69},
 };
 
 // Polynomials over the field with two elements; bit i is the coefficient of x^i.
@@ -82,7 +95,7 @@ std::vector<Word> direction_vectors(unsigned dimensions) {
         for (unsigned middle = 0; middle < 1u << (degree - 1) && dimension < dimensions; ++middle) {
             const unsigned polynomial = 1u << degree | middle << 1 | 1;
             if (!is_primitive(polynomial, degree)) continue;
-            Word *const v = &all[size_t(dimension) * bits];
+            Word* const v = &all[size_t(dimension) * bits];
             unsigned long long random = dimension;
             for (int j = 0; j < bits; ++j) {
                 if (j < degree) {
@@ -105,59 +118,69 @@ std::vector<Word> direction_vectors(unsigned dimensions) {
 
 // What a generator makes of its states.
 struct Words {
-    template <typename State> __device__ unsigned operator()(State *s) const { return curand(s); }
+    template <typename State>
+    __device__ unsigned operator()(State* s) const {
+        return curand(s);
+    }
 };
 struct LongWords {
-    __device__ unsigned long long operator()(curandStateSobol64_t *s) const { return curand(s); }
+    __device__ unsigned long long operator()(curandStateSobol64_t* s) const { return curand(s); }
 };
 struct Uniform {
-    template <typename State> __device__ float operator()(State *s) const {
+    template <typename State>
+    __device__ float operator()(State* s) const {
         return curand_uniform(s);
     }
 };
 struct UniformDouble {
-    template <typename State> __device__ double operator()(State *s) const {
+    template <typename State>
+    __device__ double operator()(State* s) const {
         return curand_uniform_double(s);
     }
 };
 struct Normal {
     float mean, deviation;
-    template <typename State> __device__ float operator()(State *s) const {
+    template <typename State>
+    __device__ float operator()(State* s) const {
         return mean + deviation * curand_normal(s);
     }
 };
 struct NormalDouble {
     double mean, deviation;
-    template <typename State> __device__ double operator()(State *s) const {
+    template <typename State>
+    __device__ double operator()(State* s) const {
         return mean + deviation * curand_normal_double(s);
     }
 };
 struct LogNormal {
     float mean, deviation;
-    template <typename State> __device__ float operator()(State *s) const {
+    template <typename State>
+    __device__ float operator()(State* s) const {
         return expf(mean + deviation * curand_normal(s));
     }
 };
 struct LogNormalDouble {
     double mean, deviation;
-    template <typename State> __device__ double operator()(State *s) const {
+    template <typename State>
+    __device__ double operator()(State* s) const {
         return exp(mean + deviation * curand_normal_double(s));
     }
 };
 struct Poisson {
     double lambda;
-    template <typename State> __device__ unsigned operator()(State *s) const {
+    template <typename State>
+    __device__ unsigned operator()(State* s) const {
         return curand_poisson(s, lambda);
     }
 };
 
 template <typename State>
-__global__ void curand_seed(State *states, unsigned long long seed, unsigned long long offset) {
+__global__ void curand_seed(State* states, unsigned long long seed, unsigned long long offset) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     curand_init(seed, i, offset / sequences + (i < offset % sequences), &states[i]);
 }
 template <typename State, typename T, typename Distribution>
-__global__ void curand_pseudo(State *states, unsigned long long offset, T *out, size_t count,
+__global__ void curand_pseudo(State* states, unsigned long long offset, T* out, size_t count,
                               Distribution distribution) {
     // The first number is of the sequence after that of the last number before.
     const size_t thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -166,7 +189,7 @@ __global__ void curand_pseudo(State *states, unsigned long long offset, T *out, 
     states[(thread + offset) % sequences] = state;
 }
 template <typename State, typename Word, typename T, typename Distribution>
-__global__ void curand_quasi(Word *vectors, unsigned long long offset, T *out, size_t count,
+__global__ void curand_quasi(Word* vectors, unsigned long long offset, T* out, size_t count,
                              Distribution distribution) {
     // The numbers of a dimension are adjacent in the output.
     const size_t first = (size_t(blockIdx.x) * blockDim.x + threadIdx.x) * per_thread;
@@ -187,21 +210,21 @@ void forget(curandGenerator_t g) {
 }
 
 template <typename State, typename T, typename Distribution>
-curandStatus_t pseudo(curandGenerator_t g, T *out, size_t count, Distribution distribution) {
+curandStatus_t pseudo(curandGenerator_t g, T* out, size_t count, Distribution distribution) {
     const int blocks = sequences / threads;
     if (!g->states) {
         if (cudaMalloc(&g->states, sequences * sizeof(State)) != cudaSuccess)
             return CURAND_STATUS_ALLOCATION_FAILED;
-        curand_seed<<<blocks, threads, 0, g->stream>>>(static_cast<State *>(g->states), g->seed,
+        curand_seed<<<blocks, threads, 0, g->stream>>>(static_cast<State*>(g->states), g->seed,
                                                        g->offset);
     }
-    curand_pseudo<<<blocks, threads, 0, g->stream>>>(static_cast<State *>(g->states), g->offset,
-                                                     out, count, distribution);
+    curand_pseudo<<<blocks, threads, 0, g->stream>>>(static_cast<State*>(g->states), g->offset, out,
+                                                     count, distribution);
     g->offset += count;
     return CURAND_STATUS_SUCCESS;
 }
 template <typename State, typename Word, typename T, typename Distribution>
-curandStatus_t quasi(curandGenerator_t g, T *out, size_t count, Distribution distribution) {
+curandStatus_t quasi(curandGenerator_t g, T* out, size_t count, Distribution distribution) {
     if (count % g->dimensions) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
     if (!g->vectors) {
         const std::vector<Word> vectors = direction_vectors<Word>(g->dimensions);
@@ -211,14 +234,14 @@ curandStatus_t quasi(curandGenerator_t g, T *out, size_t count, Distribution dis
     }
     const size_t each = count / g->dimensions, block = size_t(threads) * per_thread;
     const dim3 grid(unsigned((each + block - 1) / block), g->dimensions);
-    curand_quasi<State><<<grid, threads, 0, g->stream>>>(static_cast<Word *>(g->vectors),
-                                                         g->offset, out, each, distribution);
+    curand_quasi<State><<<grid, threads, 0, g->stream>>>(static_cast<Word*>(g->vectors), g->offset,
+                                                         out, each, distribution);
     g->offset += each;
     return CURAND_STATUS_SUCCESS;
 }
 
 template <typename T, typename Distribution>
-curandStatus_t on_device(curandGenerator_t g, T *out, size_t count, Distribution distribution) {
+curandStatus_t on_device(curandGenerator_t g, T* out, size_t count, Distribution distribution) {
     switch (g->type) {
         case CURAND_RNG_PSEUDO_MRG32K3A:
             return pseudo<curandStateMRG32k3a_t>(g, out, count, distribution);
@@ -236,10 +259,10 @@ curandStatus_t on_device(curandGenerator_t g, T *out, size_t count, Distribution
 
 // Calls `make` with memory of the device, and gives the caller what is written there.
 template <typename T, typename Make>
-curandStatus_t generate(curandGenerator_t g, T *out, size_t count, Make make) {
+curandStatus_t generate(curandGenerator_t g, T* out, size_t count, Make make) {
     if (!g) return CURAND_STATUS_NOT_INITIALIZED;
     if (!out || count == 0) return count ? CURAND_STATUS_OUT_OF_RANGE : CURAND_STATUS_SUCCESS;
-    T *place = out;
+    T* place = out;
     if (g->on_host && cudaMalloc(&place, count * sizeof(T)) != cudaSuccess)
         return CURAND_STATUS_ALLOCATION_FAILED;
     curandStatus_t status = make(place);
@@ -253,13 +276,12 @@ curandStatus_t generate(curandGenerator_t g, T *out, size_t count, Make make) {
     return status;
 }
 template <typename T, typename Distribution>
-curandStatus_t generate_with(curandGenerator_t g, T *out, size_t count, Distribution distribution) {
-    return generate(g, out, count, [&](T *place) {
-        return on_device(g, place, count, distribution);
-    });
+curandStatus_t generate_with(curandGenerator_t g, T* out, size_t count, Distribution distribution) {
+    return generate(g, out, count,
+                    [&](T* place) { return on_device(g, place, count, distribution); });
 }
 
-curandStatus_t create(curandGenerator_t *generator, curandRngType_t type, bool on_host) {
+curandStatus_t create(curandGenerator_t* generator, curandRngType_t type, bool on_host) {
     static std::once_flag said;
     std::call_once(said, [] {
         std::fprintf(stderr,
@@ -287,9 +309,10 @@ curandStatus_t create(curandGenerator_t *generator, curandRngType_t type, bool o
 }
 
 template <typename Word, typename Vectors>
-curandStatus_t all_vectors(Vectors **vectors) {
-    static std::vector<Word> *const all = new std::vector<Word>(direction_vectors<Word>(most_dimensions));
-    *vectors = reinterpret_cast<Vectors *>(all->data());
+curandStatus_t all_vectors(Vectors** vectors) {
+    static std::vector<Word>* const all =
+        new std::vector<Word>(direction_vectors<Word>(most_dimensions));
+    *vectors = reinterpret_cast<Vectors*>(all->data());
     return CURAND_STATUS_SUCCESS;
 }
 
@@ -297,10 +320,10 @@ curandStatus_t all_vectors(Vectors **vectors) {
 
 extern "C" {
 
-curandStatus_t curandCreateGenerator(curandGenerator_t *generator, curandRngType_t type) {
+curandStatus_t curandCreateGenerator(curandGenerator_t* generator, curandRngType_t type) {
     return create(generator, type, false);
 }
-curandStatus_t curandCreateGeneratorHost(curandGenerator_t *generator, curandRngType_t type) {
+curandStatus_t curandCreateGeneratorHost(curandGenerator_t* generator, curandRngType_t type) {
     return create(generator, type, true);
 }
 curandStatus_t curandDestroyGenerator(curandGenerator_t g) {
@@ -309,7 +332,7 @@ curandStatus_t curandDestroyGenerator(curandGenerator_t g) {
     delete g;
     return CURAND_STATUS_SUCCESS;
 }
-curandStatus_t curandGetVersion(int *version) {
+curandStatus_t curandGetVersion(int* version) {
     if (!version) return CURAND_STATUS_OUT_OF_RANGE;
     *version = CURAND_VERSION;
     return CURAND_STATUS_SUCCESS;
@@ -350,49 +373,49 @@ curandStatus_t curandGenerateSeeds(curandGenerator_t g) {
     return g ? CURAND_STATUS_SUCCESS : CURAND_STATUS_NOT_INITIALIZED;
 }
 
-curandStatus_t curandGenerate(curandGenerator_t g, unsigned *out, size_t count) {
+curandStatus_t curandGenerate(curandGenerator_t g, unsigned* out, size_t count) {
     if (g && has_long_words(g->type)) return CURAND_STATUS_TYPE_ERROR;
     return generate_with(g, out, count, Words{});
 }
-curandStatus_t curandGenerateLongLong(curandGenerator_t g, unsigned long long *out, size_t count) {
+curandStatus_t curandGenerateLongLong(curandGenerator_t g, unsigned long long* out, size_t count) {
     if (g && !has_long_words(g->type)) return CURAND_STATUS_TYPE_ERROR;
-    return generate(g, out, count, [&](unsigned long long *place) {
+    return generate(g, out, count, [&](unsigned long long* place) {
         return quasi<curandStateSobol64_t, unsigned long long>(g, place, count, LongWords{});
     });
 }
-curandStatus_t curandGenerateUniform(curandGenerator_t g, float *out, size_t count) {
+curandStatus_t curandGenerateUniform(curandGenerator_t g, float* out, size_t count) {
     return generate_with(g, out, count, Uniform{});
 }
-curandStatus_t curandGenerateUniformDouble(curandGenerator_t g, double *out, size_t count) {
+curandStatus_t curandGenerateUniformDouble(curandGenerator_t g, double* out, size_t count) {
     return generate_with(g, out, count, UniformDouble{});
 }
-curandStatus_t curandGenerateNormal(curandGenerator_t g, float *out, size_t count, float mean,
+curandStatus_t curandGenerateNormal(curandGenerator_t g, float* out, size_t count, float mean,
                                     float deviation) {
     return generate_with(g, out, count, Normal{mean, deviation});
 }
-curandStatus_t curandGenerateNormalDouble(curandGenerator_t g, double *out, size_t count,
+curandStatus_t curandGenerateNormalDouble(curandGenerator_t g, double* out, size_t count,
                                           double mean, double deviation) {
     return generate_with(g, out, count, NormalDouble{mean, deviation});
 }
-curandStatus_t curandGenerateLogNormal(curandGenerator_t g, float *out, size_t count, float mean,
+curandStatus_t curandGenerateLogNormal(curandGenerator_t g, float* out, size_t count, float mean,
                                        float deviation) {
     return generate_with(g, out, count, LogNormal{mean, deviation});
 }
-curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t g, double *out, size_t count,
+curandStatus_t curandGenerateLogNormalDouble(curandGenerator_t g, double* out, size_t count,
                                              double mean, double deviation) {
     return generate_with(g, out, count, LogNormalDouble{mean, deviation});
 }
-curandStatus_t curandGeneratePoisson(curandGenerator_t g, unsigned *out, size_t count,
+curandStatus_t curandGeneratePoisson(curandGenerator_t g, unsigned* out, size_t count,
                                      double lambda) {
     return generate_with(g, out, count, Poisson{lambda});
 }
 
-curandStatus_t curandGetDirectionVectors32(curandDirectionVectors32_t *vectors[],
+curandStatus_t curandGetDirectionVectors32(curandDirectionVectors32_t* vectors[],
                                            curandDirectionVectorSet_t set) {
     if (set != CURAND_DIRECTION_VECTORS_32_JOEKUO6) return CURAND_STATUS_OUT_OF_RANGE;
     return all_vectors<unsigned>(vectors);
 }
-curandStatus_t curandGetDirectionVectors64(curandDirectionVectors64_t *vectors[],
+curandStatus_t curandGetDirectionVectors64(curandDirectionVectors64_t* vectors[],
                                            curandDirectionVectorSet_t set) {
     if (set != CURAND_DIRECTION_VECTORS_64_JOEKUO6) return CURAND_STATUS_OUT_OF_RANGE;
     return all_vectors<unsigned long long>(vectors);
