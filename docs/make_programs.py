@@ -80,8 +80,7 @@ _METHOD = """\
 *Written by `docs/make_programs.py`; do not edit.*
 
 Can coalesce run CUDA programs that other people wrote? To find out, `benchmarks/programs.py`
-compiles and runs public programs with [`coalesce run`](whole_programs.md), without changes. (The
-programs are not part of this repository.)
+compiles and runs public programs with [`coalesce run`](whole_programs.md), without changes.
 
 The tables have these outcomes:
 
@@ -91,15 +90,18 @@ The tables have these outcomes:
 - *time limit reached*: the program ran longer than its limit. This does not mean that it hangs.
   Other work ran on the machine at the same time.
 
-Most of NVIDIA's samples check their results themselves. For some other samples, the script compares
-the printed results with NumPy (`benchmarks/samples.py`). The samples that use cuBLAS or
-cuRAND's host library run with [replacements](whole_programs.md#cublas-and-curand). simpleMPI runs
-as one process. Most of Rodinia's programs do not check
-their results. The script compares them with the results of Rodinia's OpenMP program for the same
-input, or with a reference in NumPy (`benchmarks/rodinia.py`). The table names the reference, and
-says how far the numbers differ. The inputs are Rodinia's. For three programs, the script makes
-small inputs: b+tree, cfd and hybridsort. Three programs of Rodinia are not in the list: heartwall
-and leukocyte, which need videos, and mummergpu.
+Most of NVIDIA's samples check their results themselves. Others print results that can be computed
+with NumPy. The samples that use cuBLAS or cuRAND's host library run with
+[replacements](whole_programs.md#cublas-and-curand). simpleMPI runs as one process. Most of
+Rodinia's programs do not check their results. They are compared with the results of Rodinia's
+OpenMP program for the same input, or with a reference in NumPy. The table names the reference, and
+says how far the numbers differ. The inputs are Rodinia's, but b+tree, cfd and hybridsort have
+smaller ones. Three programs of Rodinia are not in the list: heartwall and leukocyte, which need
+videos, and mummergpu.
+
+The list of the programs, with the options that build them and the commands that compare their
+results, is not in this repository. `benchmarks/programs.py` runs any such list, and says what it
+has to contain.
 
 Three programs of Rodinia have mistakes:
 
