@@ -1,25 +1,18 @@
-"""The exercises of the lessons: tasks, launches, demands on the counts, cases and hints."""
+"""The exercises of the lessons: tasks, launches, demands, test cases and hints."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coalesce.common import checks
-from coalesce.cxx import variables
+from coalesce.lessons import _demands as demand
 from coalesce.lessons._exercises import Case, Demand, Exercise
-from coalesce.profiling import Profile
-from coalesce.profiling.advice import wasteful
-from coalesce.profiling.rows import Access
 
 Array = NDArray[Any]
-Kind = Literal["load", "store"]
-Quantity = Literal["requests", "sectors"]
 
 
 def exercise(name: str) -> Exercise:
@@ -48,162 +41,6 @@ def exercises() -> tuple[Exercise, ...]:
     """Return all exercises, in the order of the lessons."""
     return _EXERCISES
 
-
-# Demands
-
-
-def _sectors(kind: Kind, most: float) -> Demand:
-    def judge(profile: Profile, case: Case) -> None:
-        del case
-        # Wider elements take more sectors per request; that is not waste.
-        if not any(wasteful(a) for a in _global(profile, kind)):
-            return
-        if kind == "load":
-            profile.assert_sectors_per_request(load=most)
-        else:
-            profile.assert_sectors_per_request(store=most)
-
-    text = (
-        f"{kind}s of global memory are coalesced, or take at most {most:g} sectors per request on "
-        "average"
-    )
-    return Demand(text, judge)
-
-
-def _no_conflicts(profile: Profile, case: Case) -> None:
-    del case
-    profile.assert_no_bank_conflicts()
-
-
-def _global(profile: Profile, *kinds: str) -> list[Access]:
-    return [a for a in profile.accesses() if a.space == "global" and a.kind in kinds]
-
-
-_ONE_PASS = "one pass over the array takes"
-_TILED = "blocks that load their rows of a and columns of b once take"
-
-
-def _few(
-    kind: Kind, quantity: Quantity, most: float, least: str, profile: Profile, case: Case
-) -> None:
-    """Raise AssertionError if the kernel loads or stores too often.
-
-    The limit is `most` times the number of requests (or sectors) that the elements of the case
-    take. `least` says what takes this number.
-    """
-    accesses = _global(profile, kind)
-    found = sum(getattr(a, quantity) for a in accesses)
-    elements = case.elements if kind == "load" and case.elements else case.out.size
-    once = -(-elements // (32 if quantity == "requests" else 8))
-    if found > most * once:
-        message = (
-            f"global {kind}s take {found:,} {quantity}, {least} {once:,}; "
-            f"at most {most:g} times as many are allowed"
-        )
-        raise AssertionError("\n".join([message, *_reasons(accesses, quantity, once)]))
-
-
-def _reasons(accesses: list[Access], quantity: Quantity, once: int) -> list[str]:
-    """Return the lines of a message: where the accesses are, and why there are too many of them."""
-    lines = [
-        f"  {a.place}: {a.name}, {a.requests:,} requests, {a.per_request:.3g} sectors per request"
-        for a in accesses
-    ]
-    lanes = sum(a.bytes / a.width for a in accesses) / sum(a.requests for a in accesses)
-    if lanes < 16:
-        verb = "is" if lanes == 1 else "are"
-        return [*lines, f"    Only {lanes:.3g} of 32 lanes {verb} active on average."]
-    if quantity == "sectors" and sum(a.requests for a in accesses) < 2 * once / 4:
-        return [*lines, "    Several loads visit the same sectors, each for a part of their bytes."]
-    repeated = (
-        "    The same elements are accessed several times: by neighbouring threads, or by several "
-        "blocks.\n    Let a block load each element once, into shared memory or a register."
-    )
-    return [*lines, repeated]
-
-
-def _few_atomics(profile: Profile, case: Case) -> None:
-    del case
-    blocks = int(np.prod(profile.grid))
-    accesses = _global(profile, "atomic", "reduction")
-    found = sum(a.requests for a in accesses)
-    if found > 4 * blocks:
-        raise AssertionError(
-            f"atomics on global memory take {found:,} requests; at most {4 * blocks} are allowed, "
-            "4 for each block\n    Threads of a block count the same bins. Let each block count "
-            "in shared memory first, and add its counts once."
-        )
-
-
-def _shared_words(most: float) -> Demand:
-    """Return a demand for matrix products: few wavefronts of shared loads per multiply-add."""
-
-    def judge(profile: Profile, case: Case) -> None:
-        accesses = [a for a in profile.accesses() if (a.space, a.kind) == ("shared", "load")]
-        found = sum(a.wavefronts for a in accesses)
-        # The number of multiply-adds of all warps.
-        steps = case.out.size * case.arguments[0].shape[1] / 32
-        if found > most * steps:
-            lines = [
-                f"  {a.place}: {a.name}, {a.wavefronts / steps:.3g} wavefronts per multiply-add"
-                for a in accesses
-            ]
-            message = (
-                f"shared loads take {found / steps:.3g} wavefronts per multiply-add of a warp; "
-                f"at most {most:g} are allowed"
-            )
-            advice = (
-                "    A thread with R x C elements uses R + C words for R * C multiply-adds. Which "
-                "R and C\n    load the fewest words for the same number of elements?"
-            )
-            if any(a.conflict > 1 for a in accesses):
-                advice = (
-                    "    Bank conflicts add wavefronts: the lanes of a warp read many rows of a "
-                    "tile at once.\n    Which part of the thread's number should choose the row?"
-                )
-            raise AssertionError("\n".join([message, *lines, advice]))
-
-    text = f"loads of shared memory take at most {most:g} wavefronts per multiply-add of a warp"
-    return Demand(text, judge)
-
-
-def _no_padding(most: int) -> Demand:
-    """Demand that the shared arrays of the source are not larger than this."""
-
-    def judge(profile: Profile, case: Case) -> None:
-        del case
-        arrays = variables.shared_arrays(profile.source)
-        found = sum(math.prod(shape) * size for shape, size, _ in arrays.values())
-        if found > most:
-            raise AssertionError(
-                f"shared memory takes {found:,} bytes; at most {most:,} are allowed\n    Padding "
-                "makes the tile larger. Keep its size, and store the elements of a row in another "
-                "order."
-            )
-
-    return Demand(f"shared memory of at most {most:,} bytes", judge)
-
-
-_CONFLICTS = Demand("no bank conflicts in shared memory", _no_conflicts)
-_ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _few_atomics)
-
-
-def _repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
-    text = f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array"
-    return Demand(text, partial(_few, kind, quantity, most, _ONE_PASS))
-
-
-def _loads_of_tiles(most: float) -> Demand:
-    """Return a demand for matrix products: each block loads its part of the operands once."""
-    text = (
-        f"the loads take at most {most:g} times the requests of blocks that load their rows of a "
-        "and columns of b once"
-    )
-    return Demand(text, partial(_few, "load", "requests", most, _TILED))
-
-
-_ONCE = (_repeats("load", "requests", 1.25), _repeats("store", "requests", 1.25))
-_GOOD = (_sectors("load", 4.5), _sectors("store", 4.5))
 
 # Cases: `even` chooses the shape that is counted; the other one tests the edges.
 
@@ -413,7 +250,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _thread_number,
         "writes the number of each thread in the line of its block to out[z, y, x].",
         "one block of several layers",
-        (_sectors("store", 4.5),),
+        (demand.sectors("store", 4.5),),
         "Which of x, y and z runs fastest?",
         "x counts in steps of 1, y in steps of blockDim.x. And z?",
     ),
@@ -422,7 +259,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _which_warp,
         "writes the number of each thread's warp to warp[y, x].",
         "one block of width x height threads",
-        (_sectors("store", 4.5),),
+        (demand.sectors("store", 4.5),),
         "A warp is not a row. What is the thread's number in the line?",
         "Each 32 numbers of the line are a warp.",
     ),
@@ -431,7 +268,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _copy_four,
         "copies an array; each thread copies four elements.",
         "blocks of 256 threads, each block 1024 elements",
-        (*_GOOD, *_ONCE),
+        (*demand.GOOD, *demand.ONCE),
         "In the first iteration, where are lanes 0, 1 and 2?",
         "Let a thread's four elements be far apart, so that the lanes' elements are side by side.",
         "In iteration j the block can copy the 256 elements that start at j * 256 of its part.",
@@ -442,9 +279,9 @@ _EXERCISES: tuple[Exercise, ...] = (
         "computes the mean of each pair of elements: out[i] = (x[2 * i] + x[2 * i + 1]) / 2.",
         "one thread per pair, blocks of 256",
         (
-            _repeats("load", "sectors", 1.25),
-            _repeats("load", "requests", 1.25),
-            _repeats("store", "requests", 1.25),
+            demand.repeats("load", "sectors", 1.25),
+            demand.repeats("load", "requests", 1.25),
+            demand.repeats("store", "requests", 1.25),
         ),
         "The two loads visit the same sectors, each for half of their bytes.",
         "One load of 8 bytes per lane can take both elements.",
@@ -455,7 +292,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _crop,
         "copies the first `width` columns of an image.",
         "blocks of 32 x 8 threads over the result's columns and rows",
-        (*_GOOD, *_ONCE),
+        (*demand.GOOD, *demand.ONCE),
         "Does width divide by 32?",
         "What do the threads with col >= width write, and where is that in out?",
     ),
@@ -464,7 +301,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _product,
         "multiplies two matrices, out = a @ b.",
         "blocks of 1024 x 1 threads, each block 32 x 32 elements",
-        (_sectors("load", 2.6), _sectors("store", 4.5)),
+        (demand.sectors("load", 2.6), demand.sectors("store", 4.5)),
         "Do the lanes step along a row of the result, or down a column?",
         "threadIdx.x % 32 is the lane. Which index should follow it?",
     ),
@@ -473,7 +310,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _gram,
         "computes out = x.T @ x.",
         "blocks of 16 x 16 threads",
-        _GOOD,
+        demand.GOOD,
         "The loads are fine. Look at the store.",
         "The last index of out must follow threadIdx.x.",
     ),
@@ -483,10 +320,10 @@ _EXERCISES: tuple[Exercise, ...] = (
         "turns pixels of three floats (red, green, blue) into their brightness.",
         "one thread per pixel, blocks of 256",
         (
-            _repeats("load", "sectors", 1.25),
-            _repeats("load", "requests", 1.25),
-            _repeats("store", "requests", 1.25),
-            _CONFLICTS,
+            demand.repeats("load", "sectors", 1.25),
+            demand.repeats("load", "requests", 1.25),
+            demand.repeats("store", "requests", 1.25),
+            demand.CONFLICTS,
         ),
         "The three loads visit the same sectors, each for a third of their bytes.",
         "Let the block load its 768 floats side by side, into shared memory.",
@@ -497,7 +334,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _barriers,
         "adds up all elements; each block loads them into shared memory, 256 at a time.",
         "blocks of 256 threads",
-        (_CONFLICTS,),
+        (demand.CONFLICTS,),
         "What does a fast warp do while a slow one still adds?",
         "The tile is stored again in the next iteration. Who may still read it?",
     ),
@@ -506,7 +343,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _tiled,
         "multiplies two square matrices.",
         "blocks of 16 x 16 threads, one per element",
-        (_loads_of_tiles(1.05), _sectors("store", 4.5), _CONFLICTS),
+        (demand.loads_of_tiles(1.05), demand.sectors("store", 4.5), demand.CONFLICTS),
         "How often does a block load the same element of a?",
         "Load a tile of a and a tile of b into shared memory, one element per thread.",
         "Two barriers per tile. At the edge let the tile hold zeros.",
@@ -516,7 +353,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _corner,
         "multiplies a with b, whose columns are the rows of bt.",
         "blocks of 32 x 32 threads, one per element",
-        (_loads_of_tiles(1.05), _sectors("load", 4.5), _CONFLICTS),
+        (demand.loads_of_tiles(1.05), demand.sectors("load", 4.5), demand.CONFLICTS),
         "Loads of global memory are fine. How do the lanes read b_tile?",
         "b_tile[tx][k]: one row per lane, and a row has 32 words. In which bank is each?",
         "A row length that is odd in words puts a column into 32 banks.",
@@ -526,7 +363,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _transpose,
         "transposes an image.",
         _IMAGE_BLOCKS,
-        (*_GOOD, *_ONCE, _CONFLICTS),
+        (*demand.GOOD, *demand.ONCE, demand.CONFLICTS),
         "Read along rows and write along rows. The order must change in between.",
         "Store the tile in shared memory, wait, and let the lanes read a column of it.",
         "The tile changes its place, too: blockIdx.x chooses the rows of the result.",
@@ -536,7 +373,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _swizzle,
         "transposes a tile of 32 x 32 elements through shared memory, without padding.",
         "one block of 32 x 32 threads",
-        (_CONFLICTS, *_GOOD, _no_padding(4096)),
+        (demand.CONFLICTS, *demand.GOOD, demand.no_padding(4096)),
         "All elements of a column are in one bank. Move each row's elements by another amount.",
         "Keep element (r, c) at column c ^ r.",
     ),
@@ -545,7 +382,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _mirror,
         "mirrors an image: out[r, c] = image[r, cols - 1 - c].",
         "blocks of 16 x 16 threads, as many along x as along y",
-        (*_GOOD, *_ONCE),
+        (*demand.GOOD, *demand.ONCE),
         "A reversed order costs nothing. In which direction are neighbouring lanes apart?",
         "Let threadIdx.x count columns.",
     ),
@@ -554,7 +391,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _row_means,
         "computes the mean of each row.",
         "blocks of 32 x 8 threads, a warp per row",
-        (_repeats("load", "requests", 1.25), _sectors("load", 4.5)),
+        (demand.repeats("load", "requests", 1.25), demand.sectors("load", 4.5)),
         "31 lanes of each warp do nothing.",
         "Let lane l add the columns l, l + 32, ...",
         "__shfl_down_sync adds up the parts of the lanes in five steps.",
@@ -564,7 +401,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _block_sums,
         "adds up 256 elements per block.",
         "blocks of 256 threads",
-        (_CONFLICTS, _repeats("load", "requests", 1.05)),
+        (demand.CONFLICTS, demand.repeats("load", "requests", 1.05)),
         "With s = 4 the lanes read part[0], part[8], part[16], ... In which banks?",
         "Let the threads that add stand side by side.",
         "Begin with s = 128: part[t] += part[t + s] for t < s.",
@@ -574,7 +411,11 @@ _EXERCISES: tuple[Exercise, ...] = (
         _column_max,
         "finds the largest element of each column.",
         "blocks of 32 x 8 threads, each block 32 columns",
-        (_repeats("load", "requests", 1.25), _sectors("load", 4.5), _CONFLICTS),
+        (
+            demand.repeats("load", "requests", 1.25),
+            demand.sectors("load", 4.5),
+            demand.CONFLICTS,
+        ),
         "A warp reads a column, so its lanes are in 32 rows.",
         "Let the lanes be 32 neighbouring columns, and each warp take every eighth row.",
         "Combine the eight parts of a column in shared memory, part[8][32].",
@@ -584,7 +425,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _double_all,
         "doubles each element.",
         "8 blocks of 256 threads, for an array of any length",
-        (*_GOOD, *_ONCE),
+        (*demand.GOOD, *demand.ONCE),
         "Which elements does block 0 double? And block 1?",
         "Begin at the thread's number in the grid, and step by the number of all threads.",
     ),
@@ -593,7 +434,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _untiled,
         "multiplies two square matrices without shared memory.",
         "blocks of 16 x 16 threads, one per element; n is a multiple of 16",
-        (_sectors("load", 2.6), _sectors("store", 4.5)),
+        (demand.sectors("load", 2.6), demand.sectors("store", 4.5)),
         "How many products does one element of the result need, and how many does it get?",
         "Without shared memory, a thread must load the other 15 elements itself.",
     ),
@@ -602,7 +443,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _histogram,
         "counts how often each of 64 values occurs.",
         "8 blocks of 256 threads",
-        (_ATOMICS, _repeats("load", "requests", 1.25)),
+        (demand.ATOMICS, demand.repeats("load", "requests", 1.25)),
         "How many atomics of global memory does each element cost?",
         "Count in 64 integers of shared memory: set them to 0, wait, count, wait, add them.",
     ),
@@ -611,7 +452,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _register_tile,
         "multiplies two square matrices; each thread computes 16 elements.",
         _BLOCKS_OF_64,
-        (_shared_words(0.41), _loads_of_tiles(1.05), _sectors("load", 4.5)),
+        (demand.shared_words(0.41), demand.loads_of_tiles(1.05), demand.sectors("load", 4.5)),
         "For each k a thread loads 16 words of a and 1 of b. How many would a square tile need?",
         "With 4 x 4 elements a thread needs 4 words of a and 4 of b for 16 multiply-adds.",
         "t / 16 is the thread's row of tiles, t % 16 its column; a tile has 4 x 4 elements.",
@@ -621,7 +462,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _turned_tile,
         "multiplies two square matrices; the tile of a is stored transposed.",
         _BLOCKS_OF_64,
-        (_CONFLICTS, _loads_of_tiles(1.05), _sectors("load", 4.5)),
+        (demand.CONFLICTS, demand.loads_of_tiles(1.05), demand.sectors("load", 4.5)),
         "Which k and which rows do the 32 lanes of a warp store, and in which banks are they?",
         "Lane l stores k = l % 16 of row r + l / 16. With rows of L words that is bank "
         "(L * k + r + l / 16) mod 32.",
@@ -632,7 +473,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _brighten,
         "multiplies each pixel of an image by a gain.",
         "one thread per pixel, blocks of 256",
-        (*_GOOD, *_ONCE),
+        (*demand.GOOD, *demand.ONCE),
         "Which of row and col follows the lane?",
         "Division and remainder have changed places.",
     ),
@@ -641,7 +482,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _rotate,
         "turns an image by 90 degrees, clockwise: out[c, rows - 1 - r] = image[r, c].",
         _IMAGE_BLOCKS,
-        (*_GOOD, *_ONCE, _CONFLICTS),
+        (*demand.GOOD, *demand.ONCE, demand.CONFLICTS),
         "Which side is strided, and what did lesson 4 do about it?",
         "A tile in shared memory is read along rows of the image, and written along rows of out.",
         "The tile's column ty is a row of the result, back to front.",
@@ -652,10 +493,10 @@ _EXERCISES: tuple[Exercise, ...] = (
         "replaces each element by the mean of the 17 around it; the ends are repeated.",
         "one thread per element, blocks of 256",
         (
-            _repeats("load", "requests", 1.5),
-            _repeats("load", "sectors", 1.5),
-            _repeats("store", "requests", 1.25),
-            _CONFLICTS,
+            demand.repeats("load", "requests", 1.5),
+            demand.repeats("load", "sectors", 1.5),
+            demand.repeats("store", "requests", 1.25),
+            demand.CONFLICTS,
         ),
         "How often is each element loaded?",
         "Neighbouring threads want nearly the same 17 elements.",

@@ -1,0 +1,179 @@
+"""What the exercises demand of a kernel's counts.
+
+A demand compares the profile of a kernel with a limit. Its message names the lines that are over
+the limit, and hints at the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from coalesce.cxx import variables
+from coalesce.lessons._exercises import Case, Demand
+from coalesce.profiling import Profile
+from coalesce.profiling.advice import wasteful
+from coalesce.profiling.rows import Access
+
+Kind = Literal["load", "store"]
+Quantity = Literal["requests", "sectors"]
+
+
+def sectors(kind: Kind, most: float) -> Demand:
+    """Return a demand: loads or stores of global memory take few sectors per request."""
+
+    def judge(profile: Profile, case: Case) -> None:
+        del case
+        # Wider elements take more sectors per request; that is not waste.
+        if not any(wasteful(a) for a in _global(profile, kind)):
+            return
+        if kind == "load":
+            profile.assert_sectors_per_request(load=most)
+        else:
+            profile.assert_sectors_per_request(store=most)
+
+    text = (
+        f"{kind}s of global memory are coalesced, or take at most {most:g} sectors per request on "
+        "average"
+    )
+    return Demand(text, judge)
+
+
+def _no_conflicts(profile: Profile, case: Case) -> None:
+    del case
+    profile.assert_no_bank_conflicts()
+
+
+def _global(profile: Profile, *kinds: str) -> list[Access]:
+    return [a for a in profile.accesses() if a.space == "global" and a.kind in kinds]
+
+
+_ONE_PASS = "one pass over the array takes"
+_TILED = "blocks that load their rows of a and columns of b once take"
+
+
+def _few(
+    kind: Kind, quantity: Quantity, most: float, least: str, profile: Profile, case: Case
+) -> None:
+    """Raise AssertionError if the kernel loads or stores too often.
+
+    The limit is `most` times the number of requests (or sectors) that the elements of the case
+    take. `least` says what takes this number.
+    """
+    accesses = _global(profile, kind)
+    found = sum(getattr(a, quantity) for a in accesses)
+    elements = case.elements if kind == "load" and case.elements else case.out.size
+    once = -(-elements // (32 if quantity == "requests" else 8))
+    if found > most * once:
+        message = (
+            f"global {kind}s take {found:,} {quantity}, {least} {once:,}; "
+            f"at most {most:g} times as many are allowed"
+        )
+        raise AssertionError("\n".join([message, *_reasons(accesses, quantity, once)]))
+
+
+def _reasons(accesses: list[Access], quantity: Quantity, once: int) -> list[str]:
+    """Return the lines of a message: where the accesses are, and why there are too many of them."""
+    lines = [
+        f"  {a.place}: {a.name}, {a.requests:,} requests, {a.per_request:.3g} sectors per request"
+        for a in accesses
+    ]
+    lanes = sum(a.bytes / a.width for a in accesses) / sum(a.requests for a in accesses)
+    if lanes < 16:
+        verb = "is" if lanes == 1 else "are"
+        return [*lines, f"    Only {lanes:.3g} of 32 lanes {verb} active on average."]
+    if quantity == "sectors" and sum(a.requests for a in accesses) < 2 * once / 4:
+        return [*lines, "    Several loads visit the same sectors, each for a part of their bytes."]
+    repeated = (
+        "    The same elements are accessed several times: by neighbouring threads, or by several "
+        "blocks.\n    Let a block load each element once, into shared memory or a register."
+    )
+    return [*lines, repeated]
+
+
+def _few_atomics(profile: Profile, case: Case) -> None:
+    del case
+    blocks = int(np.prod(profile.grid))
+    accesses = _global(profile, "atomic", "reduction")
+    found = sum(a.requests for a in accesses)
+    if found > 4 * blocks:
+        raise AssertionError(
+            f"atomics on global memory take {found:,} requests; at most {4 * blocks} are allowed, "
+            "4 for each block\n    Threads of a block count the same bins. Let each block count "
+            "in shared memory first, and add its counts once."
+        )
+
+
+def shared_words(most: float) -> Demand:
+    """Return a demand for matrix products: few wavefronts of shared loads per multiply-add."""
+
+    def judge(profile: Profile, case: Case) -> None:
+        accesses = [a for a in profile.accesses() if (a.space, a.kind) == ("shared", "load")]
+        found = sum(a.wavefronts for a in accesses)
+        # The number of multiply-adds of all warps.
+        steps = case.out.size * case.arguments[0].shape[1] / 32
+        if found > most * steps:
+            lines = [
+                f"  {a.place}: {a.name}, {a.wavefronts / steps:.3g} wavefronts per multiply-add"
+                for a in accesses
+            ]
+            message = (
+                f"shared loads take {found / steps:.3g} wavefronts per multiply-add of a warp; "
+                f"at most {most:g} are allowed"
+            )
+            advice = (
+                "    A thread with R x C elements uses R + C words for R * C multiply-adds. Which "
+                "R and C\n    load the fewest words for the same number of elements?"
+            )
+            if any(a.conflict > 1 for a in accesses):
+                advice = (
+                    "    Bank conflicts add wavefronts: the lanes of a warp read many rows of a "
+                    "tile at once.\n    Which part of the thread's number should choose the row?"
+                )
+            raise AssertionError("\n".join([message, *lines, advice]))
+
+    text = f"loads of shared memory take at most {most:g} wavefronts per multiply-add of a warp"
+    return Demand(text, judge)
+
+
+def no_padding(most: int) -> Demand:
+    """Return a demand: the shared arrays of the source have at most this number of bytes."""
+
+    def judge(profile: Profile, case: Case) -> None:
+        del case
+        arrays = variables.shared_arrays(profile.source)
+        found = sum(math.prod(shape) * size for shape, size, _ in arrays.values())
+        if found > most:
+            raise AssertionError(
+                f"shared memory takes {found:,} bytes; at most {most:,} are allowed\n    Padding "
+                "makes the tile larger. Keep its size, and store the elements of a row in another "
+                "order."
+            )
+
+    return Demand(f"shared memory of at most {most:,} bytes", judge)
+
+
+CONFLICTS = Demand("no bank conflicts in shared memory", _no_conflicts)
+ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _few_atomics)
+
+
+def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
+    """Return a demand: loads or stores access each element about once."""
+    text = f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array"
+    return Demand(text, partial(_few, kind, quantity, most, _ONE_PASS))
+
+
+def loads_of_tiles(most: float) -> Demand:
+    """Return a demand for matrix products: each block loads its part of the operands once."""
+    text = (
+        f"the loads take at most {most:g} times the requests of blocks that load their rows of a "
+        "and columns of b once"
+    )
+    return Demand(text, partial(_few, "load", "requests", most, _TILED))
+
+
+ONCE = (repeats("load", "requests", 1.25), repeats("store", "requests", 1.25))
+GOOD = (sectors("load", 4.5), sectors("store", 4.5))
