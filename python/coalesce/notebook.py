@@ -100,7 +100,7 @@ def unregister(shell: Any) -> None:
 
 @contextlib.contextmanager
 def _short_errors() -> Iterator[None]:
-    """Show errors that the user can fix by their message, without a Python traceback."""
+    """Show only the message of an error that the user can fix, without a Python traceback."""
     try:
         yield
     except (CoalesceError, TypeError, ValueError, MemoryError, KeyboardInterrupt) as error:

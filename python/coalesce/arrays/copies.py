@@ -1,4 +1,4 @@
-"""Copies between arrays on one GPU, of any library; host memory for arrays that are copied back."""
+"""Copies between GPU arrays of any library, and host memory for results of a GPU."""
 
 from __future__ import annotations
 

@@ -34,7 +34,10 @@ def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tupl
 
 
 def _basic_index(item: Any) -> Any:
-    """Return an index of a supported kind: an int, a slice, an ellipsis or None."""
+    """Return a part of an index: None, an ellipsis or a slice unchanged, an integer as an int.
+
+    Raises TypeError for other indices, such as arrays.
+    """
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if not isinstance(item, bool | np.bool_ | np.ndarray):

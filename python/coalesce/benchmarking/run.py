@@ -166,7 +166,7 @@ def _timing_of_peer(
 
 
 def _beside_the_first(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Set the speedup over the first row, if both were measured or both modelled."""
+    """Set the speedup of each row over the first, if both times have the same source."""
     first = rows[0].timing
     compared = []
     for row in rows:
@@ -208,7 +208,7 @@ def _names(
 
 
 def _check_options(operation: str, names: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Raise for an option that the operation or all of the variants do not have."""
+    """Raise an error for an option that none of the timed variants has."""
     asked = table.operation(operation)
     known = asked.options
     for option in options:

@@ -51,7 +51,7 @@ def _nearest(m: int, n: int, k: int) -> tuple[str, int]:
 
 @cache
 def _table() -> list[list[Any]]:
-    """Return rows of M, N, K, the fastest variant and its tile."""
+    """Return the rows of `best.json`: M, N, K, the fastest variant, and its tile."""
     path = Path(__file__).with_name("best.json")
     rows: list[list[Any]] = json.loads(path.read_text(encoding="utf-8"))["float32"]
     return rows

@@ -57,9 +57,10 @@ _plans: OrderedDict[Any, _Plan] = OrderedDict()
 def run(
     operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any
 ) -> np.ndarray[Any, Any] | None:
-    """Run an operation by its plan. Return None if the call needs the general way.
+    """Run an operation by its plan, which is made if there is none yet.
 
-    A plan is for contiguous NumPy arrays of the native float32 or float64 on a GPU.
+    Return None for calls that cannot be planned; they take the general way. A plan is for
+    contiguous NumPy arrays of the native float32 or float64, on a GPU.
     """
     out, c = options["out"], options.get("c")
     operands = tuple(arrays) if c is None else (*arrays, c)
@@ -98,7 +99,7 @@ def run(
 
 
 def _layout(array: Any) -> tuple[Any, ...] | None:
-    """Return what a plan depends on, or None if there is no plan for this array."""
+    """Return the properties of an array that a plan depends on, or None if there can be no plan."""
     if type(array) is not np.ndarray or array.dtype not in _DTYPES or array.size == 0:
         return None
     flags = array.flags
@@ -137,7 +138,7 @@ class _Waiting:
 
 
 class _Planner:
-    """Records the steps of a call. It gives out places in the workspace."""
+    """Records the steps of a call, and gives each array a place in the call's workspace."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -146,7 +147,7 @@ class _Planner:
         self.size = 0  # of the workspace
 
     def place(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> GpuArray:
-        """Return an array at a new place."""
+        """Return an array at a place that no other array has."""
         begin = self._end
         size = math.prod(shape) * dtype.itemsize
         self._end += -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
@@ -156,7 +157,7 @@ class _Planner:
         return GpuArray(_BASE + begin, shape, strides, dtype.str[1:], ordinal, None, False, self)
 
     def mark(self) -> int:
-        """Return the end of the places. `release` frees the later places."""
+        """Return how much of the workspace is in use. `release` frees what was taken since then."""
         return self._end
 
     def release(self, mark: int) -> None:
@@ -167,7 +168,11 @@ class _Planner:
         return replace(self.place(array.shape, array.dtype), strides=array.strides)
 
     def copy(self, direction: str, number: int, array: GpuArray, at: int = 0) -> None:
-        """Append a copy of the host array `number`, from byte `at` on, to or from a place."""
+        """Append a copy between a host array and its place on the GPU.
+
+        `number` is the position of the host array among the arrays of the call. The copy begins at
+        its byte `at`.
+        """
         step = number, at, array.address - _BASE, array.bytes
         self._steps.append((direction, step))
 

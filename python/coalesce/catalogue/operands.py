@@ -122,7 +122,7 @@ def output(
 ) -> Operand | None:
     """Check an `out=` argument against the shape and the dtype of the result.
 
-    `bfloat16` also allows bfloat16.
+    With `bfloat16`, this dtype is accepted, too.
     """
     if out is None:
         return None

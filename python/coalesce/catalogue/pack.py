@@ -58,7 +58,10 @@ def prepared(
 
 
 def _maps(kernel: str, layouts: dict[str, tuple[tuple[int, ...], int]]) -> dict[str, TensorMap]:
-    """Return the tensor maps of arrays. Each comes with its shape and the length of its rows."""
+    """Return the tensor maps of a kernel's arrays.
+
+    `layouts` has the shape of each array, and the number of elements from one row to the next.
+    """
     maps = {}
     for name, (element, box) in _BOXES[kernel].items():
         (rows, cols), pitch = layouts[name]
@@ -88,10 +91,11 @@ def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
 
 
 def _shares(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
-    """Return how blocks share the tiles of a product, and the memory in which they add up tiles.
+    """Return the arguments that say how blocks share the tiles of a product.
 
-    Blocks compute `whole` tiles alone. They divide the other tiles evenly by stages, if this saves
-    at least two stages.
+    Each of `whole` tiles is computed by one block. Several blocks share the other tiles: each block
+    computes some stages (parts of K) of a tile, and they add up their results in `partial`. Tiles
+    are shared only if this saves at least two stages.
     """
     blocks, stages = run.multiprocessors, -(-a.shape[1] // _STAGE)
     tiles = -(-a.shape[0] // _ROWS) * -(-b.shape[1] // _COLS)
@@ -108,9 +112,10 @@ def _shares(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
 
 
 def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
-    """Return an operand with rows at multiples of 16 bytes, and the elements from row to row.
+    """Return an operand whose rows begin at multiples of 16 bytes, and the length of a row.
 
-    If its rows already begin at such multiples, the operand itself is returned, not a copy.
+    The length is the number of elements from one row to the next. If the rows already begin at such
+    multiples, the operand itself is returned, not a copy.
     """
     (rows, cols), item = operand.shape, operand.dtype.itemsize
     width = 16 // item

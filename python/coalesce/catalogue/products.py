@@ -232,7 +232,10 @@ def _one_kernel(
 
 
 def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]) -> int:
-    """Return into how many slices K is cut, so that no multiprocessor is idle."""
+    """Return into how many slices K is cut.
+
+    More slices give more blocks, so that fewer multiprocessors are idle.
+    """
     if "slices" not in entry.arguments:
         return 1
     m, n, k = shape
@@ -241,7 +244,7 @@ def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]
 
 
 def _zeros(run: Run, name: str, shape: tuple[int, int]) -> Operand:
-    """Return a matrix of zeros where the kernels of a call run."""
+    """Return a matrix of zeros in the memory that the kernels of a call use."""
     zeros = np.zeros(shape, np.float32)
     return array(name, to_device(zeros, run.device) if run.on_gpu else zeros, "(M, N)", "matmul")
 

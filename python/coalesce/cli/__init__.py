@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _program(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """Return the words of `run` or `exec` before and after ``--``, or None for anything else."""
+    """Return the words before and after ``--``, if the command runs a whole program; else None."""
     if words[:1] not in (["run"], ["exec"]) or {"-h", "--help"} & {*words}:
         return None
     end = words.index("--") if "--" in words else len(words)

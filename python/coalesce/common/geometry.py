@@ -83,7 +83,7 @@ def shared(value: Any) -> int:
 
 
 def stream(value: Any) -> int | None:
-    """Return the handle of a stream. None, the current stream of the arrays' library, stays None.
+    """Return the handle of a stream, or None for the current stream of the arrays' library.
 
     A stream may be an int (a handle), or a stream object of CuPy, PyTorch, Numba or cuda-python.
     The handles 0 and 1 mean CUDA's legacy default stream, and 2 means the default stream of the

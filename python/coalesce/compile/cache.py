@@ -19,7 +19,7 @@ _MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA
 
 
 def key_of(*parts: Any) -> str:
-    """Return the key of the entry that these parts determine."""
+    """Return the key of an entry: a hash of everything that affects its contents."""
     texts = [headers.PRELUDE, headers.STANDARD, standard_library.TEXT]
     # Sort the keys, so that equal parts give the same text in every process.
     text = json.dumps([SCHEMA, *texts, *parts], sort_keys=True)

@@ -1,13 +1,14 @@
 """Properties of machine code: a kernel's registers and the addresses of functions.
 
-A cubin is an ELF file (with the layout of the System V ABI). Its section ``.nv.info`` has
-records of four bytes: format, attribute, and the size of what follows. Attribute 0x2f has the
-number of a symbol and its registers per thread, as `cuobjdump -elf` shows (EIATTR_REGCOUNT).
+A cubin is an ELF file (with the layout of the System V ABI). Its section ``.nv.info`` has records.
+Each record begins with four bytes: its format, its attribute, and the size of the rest. A record
+with attribute 0x2f has the number of a symbol and its registers per thread, as `cuobjdump -elf`
+shows (EIATTR_REGCOUNT).
 
-The address of a function is the value of a pointer to it. The rule comes from modules that were
-assembled for this purpose (CUDA 13). In a module with one kernel the address is the function's
-offset in the kernel's code. In other modules, each kernel that calls through pointers has a section
-``.nv.constant2``. This section begins with a table of code offsets. The address is the position of
+The address of a function is the value of a pointer to it. The rule for addresses was found by
+assembling small modules (CUDA 13). If a module has one kernel, the address is the function's offset
+in the code of this kernel. In other modules, each kernel that calls through pointers has a section
+``.nv.constant2``, which begins with a table of code offsets. Here the address is the position of
 the function's entry in the table. The first entry, for the null pointer, is 1. The symbol
 ``$kernel$function`` names the function at an offset.
 """

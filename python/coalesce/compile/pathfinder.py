@@ -39,10 +39,10 @@ def version_of(package: str) -> str | None:
 
 
 def file_of(package: str, name: str) -> str | None:
-    """Return a file of an installed package, also from folders that cuda-pathfinder skips.
+    """Return the path of a file of an installed package, or None.
 
-    cuda-pathfinder searches the folders of `site`. It does not search the folders of PYTHONPATH
-    and of .pth files.
+    It also finds packages in folders of PYTHONPATH and of .pth files. cuda-pathfinder does not
+    search these.
     """
     from importlib import metadata
 

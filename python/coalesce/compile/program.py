@@ -228,9 +228,10 @@ def _compile(
     included: Sequence[Path],
     objects: Sequence[bytes],
 ) -> tuple[Built, list[Path]]:
-    """Compile and link.
+    """Compile the sources and link them.
 
-    `included` are headers of this package for .cu files. `objects` are object files.
+    `included` are headers of this package that are put before the text of each .cu file. `objects`
+    are object files to link.
     """
     with tempfile.TemporaryDirectory(prefix="coalesce-") as name:
         folder = Path(name)
@@ -266,7 +267,7 @@ def _including(path: Path, headers: Sequence[Path]) -> list[str]:
 
 
 def _listing(folder: Path) -> list[str]:
-    """Return the options for a list of the headers that are read."""
+    """Return the options with which nvcc writes a list of the headers that it reads."""
     return ["-MMD", "-MF", str(folder / "headers")]
 
 
@@ -358,7 +359,11 @@ def _digest(path: Path) -> str:
 
 
 def _identity(program: str) -> list[object]:
-    """Return a text that identifies the compilers. It takes less time than their versions."""
+    """Return the paths, sizes and times of change of the compilers and of this package's library.
+
+    If one of them is replaced, the result changes. Asking the compilers for their versions would
+    take longer.
+    """
     found: list[object] = []
     for path in (program, shutil.which("g++"), library()):
         if path is not None:
@@ -381,9 +386,10 @@ def section_of(executable: bytes, name: str = _SECTION) -> bytes:
 
 
 def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
-    """Return the part of each module of an executable that the runtime library reads, by key.
+    """Return what the runtime library needs to know of each module of an executable.
 
-    The `source` has the names of parameters.
+    The result maps the key of a module to its `code_file`. The names of parameters come from
+    `source`.
     """
     found = {}
     for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):
@@ -393,7 +399,7 @@ def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
 
 
 def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
-    """Return `code_of` an executable whose source is not known. It is kept in the cache."""
+    """Return `code_of` an executable without its source. The result is kept in the cache."""
     digest = hashlib.sha256(section_of(executable)).hexdigest()
     status = library().stat()
     key = cache.key_of("executable", digest, arch, status.st_size, status.st_mtime_ns)

@@ -27,10 +27,11 @@ _TEMPLATE = f"\nnamespace {_PROBE} {{ template <class> __device__ char type; }}\
 def asked(
     expressions: Sequence[str], lowered: Callable[[str, Sequence[str]], Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return the types of C++ expressions.
+    """Return the types of C++ expressions, as the compiler sees them.
 
-    `lowered` compiles the source with a text added to its end, and returns the mangled names of
-    expressions. An expression that the compiler refuses is left out.
+    `lowered` is a function: it compiles the source with a text added to its end, and returns the
+    mangled names of expressions. If the compiler refuses an expression, the result does not have
+    it.
     """
     probes = {f"&{_PROBE}::type<decltype({e})>": e for e in expressions}
     try:

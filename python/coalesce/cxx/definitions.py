@@ -77,7 +77,10 @@ def _of_options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield each definition. ``#ifndef`` does not override `given`, the macros of the options."""
+    """Yield each definition in the text. `given` has the names of the macros of the options.
+
+    A definition inside ``#ifndef`` is only a default, so it is left out for a macro in `given`.
+    """
     conditions: list[str] = []  # the name in each open #ifndef; "" for any other condition
     for match in _TOKEN.finditer(text):
         if directive := match["directive"]:

@@ -61,7 +61,7 @@ class Layout:
     device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
     def with_host_macros(self) -> str:
-        """Return `parsed` with the uses of host macros, which are hidden from the parser."""
+        """Return `parsed` with the uses of host macros. (The parser gets a text without them.)"""
         text = self.parsed
         for start, end in self.host_macros:
             text = text[:start] + ascii_of(self.bare[start:end]) + text[end:]
@@ -130,7 +130,11 @@ def parse(layout: Layout, marks: set[str]) -> Any:
 
 
 def _end_of_macros(layout: Layout, place: int) -> int:
-    """Return the end of what a macro opened before `place` and another macro closes."""
+    """Return the end of a definition that two macros make together.
+
+    The macro that ends at `place` opens a brace, and a later macro closes it. The result is the end
+    of the later one, or `place` if there is none.
+    """
     for match in re.compile(r"^[ \t]*(\w+)[ \t]*(\()?", re.MULTILINE).finditer(
         layout.parsed, place
     ):

@@ -329,7 +329,7 @@ def _classes_in(node: Any) -> Iterator[Any]:
 def _unmarked_members(
     own: Any, text: str, marks: set[str]
 ) -> Iterator[tuple[tuple[int, int], bool]]:
-    """Yield the functions of a class without a mark such as ``__device__``. Say which to remove.
+    """Yield member functions without a mark such as ``__device__``, and whether to remove each.
 
     Host code is removed. A constexpr function is kept, because kernels can use it.
     """
@@ -391,7 +391,7 @@ def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -
 
 
 def _namespaces(item: Item) -> Iterator[str]:
-    """Yield the namespaces of an item, and a namespace that it defines."""
+    """Yield the names of the namespaces around an item. An alias of a namespace is one, too."""
     if item.node.type == "namespace_alias_definition":
         yield from item.names
     around = item.node.parent

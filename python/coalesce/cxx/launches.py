@@ -1,9 +1,10 @@
 """Finds the instantiations of template kernels that a program's host code launches.
 
-``scale<float, N><<<grid, block>>>(x)`` names an instantiation if N is known. N may be a constant of
-the enclosing function, or a template parameter of it; then the arguments are taken from the calls
-of this function. If the compiler deduces template arguments, they follow from the types of the
-launch's arguments. An instantiation that cannot be determined is left out.
+``scale<float, N><<<grid, block>>>(x)`` launches an instantiation of `scale`, but its name is known
+only if the value of N is. If N is a constant, its definition gives the value. If N is a template
+parameter of the function that contains the launch, the calls of that function give the values. A
+launch may leave out template arguments. Then they follow from the types of the launch's arguments.
+An instantiation that cannot be determined is left out.
 """
 
 from __future__ import annotations

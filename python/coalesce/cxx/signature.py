@@ -121,9 +121,10 @@ def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
 
 
 def ptx_source(ptx: str) -> str:
-    """Return the source of PTX text for messages: the file of its first line number.
+    """Return the source from which PTX was compiled, so that messages can show its lines.
 
-    It may be a module's file or a cell of a notebook; "" if it cannot be read.
+    It is the file that the first line number of the PTX names: a file on disk, or a cell of a
+    notebook. The result is "" if it cannot be read.
     """
     first = re.search(r"^\s*\.loc\s+(\d+)\s", ptx, re.MULTILINE)
     if first is None:
@@ -133,7 +134,7 @@ def ptx_source(ptx: str) -> str:
 
 
 def plain_name(entry: str) -> str:
-    """Return a mangled name's function: "_Z5naivePKf" is "naive", "_ZN1a1kIfEvT_" is "a::k"."""
+    """Return the name of the function in a mangled name: "naive" for "_Z5naivePKf"."""
     match = re.match(r"_ZN?L?(?=\d)", entry)
     if match is None:
         return entry
@@ -265,9 +266,11 @@ def _all_known(compiled: Sequence[Declared] | None) -> bool:
 def _merged(
     declared: Sequence[Declared] | None, compiled: Sequence[Declared] | None, count: int
 ) -> list[Declared]:
-    """Return names from the source, and types from the compiler or, if certain, from the source.
+    """Return the names and types of the parameters, from the source and from the compiler.
 
-    Unknown types are "".
+    Names come from the source. A type that the compiler reports is used; the source may give the
+    same type in its own spelling. Without a type from the compiler, the source's type is used if it
+    is certain. An unknown type is "".
     """
     unknown = Declared("", "", certain=False)
     result = []

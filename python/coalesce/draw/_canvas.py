@@ -192,7 +192,10 @@ class Canvas:
         bold: bool = False,
         most: float = 0,
     ) -> None:
-        """Write a line of text, its baseline at y, made smaller if wider than `most`."""
+        """Write a line of text with its baseline at y.
+
+        If it is wider than `most`, it is made smaller.
+        """
         if most:
             size = min(size, size * most / text_width(content, size, bold))
         style = f'font-size="{number(size)}"'
@@ -313,7 +316,7 @@ def _data(data: Data | None) -> str:
 
 
 def number(value: float) -> str:
-    """Write a coordinate with at most one decimal (opacities with two)."""
+    """Return a number as text: with one decimal at most, or two if it is smaller than 1."""
     return (
         f"{value:.2f}".rstrip("0").rstrip(".")
         if abs(value) < 1

@@ -196,7 +196,11 @@ def _indices(
 
 
 def _numbered(at: dict[Item, float], touched: set[int]) -> Iterator[tuple[int, float]]:
-    """Return the rows or columns to number: the touched ones, or the ends if there are many."""
+    """Yield the rows (or columns) that get a number, and where they are drawn.
+
+    These are the touched ones, or only the first and the last of them if more than three are
+    touched. The first one after a gap gets a number, too.
+    """
     shown = [item for item in at if not isinstance(item, Gap)]
     touched = touched or {shown[0], shown[-1]}
     ends = touched if len(touched) <= 3 else {min(touched), max(touched)}
@@ -258,7 +262,7 @@ def _runs(at: dict[Item, float], size: float) -> Iterator[tuple[float, float]]:
 
 
 def _stretches(panel: Panel, brought: dict[Cell, int]) -> Iterator[tuple[Cell, int, int]]:
-    """Merge neighbouring shown cells of the same sector: first cell, number of cells, sector."""
+    """Yield groups of neighbouring cells of one sector: first cell, number of cells, sector."""
     shown_rows, shown_cols = set(panel.window.rows), set(panel.window.cols)
     cells = sorted(c for c in brought if c[0] in shown_rows and c[1] in shown_cols)
 

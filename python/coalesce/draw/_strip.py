@@ -63,7 +63,7 @@ class Strip:
         return [sectors[address] for address in self.cells if address in sectors]
 
     def unmoved(self) -> list[tuple[int, float, float]]:
-        """The runs of unmoved sectors, line by line: their number, their left and right edge."""
+        """Groups of neighbouring sectors that are not moved: number, left edge, right edge."""
         runs: list[tuple[int, float, float]] = []
         for address, (x, width) in self.cells.items():
             if address in self.memory.sectors:

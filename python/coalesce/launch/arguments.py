@@ -276,7 +276,7 @@ def _gpu_array(parameter: Parameter, array: GpuArray) -> GpuArray:
 
 
 def _share_copies(arrays: Sequence[HostArray]) -> None:
-    """Make arguments that share memory for the caller share it for the kernel, too.
+    """If two arguments share memory for the caller, make them share it for the kernel, too.
 
     Contiguous arrays are used directly, so they share memory anyway. An array of another layout
     that is passed twice gets one copy. A copy that overlaps another written argument is refused.

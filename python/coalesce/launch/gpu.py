@@ -187,7 +187,10 @@ class _Staged:
                 self._addresses[id(host)] = memory.address + _start(host.array) - first
 
     def send(self, skip: set[str], stream: int) -> None:
-        """Copy the arrays to the GPU. Those in `skip` are not copied, unless they share memory."""
+        """Copy the arrays to the GPU.
+
+        An array in `skip` is not copied, unless it overlaps another array.
+        """
         for group in self._groups:
             sent = 0  # the host memory before this address has been copied
             for host in group:

@@ -151,7 +151,10 @@ class Module:
             return program
 
     def disassembly(self, device: Device) -> Callable[[], str] | None:
-        """Return a function that disassembles the machine code when counting first needs it."""
+        """Return a function that disassembles the machine code, or None if the PTX is counted.
+
+        The disassembler takes time, so it runs only when a launch is counted.
+        """
         if os.environ.get("COALESCE_COUNT_PTX"):
             return None
         compiled = self.compiled(device)

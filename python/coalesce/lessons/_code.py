@@ -97,7 +97,7 @@ class Code(str):
 
 
 def new_lines(text: str, other: str) -> set[int]:
-    """Return the numbers of the lines of `text`, from 1, that `other` does not have there.
+    """Return the numbers (from 1) of the lines that `text` has and `other` does not.
 
     Indentation and the alignment of comments do not count, nor do empty lines and lone braces.
     """

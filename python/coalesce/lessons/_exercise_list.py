@@ -180,7 +180,7 @@ def _column_max(even: bool) -> Case:
 
 
 def _of_64(even: bool) -> Case:
-    """A square product by blocks of 256 threads that compute 64 x 64 elements each."""
+    """Return a square product by blocks of 256 threads. A block computes 64 x 64 elements."""
     n = 128 if even else 50
     a, b, out = _random(n, n), _random(n, n)[::-1].copy(), _empty(n, n)
     return Case((_ceil(n, 64),) * 2, 256, (a, b, out, n), out, a @ b, 2 * n**3 // 64)

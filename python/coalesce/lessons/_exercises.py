@@ -238,7 +238,10 @@ class _EndlessError(Exception):
 
 @contextmanager
 def _patience(seconds: float) -> Iterator[None]:
-    """Raise `_EndlessError` if the block takes too long in the main thread; else only wait."""
+    """Raise `_EndlessError` if the code in the ``with`` statement takes too long.
+
+    Only the main thread can be interrupted. In another thread, there is no limit.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -271,7 +274,7 @@ def _judged(demand: Demand, profile: Profile, case: Case) -> str:
 
 
 def _once(failed: list[str]) -> str:
-    """Join the messages of failed demands; each line of the profile is shown once."""
+    """Join the messages of failed demands. If messages show the same lines, show these once."""
     heads: dict[str, list[str]] = {}
     for text in failed:
         head, _, lines = text.partition("\n")

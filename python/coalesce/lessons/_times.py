@@ -245,7 +245,7 @@ def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
 
 
 def _factor(value: float) -> str:
-    """Return a speed ratio as text, with two decimals or two digits."""
+    """Return a ratio of speeds as text. It has two decimals, or two digits if it is below 1."""
     return f"{value:.2f}" if value >= 0.995 else f"{value:.2g}"
 
 

@@ -65,7 +65,7 @@ class Work:
 def named(argument: str, kernels: Any) -> dict[str, Any]:
     """Return kernels by name: a mapping's keys, or the titles of profiles.
 
-    Errors call them `argument`.
+    `argument` is the name of the argument in error messages.
     """
     result = dict(kernels) if isinstance(kernels, Mapping) else {}
     several = [] if isinstance(kernels, Mapping) else checks.several(argument, kernels, "profiles")

@@ -142,7 +142,7 @@ class Sweep:
 
 
 def _sectors(pattern: str, value: Any, itemsize: int) -> float:
-    """Count on a few warps, because all warps touch equally many."""
+    """Return the sectors per load. A few warps are enough, because all touch equally many."""
     option = PATTERNS[pattern][0]
     threads = 32 * _COUNTED_WARPS
     elements = {"stride": threads * value, "offset": threads + value, "vector": threads * 16}

@@ -59,7 +59,10 @@ def contended(access: Access) -> bool:
 
 
 def shares_words(access: Access) -> bool:
-    """Whether an atomic takes wavefronts because lanes update one word, not one bank."""
+    """Whether an atomic is slow because lanes update the same word of shared memory.
+
+    Otherwise it may be slow because lanes update different words of one bank.
+    """
     pattern = access.pattern
     atomic = access.space == "shared" and access.kind == "atomic"
     return atomic and wasteful(access) and pattern is not None and pattern.kind == "free"

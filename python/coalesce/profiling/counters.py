@@ -87,7 +87,10 @@ class MeasuredCounters(Mapping[str, float]):
         return str(table(rows) + joined(tag("div", text, FAINT) for text in below))
 
     def _rows(self) -> Iterator[tuple[str, float, str]]:
-        """Yield name, measured value and a judgement of the prediction. Exact ones come first."""
+        """Yield the name of each metric, its measured value, and how the prediction compares.
+
+        Metrics whose predictions are exact come first.
+        """
         for name in sorted(self.measured, key=lambda name: (name in self.inexact, name)):
             value = self.measured[name]
             if name not in self.predicted:
@@ -105,7 +108,7 @@ class MeasuredCounters(Mapping[str, float]):
             yield name, value, judgement
 
     def _reasons(self) -> list[str]:
-        """Return the reasons why predictions may be inexact, each once."""
+        """Return the different reasons why predictions may be inexact."""
         return list(dict.fromkeys(self.inexact[n] for n in sorted(self.inexact) if n in self))
 
     def _notes(self) -> list[str]:

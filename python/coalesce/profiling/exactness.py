@@ -126,7 +126,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
 
 
 def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
-    """Return the metrics that depend on addresses in `space`, with ORDERED as the reason."""
+    """Return the metrics of `space` that depend on addresses, with the reason `ORDERED`."""
     of_addresses = ("sector", "tag_requests", "wavefronts")
     return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}
 
@@ -141,7 +141,11 @@ def _of_copies(metric: str) -> bool:
 
 
 def _watches_in_a_loop(table: Any) -> Any:
-    """Select global atomics with a result, and volatile loads, that warps execute repeatedly."""
+    """Select the instructions with which warps may wait in a loop for a value in global memory.
+
+    These are atomics with a result and volatile loads that were executed more often than there are
+    warps.
+    """
     kind = table["kind"]
     watches = (kind == "atomic") | ((kind == "load") & table["strong"])
     # The number of warps that executed the first instruction.

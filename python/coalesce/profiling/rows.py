@@ -395,7 +395,7 @@ def _merged(width: int, of_ptx: int) -> int:
 def _array(
     parameter: int, variable: str, parameters: Sequence[str], examples: Sequence[Example]
 ) -> str:
-    """Return the name of the accessed array, known from the address or else from the examples."""
+    """Return the name of the accessed array. If it is not known, an example may have it."""
     if parameter >= 0:
         return parameters[parameter]
     return variable or next((e.array.name for e in examples if e.array is not None), "")
@@ -477,11 +477,11 @@ def _accesses(
 
 
 def _alike(row: Instruction) -> tuple[Any, ...]:
-    """Return a key that is equal for the instructions of a line that are shown as one access.
+    """Return a key: instructions of a line with equal keys are shown as one access.
 
     A line may access unknown arrays, or one array by two indices. Such accesses are shown
-    separately if one costs about twice the sectors per request of the other. The instructions of an
-    unrolled loop differ less: some of them begin at the start of a sector and others do not.
+    separately if one takes about twice as many sectors per request as the other. The instructions
+    of an unrolled loop differ less: some of them begin at the start of a sector and others do not.
     """
     cost = row.wavefronts if row.space == "shared" else row.sectors
     magnitude = round(math.log2(max(1, cost / row.requests)))

@@ -212,9 +212,10 @@ def _counted(count: int, width: int) -> str:
 def source_line(
     line: Line, width: int, names: int, mark: str | None = None, *, sentences: bool = True
 ) -> Iterator[Text]:
-    """Yield a source line and a row for each of its accesses, with `names` columns for their names.
+    """Yield the rows of a source line: its text, and a row for each of its accesses.
 
-    By default the mark before the line says whether the line is wasteful.
+    The names of the accesses are `names` characters wide. By default the mark before the line says
+    whether the line is wasteful.
     """
     bad = any(wasteful(a) for a in line.accesses)
     head = Text(("▲" if bad else " ") if mark is None else mark, f"bold {BAD}" if bad else "")

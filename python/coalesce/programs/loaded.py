@@ -1,8 +1,8 @@
 """Code that a program loads while it runs: PTX, or a fat binary, from a file or from NVRTC.
 
-The parent process cannot know this code before. So the program's library starts this module in a
-process of its own (``csrc/cudart/jit.hpp``). The code lies beside `base`, which is a path without a
-suffix. The results are written there, too.
+Python cannot know this code before the program runs. So the program's library writes the code to a
+file, and starts this module in a process of its own (``csrc/cudart/jit.hpp``). The names of all
+files begin with `base`, the path that the library passes:
 
 ==============  ==================================================================
 ``base.ptx``    the PTX
@@ -28,7 +28,10 @@ _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Read the code beside ``words[0]`` for the architecture ``words[1]``, with ptxas's options."""
+    """Write the files of the table above for a module that a program loads.
+
+    `words` has the path `base`, the number of the architecture, and options for ptxas.
+    """
     base, arch, *options = sys.argv[1:] if words is None else words
     ptx = Path(f"{base}.ptx").read_text("utf-8", "replace")
     machine: bytes | None = _content(f"{base}.cubin")
@@ -50,9 +53,9 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def assembled(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None, str, str]:
-    """Return the machine code, the messages of ptxas, and why there is no machine code.
+    """Return the machine code that ptxas makes, its messages, and why there is no machine code.
 
-    If ptxas refuses the PTX, there is neither code nor a reason.
+    If ptxas refuses the PTX, there is no machine code, and the reason is empty.
     """
     ptxas = program.tool("ptxas")
     if ptxas is None:

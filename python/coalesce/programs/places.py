@@ -13,7 +13,10 @@ _MARK = re.compile(r" <([^<>]+)\+0x([0-9a-f]+)>")
 
 
 def find(report: dict[str, Any] | None) -> None:
-    """Add a ``"place"`` to each mistake of the host; replace addresses in texts by lines."""
+    """Add a ``"place"``, a source line, to each mistake of the host code.
+
+    Also replace the addresses in messages by source lines.
+    """
     if report is None:
         return
     wanted = set()

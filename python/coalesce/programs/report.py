@@ -76,7 +76,7 @@ def _cut(name: str, most: int = 40) -> str:
 
 
 def findings_text(report: dict[str, Any]) -> str:
-    """Return the findings of a checked run, of the host's code first."""
+    """Return the findings of a checked run as text, those about host code first."""
     from coalesce.check import findings_of
 
     parts = []

@@ -1,6 +1,7 @@
-"""Profiles of launches that a program's runtime library kept (``csrc/cudart/snapshots.hpp``).
+"""Profiles launches that a program's runtime library stored (``csrc/cudart/snapshots.hpp``).
 
-This module repeats the launch on a copy of its memory, with the same addresses and variables.
+The library stores a launch with all of its memory. Here the launch is repeated on a copy of this
+memory, at the same addresses and with the same variables.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Prepared:
     ) -> sim.LaunchResult:
         """Simulate the launch on the arrays. `options` are the options of ``Program.launch``.
 
-        `undefined` has masks of the undefined bytes, by argument.
+        `undefined` maps the number of an argument to the mask of its undefined bytes.
         """
         return self.program.launch(
             self.kernel.entry,
@@ -107,7 +107,7 @@ class Prepared:
         return packed
 
     def detached(self) -> Prepared:
-        """Return the launch on copies of the arrays that it may write."""
+        """Return the same launch with copies of the arrays that the kernel may write."""
         given = [a for a in self.arguments if isinstance(a, HostArray)]
         copies = iter(Pieces.of([a.array for a in given], [_writable(a) for a in given]).arrays())
         return replace(
@@ -155,7 +155,7 @@ class Prepared:
         memory: Sequence[tuple[str, str, int, int, int]],
         omitted: int,
     ) -> Trace:
-        """Return recorded columns as a trace. `table` has the instructions."""
+        """Return recorded events as a trace. `table` has the instructions to which they belong."""
         trace = Trace(
             columns,
             dict(table),
@@ -197,7 +197,7 @@ def with_arguments(
     device: Device,
     cooperative: bool = False,
 ) -> Prepared:
-    """Check the arguments of a launch whose extents and device are already checked."""
+    """Check the arguments of a launch. The grid, the block and the device were checked before."""
     names = launch_arguments.names(kernel.signature, arguments)
     here = [on_host(value, name) for value, name in zip(arguments, names, strict=True)]
     prepared = launch_arguments.prepare(kernel.signature, here)
@@ -205,7 +205,7 @@ def with_arguments(
 
 
 def _with_elements(trace: Trace, arguments: int) -> Trace:
-    """Set the element types of variables from the width of the accesses to them."""
+    """Choose an element type for each variable: as wide as the accesses to it."""
     arrays = list(trace.arrays)
     for number in range(arguments, len(arrays)):
         (bytes_,) = arrays[number].shape

@@ -1,10 +1,10 @@
-"""Counting a launch in other processes or on other machines, by ranges of its blocks.
+"""Counts a launch in other processes or on other machines. Each gets a part of the blocks.
 
-Any `concurrent.futures.Executor` can be used. A job has the PTX, the arguments and the blocks to
-run. Its process simulates these blocks on copies of the arrays and returns counts. The sum of the
-counts equals the counts of a run in one process, because every instruction of every block is
-counted once. Blocks do not see what blocks of other jobs write; a GPU does not guarantee this,
-either.
+Any `concurrent.futures.Executor` can be used. A job consists of the PTX, the arguments, and the
+numbers of the blocks to run. The process of a job simulates these blocks on copies of the arrays,
+and returns counts. The counts of all jobs are added. Their sum is the same as in a run in one
+process, because every instruction of every block is counted once. A block does not see what blocks
+of other jobs write. This is allowed, because a GPU does not guarantee it, either.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def run(
     exemplars: int,
     progress: Callable[[int, int], object] | None,
 ) -> Result:
-    """Run each list of blocks as a job. `groups` of the result has the counts of each list."""
+    """Run each list of blocks as a job. In the result, `groups` has the counts of each list."""
     shipped = _shipped(launch)
     total, done = sum(map(len, chosen)), 0
     futures = {

@@ -145,7 +145,7 @@ def _results(line: Sequence[Instruction], compound: bool) -> list[str]:
 
 
 def _fits(register: Register, spelled: str, listing: Sequence[Instruction]) -> bool:
-    """Whether a register can hold a type, by its width; "" is any type."""
+    """Whether a register can hold a C++ type, by its width. An unknown type fits every register."""
     code = SCALARS.get(spelled)
     if code is None:
         return spelled in ("", "auto")
