@@ -40,7 +40,8 @@ py::list layout(const sim::Program& program, const py::list& arguments, const Ar
 
 std::vector<std::byte> pack(const sim::Program& program, const py::list& arguments,
                             const Arguments& arrays) {
-    if (arguments.size() != program.parameters.size()) {
+    // The arrays that structures point to follow the arguments of the parameters.
+    if (arguments.size() < program.parameters.size()) {
         throw LaunchError(program.kernel + " takes " + std::to_string(program.parameters.size()) +
                           " arguments, got " + std::to_string(arguments.size()));
     }
@@ -61,6 +62,24 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
                 throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
                                   " is an array, but the parameter is a scalar");
             std::memcpy(&bytes[p.offset], &pointers[i], sizeof(uint64_t));
+            continue;
+        }
+        if (py::isinstance<py::tuple>(arguments[i]) &&
+            py::isinstance<py::bytes>(arguments[i].cast<py::tuple>()[0])) {
+            const auto given =
+                arguments[i].cast<std::pair<std::string, std::vector<std::pair<size_t, size_t>>>>();
+            if (p.bytes != given.first.size())
+                throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
+                                  " has " + std::to_string(given.first.size()) + " bytes, needs " +
+                                  std::to_string(p.bytes));
+            std::memcpy(&bytes[p.offset], given.first.data(), given.first.size());
+            for (const auto& [offset, number] : given.second) {
+                if (offset + sizeof(uint64_t) > p.bytes || number >= arguments.size() ||
+                    !py::isinstance<BufferArgument>(arguments[number]))
+                    throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
+                                      " has a pointer to no array");
+                std::memcpy(&bytes[p.offset + offset], &pointers[number], sizeof(uint64_t));
+            }
             continue;
         }
         if (py::isinstance<py::tuple>(arguments[i])) {

@@ -42,7 +42,11 @@ class Kernel(BaseKernel):
     - a bool, to a bool or an integer;
     - a float is never converted to an integer.
 
-    **Structures.** Pass a NumPy structured scalar, or bytes.
+    **Structures.** Pass a dict with a value for each member, or a tuple of the values in their
+    order. A member that is a pointer gets an array, or None for a null pointer. A member that is a
+    structure gets a dict or a tuple again, and a member that is an array gets a list or an array.
+    For a union, pass a dict with one of its members. You can also pass a NumPy structured scalar,
+    or bytes.
 
     **Waiting.** A call with NumPy arrays returns when the kernel has ended. A call with only GPU
     arrays does not wait.
@@ -102,6 +106,17 @@ class Kernel(BaseKernel):
     >>> kernel[1, 32](x, 2.0, 5)
     >>> x
     array([0., 2., 4., 6., 8.], dtype=float32)
+
+    A structure is a dict or a tuple:
+
+    >>> kernel = coalesce.Kernel('''
+    ... struct Vector { float *x; int n; };
+    ... __global__ void fill(Vector v, float value) {
+    ...     if (threadIdx.x < v.n) v.x[threadIdx.x] = value;
+    ... }''')
+    >>> kernel[1, 32]({"x": x, "n": 2}, 9.0)
+    >>> x
+    array([9., 9., 4., 6., 8.], dtype=float32)
     """
 
     def profile(

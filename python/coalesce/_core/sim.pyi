@@ -156,7 +156,9 @@ class Program:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-        arguments: Sequence[Buffer | bytes | tuple[int, bytes]],
+        arguments: Sequence[
+            Buffer | bytes | tuple[int, bytes] | tuple[bytes, list[tuple[int, int]]]
+        ],
         counts: bool = False,
         instruction_limit: int = 0,
         workers: int = 0,
@@ -179,7 +181,9 @@ class Program:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-        arguments: Sequence[Buffer | bytes | tuple[int, bytes]],
+        arguments: Sequence[
+            Buffer | bytes | tuple[int, bytes] | tuple[bytes, list[tuple[int, int]]]
+        ],
         number: int,
         instruction_limit: int = 0,
         most_events: int = 100_000,

@@ -16,7 +16,7 @@ from coalesce.check import Findings, findings_of
 from coalesce.common import checks
 from coalesce.common.progress import reporter
 from coalesce.cxx.variables import shared_arrays
-from coalesce.launch.arguments import HostArray
+from coalesce.launch.arguments import HostArray, described
 from coalesce.launch.record import LaunchRecord
 from coalesce.simulate import counting
 
@@ -60,11 +60,12 @@ def _masks(
 ) -> dict[int, np.ndarray[Any, np.dtype[np.bool_]]]:
     """Return masks of the undefined bytes, by argument."""
     signature = launch.kernel.signature
-    unknown = [name for name in undefined if name not in [p.name for p in signature.parameters]]
+    parameters = described(signature, launch.arguments)
+    unknown = [name for name in undefined if name not in [p.name for p in parameters]]
     if unknown:
         raise ValueError(f"undefined names {unknown[0]!r}, which is no parameter of {signature}")
     masks = {}
-    for number, parameter in enumerate(signature.parameters):
+    for number, parameter in enumerate(parameters):
         argument = launch.arguments[number]
         named = parameter.name in undefined
         if not isinstance(argument, HostArray):

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from coalesce.cxx import compiled_types, declarations
 from coalesce.cxx.compiled_types import Ask
@@ -79,6 +79,9 @@ class Signature:
     name: str
     parameters: tuple[Parameter, ...]
     numba: tuple[NumbaArgument, ...] | None = None  # for Numba's PTX: the arguments of a launch
+    # Returns the structure of each parameter, or None if it is no structure
+    # (compile/structures.py). The result is empty if it is not known.
+    structures: Callable[[], Sequence[Any]] = field(default=tuple, compare=False, repr=False)
 
     def __str__(self) -> str:
         items = []
@@ -299,10 +302,10 @@ def _of_numba(
     place = 0
     for i, argument in enumerate(arguments):
         name = f"arg{i}"
-        for field in range(argument.count):
+        for part in range(argument.count):
             ptx = parameters[place]
             place += 1
-            if argument.kind == "pointer" or (argument.kind == "array" and field == 4):
+            if argument.kind == "pointer" or (argument.kind == "array" and part == 4):
                 accepted = (argument.code,) if argument.code else ()
                 item = int(argument.code[1:]) if argument.code else 0
                 yield Parameter(

@@ -23,6 +23,7 @@ from coalesce.common import checks
 from coalesce.common.dtypes import code_of, dtype_name
 from coalesce.cxx import numba
 from coalesce.cxx.signature import Parameter, Signature
+from coalesce.launch.structures import PackedStructure, Packer, is_members
 from coalesce.launch.tensor_map import BYTES, TensorMap
 
 
@@ -74,11 +75,13 @@ class HostArray:
             simulated.define(self.given)
 
 
-Argument = bytes | HostArray | GpuArray | TensorMap
+Argument = bytes | HostArray | GpuArray | TensorMap | PackedStructure
 
 
 def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     """Return the arguments in order: packed scalars, NumPy arrays, GPU arrays.
+
+    The arrays that the members of structures point to follow; `described` describes all.
 
     Raises TypeError for a wrong number or type, ValueError for a wrong value or layout. The message
     names the parameter, what it was and what is needed.
@@ -89,9 +92,25 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     narrower type. Booleans convert to integers, but not to floats.
     """
     values = expanded(signature, arguments)
-    result = [_one(p, value) for p, value in zip(signature.parameters, values, strict=True)]
+    result: list[Argument] = []
+    behind: list[Argument] = []  # the arrays behind pointers in structures
+    for number, (parameter, value) in enumerate(zip(signature.parameters, values, strict=True)):
+        if _is_structure(parameter, value):
+            first = len(signature.parameters) + len(behind)
+            packed, arrays = _members(signature, number, value, first)
+            result.append(packed)
+            behind += arrays
+        else:
+            result.append(_one(parameter, value))
+    result += behind
     _share_copies([a for a in result if isinstance(a, HostArray)])
     return result
+
+
+def described(signature: Signature, arguments: Sequence[Argument]) -> list[Parameter]:
+    """Return a parameter for each argument of `prepare`, also for pointers in structures."""
+    behind = [p for a in arguments if isinstance(a, PackedStructure) for p in a.parameters]
+    return [*signature.parameters, *behind]
 
 
 def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
@@ -314,6 +333,36 @@ def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
         return True
 
 
+def _is_structure(parameter: Parameter, value: Any) -> bool:
+    """Whether a value has members that must be packed one by one."""
+    if isinstance(value, np.ndarray | np.void) and value.shape == () and value.dtype.names:
+        return parameter.kind == "struct" and value.dtype.itemsize != parameter.bytes
+    return parameter.kind in ("struct", "scalar") and is_members(value)
+
+
+def _members(
+    signature: Signature, number: int, value: Any, first: int
+) -> tuple[bytes | PackedStructure, list[Argument]]:
+    """Pack a structure; return it, and the arrays that it points to, which are numbered."""
+    parameter = signature.parameters[number]
+    known = signature.structures()
+    structure = known[number] if number < len(known) else None
+    if structure is None or structure.bytes != parameter.bytes:
+        if parameter.kind != "struct":
+            return _scalar(parameter, value), []
+        raise TypeError(
+            f"argument {parameter} is a structure of {parameter.bytes} bytes whose members are not "
+            f"known; pass a NumPy structured scalar or bytes; got {checks.shown(value)}"
+        )
+    packer = Packer(_one)
+    packed = packer.pack(parameter, structure, value)
+    if not packer.found:
+        return packed, []
+    pointers = tuple((offset, first + n) for n, (offset, _, _) in enumerate(packer.found))
+    behind = tuple(p for _, p, _ in packer.found)
+    return PackedStructure(packed, pointers, behind), [array for _, _, array in packer.found]
+
+
 def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:
     if isinstance(value, TensorMap) and parameter.bytes == BYTES:
         return value
@@ -323,8 +372,9 @@ def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:
         packed = value.tobytes()
     else:
         raise TypeError(
-            f"argument {parameter} is a structure of {parameter.bytes} bytes; pass a NumPy "
-            f"structured scalar or bytes; got {checks.shown(value)}"
+            f"argument {parameter} is a structure of {parameter.bytes} bytes; pass a tuple or a "
+            "dict of its members, a NumPy structured scalar or bytes; got "
+            f"{checks.shown(value)}"
         )
     if len(packed) != parameter.bytes:
         raise TypeError(

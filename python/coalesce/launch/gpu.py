@@ -22,8 +22,9 @@ from coalesce.arrays.waiting import until_done
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.geometry import Extent
 from coalesce.cxx.signature import Signature
-from coalesce.launch.arguments import Argument, HostArray
+from coalesce.launch.arguments import Argument, HostArray, described
 from coalesce.launch.record import LaunchRecord
+from coalesce.launch.structures import PackedStructure
 from coalesce.launch.tensor_map import TensorMap
 
 _PREFAULT_FROM = 8 << 20  # bytes; for smaller arrays, touching the pages early saves no time
@@ -44,7 +45,7 @@ def run(
 ) -> LaunchRecord:
     """Launch with prepared arguments. If there are NumPy arrays, wait for the kernel."""
     gpu = cuda.Device(device.ordinal)
-    for parameter, argument in zip(signature.parameters, arguments, strict=True):
+    for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
         if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
             raise ValueError(
                 f"argument {parameter} is on cuda:{argument.ordinal}, the kernel runs on "
@@ -85,7 +86,8 @@ def run(
     h2d_ms = 1e3 * (time.perf_counter() - started)
 
     names = [parameter.name for parameter in signature.parameters]
-    values = [value_of(argument, names, arguments, staged) for argument in arguments]
+    given = arguments[: len(names)]  # the arrays behind pointers in structures follow
+    values = [value_of(argument, names, arguments, staged) for argument in given]
     launch = (function, grid, block, shared, values, stream)
     kernel_ms, spread, done = 0.0, 0.0, 0
     cuda.launch(*launch, cooperative=cooperative)
@@ -216,8 +218,8 @@ class _Kept:
     ) -> None:
         self._gpu, self._stream = gpu, stream
         self._copies = []
-        for parameter, argument in zip(signature.parameters, arguments, strict=True):
-            if isinstance(argument, bytes | TensorMap) or parameter.const:
+        for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
+            if isinstance(argument, bytes | TensorMap | PackedStructure) or parameter.const:
                 continue
             if isinstance(argument, HostArray):
                 address, size = staged.address(argument), argument.array.nbytes
@@ -245,6 +247,9 @@ def value_of(
     if isinstance(argument, TensorMap):
         matrix = value_of(arguments[names.index(argument.of)], names, arguments, staged)
         return argument.encoded(int.from_bytes(matrix, "little"))
+    if isinstance(argument, PackedStructure):
+        behind = {n: value_of(arguments[n], names, arguments, staged) for _, n in argument.pointers}
+        return argument.filled(behind)
     if isinstance(argument, HostArray):
         assert staged is not None
         address = staged.address(argument) + argument.offset

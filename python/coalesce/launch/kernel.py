@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import re
@@ -19,7 +20,7 @@ from coalesce.compile import headers
 from coalesce.cxx import signature
 from coalesce.cxx.signature import Parameter
 from coalesce.launch import gpu
-from coalesce.launch.arguments import prepare, register_scalars
+from coalesce.launch.arguments import described, prepare, register_scalars
 from coalesce.launch.globals import Globals
 from coalesce.launch.module import Module
 from coalesce.launch.record import LaunchRecord
@@ -91,7 +92,7 @@ class BaseKernel:
         )
         instances = {mangled: name for name, mangled in compiled.lowered.items()}
         self._expression = instances.get(self.entry)
-        self.signature = signature.signature_of(
+        known = signature.signature_of(
             self.entry,
             entries[self.entry],
             module.text,
@@ -99,6 +100,8 @@ class BaseKernel:
             self._expression,
             functools.partial(module.types, self._device),
         )
+        ask = functools.partial(module.structures, self._device, self.entry, self._expression)
+        self.signature = dataclasses.replace(known, structures=ask)
 
     def get_function(self, entry: str) -> Self:
         """Return another kernel of the same source, which shares its variables (`globals`).
@@ -348,7 +351,7 @@ class BaseKernel:
             if self._wanted is None and simulated is not None:
                 device = devices.resolve(simulated)
         check_places(self.signature, arguments, device)
-        unknown = set(write_only) - {p.name for p in self.signature.parameters}
+        unknown = set(write_only) - {p.name for p in described(self.signature, arguments)}
         if unknown:
             raise ValueError(
                 f"write_only names {unknown}, which is no parameter of {self.signature}"

@@ -15,7 +15,9 @@ from typing import Any
 from coalesce._core import cuda, sim
 from coalesce.arrays.devices import Device, modelled_gpu
 from coalesce.common import forks
+from coalesce.common.errors import CompileError
 from coalesce.compile import cubin, disassembler, nvrtc, whole_file
+from coalesce.compile.structures import Structure, of_parameters
 from coalesce.cxx import compiled_types, signature
 from coalesce.cxx.host_code import DeviceCode
 
@@ -63,6 +65,7 @@ class Module:
         self._compiled: dict[str, nvrtc.Compiled] = {}  # the compiled code, by architecture
         self._programs: dict[str, Any] = {}  # the programs on the simulator, by device
         self._loaded: dict[str, Any] = {}  # the modules on GPUs, by device
+        self._structures: dict[str, list[Structure | None]] = {}  # by entry
         # Two threads that launch a new kernel must get the same module, or each would have its own
         # variables.
         self._lock = forks.lock()
@@ -114,17 +117,43 @@ class Module:
             # Compile only to PTX, which is faster. Use the same architecture, because the code may
             # depend on it.
             arch = self.compiled(device).arch.replace("sm_", "compute_")
-            code = self.device_code
-            return nvrtc.compile_cuda(
-                (self.source if code is None else code.text) + probe,
-                arch=arch,
-                options=self.options,
-                name=self.filename,
-                headers=self.headers if code is None else {**self.headers, **code.headers},
-                expressions=wanted,
-            ).lowered
+            return self._compiled_again(arch, probe, wanted).lowered
 
         return compiled_types.asked(expressions, lowered)
+
+    def structures(
+        self, device: Device, entry: str, expression: str | None
+    ) -> list[Structure | None]:
+        """Return the structure of each parameter of a kernel; None if it is another type.
+
+        `expression` is the template instantiation of the kernel, if it is one. The result is empty
+        if the structures are not known, as for PTX.
+        """
+        if self.is_ptx:
+            return []
+        if entry not in self._structures:
+            wanted = () if expression is None else (expression,)
+            try:
+                arch = self.compiled(device).arch.replace("compute_", "sm_")
+                again = self._compiled_again(arch, "", wanted, ("-G",))
+            except CompileError:  # some inline assembly only compiles with optimization
+                return []
+            self._structures[entry] = of_parameters(again.cubin or b"", entry)
+        return self._structures[entry]
+
+    def _compiled_again(
+        self, arch: str, added: str, expressions: Sequence[str], options: Sequence[str] = ()
+    ) -> nvrtc.Compiled:
+        """Compile the source with a text added to its end."""
+        code = self.device_code
+        return nvrtc.compile_cuda(
+            (self.source if code is None else code.text) + added,
+            arch=arch,
+            options=(*self.options, *options),
+            name=self.filename,
+            headers=self.headers if code is None else {**self.headers, **code.headers},
+            expressions=expressions,
+        )
 
     def modelled(self, device: Device, entry: str) -> dict[str, Any]:
         """Return the properties of a kernel that the models need: options of ``Program.launch``."""

@@ -12,13 +12,17 @@ from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common.geometry import Extent
 from coalesce.common.progress import reporter
 from coalesce.cxx.signature import Signature
-from coalesce.launch.arguments import Argument, HostArray
+from coalesce.launch.arguments import Argument, HostArray, described
 from coalesce.launch.modelled import Modelled
 from coalesce.launch.record import LaunchRecord
+from coalesce.launch.structures import PackedStructure
 from coalesce.launch.tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from coalesce.launch.module import Module
+
+# An argument that is no array, as the simulator takes it; see `scalar`.
+Packed = bytes | tuple[int, bytes] | tuple[bytes, list[tuple[int, int]]]
 
 
 def run(
@@ -77,12 +81,15 @@ def run(
     )
 
 
-def scalar(argument: Argument, arguments: Sequence[Argument]) -> bytes | tuple[int, bytes]:
+def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
     """Return an argument that is no array, as the simulator takes it.
 
     This is the bytes of a scalar. For a tensor map, it is the number of the array that the map
-    describes, and the map.
+    describes, and the map. For a structure with pointers, it is its bytes, and for each pointer
+    the offset and the number of the array.
     """
+    if isinstance(argument, PackedStructure):
+        return argument.packed, list(argument.pointers)
     if isinstance(argument, TensorMap):
         names = [a.name if isinstance(a, HostArray) else None for a in arguments]
         return names.index(argument.of), argument.simulated()
@@ -92,7 +99,7 @@ def scalar(argument: Argument, arguments: Sequence[Argument]) -> bytes | tuple[i
 
 def check_places(signature: Signature, arguments: Sequence[Argument], device: Device) -> None:
     """Raise ValueError for an array in the memory of another device."""
-    for parameter, argument in zip(signature.parameters, arguments, strict=True):
+    for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
         if isinstance(argument, GpuArray) and device.kind == "sim":
             raise ValueError(
                 f"argument {parameter} is a GPU array and {device.name} has no GPU memory; "

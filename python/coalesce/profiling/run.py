@@ -20,6 +20,7 @@ from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import checks
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
+from coalesce.launch.structures import PackedStructure, mapped
 from coalesce.profiling import exactness, examples, ncu, rows
 from coalesce.profiling.data import ArrayInfo
 from coalesce.profiling.result import Profile
@@ -225,12 +226,19 @@ def _again(
     reads = (ptx["kind"] != "") & (ptx["kind"] != "store")
     read = set(ptx["parameter"][reads & np.isin(ptx["space"], ("global", "generic"))].tolist())
     values = expanded(launch.kernel.signature, given)
+    arguments = launch.arguments[: len(values)]  # the arrays behind pointers in structures follow
     return [
-        value
+        mapped(value, _copied)
+        if isinstance(argument, PackedStructure)
+        else value
         if not isinstance(argument, HostArray)
         else _repeated(value, argument, copied=argument.written and bool(read & {number, -1}))
-        for number, (value, argument) in enumerate(zip(values, launch.arguments, strict=True))
+        for number, (value, argument) in enumerate(zip(values, arguments, strict=True))
     ]
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _repeated(value: Any, argument: HostArray, copied: bool) -> Any:

@@ -16,7 +16,8 @@ from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import Pieces
 from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.arguments import HostArray
-from coalesce.launch.simulated import scalar
+from coalesce.launch.simulated import Packed, scalar
+from coalesce.launch.structures import is_members, mapped
 from coalesce.simulate.events import Trace, TraceArray
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ class Prepared:
 
     def _packed(
         self, undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]]
-    ) -> list[sim.Buffer | bytes | tuple[int, bytes]]:
-        packed: list[sim.Buffer | bytes | tuple[int, bytes]] = []
+    ) -> list[sim.Buffer | Packed]:
+        packed: list[sim.Buffer | Packed] = []
         for number, argument in enumerate(self.arguments):
             if isinstance(argument, HostArray):
                 packed.append(argument.packed(_writable(argument), undefined.get(number)))
@@ -223,6 +224,8 @@ def _writable(argument: HostArray) -> bool:
 
 def on_host(value: Any, name: str = "the array") -> Any:
     """Return an argument. A GPU array is copied to the host. `name` is for error messages."""
+    if is_members(value):
+        return mapped(value, lambda item: on_host(item, name))
     if isinstance(value, np.ndarray) or (on_gpu := foreign.look(value, name)) is None:
         return value
     try:

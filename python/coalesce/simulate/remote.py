@@ -25,7 +25,7 @@ from coalesce.common import checks
 from coalesce.common.memory import Pieces
 from coalesce.compile import cubin
 from coalesce.launch.arguments import HostArray
-from coalesce.launch.simulated import scalar
+from coalesce.launch.simulated import Packed, scalar
 
 if TYPE_CHECKING:
     from coalesce.simulate.prepared import Prepared
@@ -45,8 +45,8 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    # One entry for each parameter: None for an array.
-    scalars: tuple[bytes | tuple[int, bytes] | None, ...]
+    # One entry for each argument: None for an array.
+    scalars: tuple[Packed | None, ...]
     names: tuple[str, ...]  # the names of the arrays
     offsets: tuple[int, ...]  # the offset of each pointer, in bytes from the start of its array
     textures: tuple[bytes | None, ...]  # the texture or surface object of each array

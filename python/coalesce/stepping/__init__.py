@@ -12,7 +12,7 @@ from coalesce._core import sim
 from coalesce.common import checks, geometry
 from coalesce.common.errors import LaunchError
 from coalesce.cxx import declarations, signature
-from coalesce.launch.arguments import HostArray
+from coalesce.launch.arguments import HostArray, described
 from coalesce.simulate import counting, dependencies
 from coalesce.simulate.events import WARP_SIZE, Trace, lanes_of
 from coalesce.stepping import names as step_names
@@ -427,7 +427,9 @@ class Stepper:
         """The array arguments by parameter: read-only views of the block's copies."""
         views = {}
         for parameter, argument in zip(
-            self.kernel.signature.parameters, self._launch.arguments, strict=True
+            described(self.kernel.signature, self._launch.arguments),
+            self._launch.arguments,
+            strict=True,
         ):
             if isinstance(argument, HostArray):
                 view = argument.array.view()
@@ -550,7 +552,9 @@ class Stepper:
     def _variables_of(self, warp: int) -> dict[str, Array]:
         values: dict[str, Array] = {}
         for parameter, argument in zip(
-            self.kernel.signature.parameters, self._launch.arguments, strict=True
+            described(self.kernel.signature, self._launch.arguments),
+            self._launch.arguments,
+            strict=True,
         ):
             if isinstance(argument, bytes) and parameter.accepted:
                 value = np.frombuffer(argument, parameter.accepted[0])

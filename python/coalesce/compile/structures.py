@@ -1,0 +1,217 @@
+"""The members of the structures that a kernel takes as parameters, from the debug information.
+
+PTX has only the size of a structure. The compiler's option ``-G`` adds debug information in the
+format DWARF 2, which describes every parameter: the names, types and offsets of all members, also
+of base classes, templates and types from headers. The library pyelftools reads it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from coalesce._core import demangled
+from coalesce.cxx.element_types import SCALARS, compiler_shows, element_types
+from coalesce.cxx.signature import Parameter
+
+# DW_ATE_...: how the bits of a base type are read, as the kind of a NumPy dtype.
+_KINDS = {2: "b", 4: "f", 5: "i", 6: "i", 7: "u", 8: "u", 16: "u"}
+_LOCATION = 0x23  # DW_OP_plus_uconst: a member's offset follows
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array as a member, such as ``float m[2][3]``."""
+
+    element: Structure | Parameter
+    shape: tuple[int, ...]
+    item_bytes: int
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of a structure. A bit field has `bits`: the position of its lowest bit, the number.
+
+    An anonymous structure or union has the name "".
+    """
+
+    name: str
+    offset: int
+    type: Structure | Array | Parameter
+    bits: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A structure, class or union. The members of base classes are its first members."""
+
+    name: str
+    kind: Literal["structure", "union"]
+    bytes: int
+    members: tuple[Member, ...]
+
+
+def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
+    """Return the structure of each parameter of kernel `entry`; None if it is another type.
+
+    `cubin` was compiled with ``-G``. If it does not describe the kernel, the result is empty.
+    """
+    from elftools.elf.elffile import ELFFile  # only needed for structures
+
+    file = ELFFile(io.BytesIO(cubin))
+    if not file.has_dwarf_info():
+        return []
+    # The relocations are those of addresses of code, which are not read here.
+    for unit in file.get_dwarf_info(relocate_dwarf_sections=False).iter_CUs():
+        for die in unit.iter_DIEs():
+            if die.tag != "DW_TAG_subprogram":
+                continue
+            if entry in (_text(die, "DW_AT_MIPS_linkage_name"), _text(die, "DW_AT_name")):
+                reader = _Reader()
+                types = [
+                    reader.type(child)
+                    for child in die.iter_children()
+                    if child.tag == "DW_TAG_formal_parameter"
+                ]
+                return [t if isinstance(t, Structure) else None for t in types]
+    return []
+
+
+def _text(die: Any, attribute: str) -> str:
+    found = die.attributes.get(attribute)
+    return "" if found is None else str(found.value.decode())
+
+
+def _number(die: Any, attribute: str) -> int:
+    found = die.attributes.get(attribute)
+    return 0 if found is None else int(found.value)
+
+
+def _name(die: Any) -> str:
+    name = _text(die, "DW_AT_name")
+    return demangled(name) if name.startswith("_Z") else name
+
+
+class _Reader:
+    """Reads the types that debug information describes."""
+
+    def __init__(self) -> None:
+        self._readers: dict[str, Callable[[Any], Structure | Array | Parameter]] = {
+            "DW_TAG_base_type": self._base,
+            "DW_TAG_enumeration_type": self._enumeration,
+            "DW_TAG_pointer_type": self._pointer,
+            "DW_TAG_reference_type": self._pointer,
+            "DW_TAG_array_type": self._array,
+            "DW_TAG_structure_type": self._structure,
+            "DW_TAG_class_type": self._structure,
+            "DW_TAG_union_type": self._structure,
+        }
+
+    def type(self, die: Any) -> Structure | Array | Parameter:
+        """Return the type of a member, a parameter, or a named or qualified type."""
+        target, name, _ = self._target(die)
+        if target is None or target.tag not in self._readers:
+            size = 0 if target is None else _number(target, "DW_AT_byte_size")
+            return Parameter("", "struct", size, spelled=name)
+        found = self._readers[target.tag](target)
+        if isinstance(found, Parameter) and found.kind == "scalar" and name in SCALARS:
+            return replace(found, spelled=name)  # the name of a typedef, such as size_t
+        return found
+
+    def _target(self, die: Any) -> tuple[Any, str, bool]:
+        """Return the type that an entry refers to, without qualifiers, its name, and const."""
+        name, const = "", False
+        while "DW_AT_type" in die.attributes:
+            die = die.get_DIE_from_attribute("DW_AT_type")
+            const |= die.tag == "DW_TAG_const_type"
+            if die.tag not in ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type"):
+                return die, name or _name(die), const
+            name = name or _text(die, "DW_AT_name")
+        return None, name, const
+
+    def _base(self, die: Any) -> Parameter:
+        name, size = _name(die), _number(die, "DW_AT_byte_size")
+        code = f"{_KINDS.get(_number(die, 'DW_AT_encoding'), 'V')}{size}"
+        if code[0] == "V" or size > 8:
+            return Parameter("", "struct", size, spelled=name)
+        return Parameter("", "scalar", size, (code,), spelled=name)
+
+    def _enumeration(self, die: Any) -> Parameter:
+        size = _number(die, "DW_AT_byte_size")
+        return Parameter("", "scalar", size, (f"i{size}", f"u{size}"), spelled=f"enum {_name(die)}")
+
+    def _pointer(self, die: Any) -> Parameter:
+        target, name, const = self._target(die)
+        if target is not None and target.tag == "DW_TAG_subroutine_type":
+            return Parameter("", "scalar", 8, ("u8",), spelled="a pointer to a function")
+        if target is None or target.tag == "DW_TAG_unspecified_type":
+            name = "void"
+        elif target.tag == "DW_TAG_pointer_type":
+            name = f"{self._pointer(target).spelled}"
+        elif target.tag == "DW_TAG_base_type":
+            name = _name(target)  # typedefs have no meaning for the elements
+        accepted, size = element_types(name if compiler_shows(name) else _name(target))
+        size = size or (0 if target is None else _number(target, "DW_AT_byte_size"))
+        spelled = f"{'const ' * const}{name}{'' if name.endswith('*') else ' '}*"
+        return Parameter("", "pointer", 8, accepted, const, spelled, size)
+
+    def _array(self, die: Any) -> Array:
+        element = self.type(die)
+        assert not isinstance(element, Array)
+        shape = [
+            _number(child, "DW_AT_count") or _number(child, "DW_AT_upper_bound") + 1
+            for child in die.iter_children()
+            if child.tag == "DW_TAG_subrange_type"
+        ]
+        return Array(element, tuple(shape), element.bytes)
+
+    def _structure(self, die: Any) -> Structure | Parameter:
+        name, size = _name(die), _number(die, "DW_AT_byte_size")
+        if name in SCALARS and compiler_shows(name):  # __half and __nv_bfloat16
+            return Parameter("", "scalar", size, (SCALARS[name],), spelled=name)
+        members = tuple(self._members(die))
+        if any(m.name.startswith(("__vptr", "_vptr")) for m in members):
+            return Parameter("", "struct", size, spelled=name)
+        kind: Literal["structure", "union"] = "structure"
+        if die.tag == "DW_TAG_union_type":
+            kind = "union"
+        return Structure(name, kind, size, members)
+
+    def _members(self, die: Any) -> Iterator[Member]:
+        for child in die.iter_children():
+            if child.tag not in ("DW_TAG_inheritance", "DW_TAG_member"):
+                continue
+            offset = _offset(child)
+            if offset is None:
+                continue  # a static member
+            found = self.type(child)
+            if child.tag == "DW_TAG_inheritance" and isinstance(found, Structure):
+                for member in found.members:
+                    yield replace(member, offset=offset + member.offset)
+                continue
+            yield Member(_text(child, "DW_AT_name"), offset, found, _bits(child))
+
+
+def _offset(die: Any) -> int | None:
+    """Return the offset of a member, or None if the structure does not contain it."""
+    found = die.attributes.get("DW_AT_data_member_location")
+    if found is None or isinstance(found.value, int):
+        return None if found is None else int(found.value)
+    operation, *digits = found.value
+    if operation != _LOCATION:
+        return None
+    return _uleb128(digits)
+
+
+def _uleb128(digits: Sequence[int]) -> int:
+    return sum((digit & 0x7F) << (7 * i) for i, digit in enumerate(digits))
+
+
+def _bits(die: Any) -> tuple[int, int] | None:
+    count = _number(die, "DW_AT_bit_size")
+    if not count:
+        return None
+    # DWARF 2 counts from the highest bit of the unit.
+    return 8 * _number(die, "DW_AT_byte_size") - _number(die, "DW_AT_bit_offset") - count, count

@@ -1,0 +1,208 @@
+"""Structures as arguments: a value for each member becomes the bytes of the structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coalesce.common import checks
+from coalesce.compile.structures import Array, Member, Structure
+from coalesce.cxx.signature import Parameter
+
+
+@dataclass(frozen=True)
+class PackedStructure:
+    """The bytes of a structure, and the arguments whose addresses are written into them.
+
+    `pointers` has the offset of each address, and the number of its argument. The arguments behind
+    the pointers follow the arguments of the parameters; `parameters` describes them.
+    """
+
+    packed: bytes
+    pointers: tuple[tuple[int, int], ...]
+    parameters: tuple[Parameter, ...]
+
+    def filled(self, addresses: Mapping[int, bytes]) -> bytes:
+        """Return the bytes with addresses, which are given by the number of the argument."""
+        result = bytearray(self.packed)
+        for offset, number in self.pointers:
+            result[offset : offset + 8] = addresses[number]
+        return bytes(result)
+
+
+def is_members(value: Any) -> bool:
+    """Whether a value has the members of a structure, by name or in their order."""
+    return isinstance(value, Mapping | tuple | list)
+
+
+def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Return an argument with a function applied to each value inside."""
+    if isinstance(value, Mapping):
+        return {name: mapped(item, function) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        items = [mapped(item, function) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    return function(value)
+
+
+class Packer:
+    """Packs the value of a structure.
+
+    `convert` returns the argument of a value that is no structure: its bytes or an array.
+    """
+
+    def __init__(self, convert: Callable[[Parameter, Any], Any]) -> None:
+        self._convert = convert
+        self._bytes = bytearray()
+        self.found: list[tuple[int, Parameter, Any]] = []  # offset, parameter, array
+
+    def pack(self, parameter: Parameter, structure: Structure, value: Any) -> bytes:
+        """Return the bytes of a structure; `found` then has its pointers."""
+        self._bytes = bytearray(parameter.bytes)
+        self._structure(str(parameter), parameter.name, structure, value, 0)
+        return bytes(self._bytes)
+
+    def _value(
+        self, path: str, kind: Structure | Array | Parameter, value: Any, offset: int
+    ) -> None:
+        if isinstance(kind, Structure):
+            self._structure(f"`{path}` ({kind.name})", path, kind, value, offset)
+        elif isinstance(kind, Array):
+            self._array(path, kind, value, offset)
+        else:
+            parameter = replace(kind, name=path)
+            argument = self._convert(parameter, value)
+            if isinstance(argument, bytes):
+                self._bytes[offset : offset + len(argument)] = argument
+            else:
+                self.found.append((offset, parameter, argument))
+
+    def _structure(
+        self, shown: str, path: str, structure: Structure, value: Any, offset: int
+    ) -> None:
+        if isinstance(value, np.ndarray) and value.shape == () and value.dtype.names:
+            value = value[()]
+        if isinstance(value, np.void) and value.dtype.names:
+            if value.dtype.itemsize == structure.bytes:
+                self._bytes[offset : offset + structure.bytes] = value.tobytes()
+                return
+            value = {name: value[name] for name in value.dtype.names}
+        if isinstance(value, bytes | bytearray | memoryview) and len(value) == structure.bytes:
+            self._bytes[offset : offset + structure.bytes] = value
+            return
+        if not is_members(value):
+            raise TypeError(
+                f"argument {shown} is a {structure.kind} of {structure.bytes} bytes; pass a tuple "
+                f"or a dict of its members ({_listed(structure)}), a NumPy structured scalar or "
+                f"bytes; got {checks.shown(value)}"
+            )
+        pairs = _by_name if isinstance(value, Mapping) else _by_order
+        for member, item in pairs(shown, structure, value):
+            own = f"{path}.{member.name}" if member.name else path
+            if member.bits is not None:
+                self._bit_field(own, member, item, offset)
+            else:
+                self._value(own, member.type, item, offset + member.offset)
+
+    def _array(self, path: str, array: Array, value: Any, offset: int) -> None:
+        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence | np.ndarray):
+            raise TypeError(
+                f"argument `{path}` is an array of shape {array.shape} inside a structure; pass a "
+                f"list or a NumPy array of this shape; got {checks.shown(value)}"
+            )
+        if len(value) != array.shape[0]:
+            raise ValueError(
+                f"argument `{path}` is an array of {array.shape[0]} elements; got {len(value)}"
+            )
+        part = replace(array, shape=array.shape[1:])
+        step = int(np.prod(part.shape, dtype=np.int64)) * array.item_bytes
+        for number, item in enumerate(value):
+            kind = part if part.shape else array.element
+            self._value(f"{path}[{number}]", kind, item, offset + number * step)
+
+    def _bit_field(self, path: str, member: Member, value: Any, offset: int) -> None:
+        assert isinstance(member.type, Parameter)
+        assert member.bits is not None
+        self._convert(replace(member.type, name=path), value)  # checks the type
+        low, count = member.bits
+        signed = member.type.accepted[0][0] == "i" and len(member.type.accepted) == 1
+        least, most = (-(1 << count - 1), (1 << count - 1) - 1) if signed else (0, (1 << count) - 1)
+        if not least <= int(value) <= most:
+            raise ValueError(
+                f"argument `{path}` is {value}, which does not fit a bit field of {count} bits "
+                f"({least} to {most})"
+            )
+        place = slice(offset + member.offset, offset + member.offset + member.type.bytes)
+        whole = int.from_bytes(self._bytes[place], "little")
+        whole |= (int(value) & ((1 << count) - 1)) << low
+        self._bytes[place] = whole.to_bytes(member.type.bytes, "little")
+
+
+def _by_order(
+    shown: str, structure: Structure, value: Sequence[Any]
+) -> Iterator[tuple[Member, Any]]:
+    if structure.kind == "union":
+        raise TypeError(
+            f"argument {shown} is a union; pass a dict with one of its members "
+            f"({_listed(structure)}) or bytes; got {checks.shown(value)}"
+        )
+    if len(value) != len(structure.members):
+        raise TypeError(
+            f"argument {shown} has {len(structure.members)} members ({_listed(structure)}); got a "
+            f"{type(value).__name__} of {len(value)}"
+        )
+    return zip(structure.members, value, strict=True)
+
+
+def _by_name(
+    shown: str, structure: Structure, value: Mapping[Any, Any]
+) -> Iterator[tuple[Member, Any]]:
+    left = dict(value)
+    found: list[tuple[Member, Any]] = []
+    for member in structure.members:
+        if member.name:
+            if member.name in left:
+                found.append((member, left.pop(member.name)))
+        elif isinstance(member.type, Structure):  # an anonymous union: its members have no prefix
+            names = [name for name in _names(member.type) if name in left]
+            if names:
+                found.append((member, {name: left.pop(name) for name in names}))
+    if left:
+        raise TypeError(
+            f"argument {shown} has no member {next(iter(left))!r}; its members are "
+            f"{_listed(structure)}"
+        )
+    have = [member for member, _ in found]
+    missing = [m for m in structure.members if m not in have and _needed(m)]
+    if structure.kind == "union":
+        if len(found) != 1:
+            raise TypeError(
+                f"argument {shown} is a union; pass one of its members ({_listed(structure)}), not "
+                f"{len(found)}"
+            )
+    elif missing:
+        absent = ", ".join(name for m in missing for name in _names_of(m))
+        raise TypeError(f"argument {shown}: no value for the members {absent}")
+    return iter(found)
+
+
+def _needed(member: Member) -> bool:
+    """Whether a member needs a value: unnamed bits and empty structures need none."""
+    return bool(_names_of(member))
+
+
+def _names_of(member: Member) -> list[str]:
+    if member.name:
+        return [member.name]
+    return _names(member.type) if isinstance(member.type, Structure) else []
+
+
+def _names(structure: Structure) -> list[str]:
+    return [name for member in structure.members for name in _names_of(member)]
+
+
+def _listed(structure: Structure) -> str:
+    return ", ".join(_names(structure)) or "none"

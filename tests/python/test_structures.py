@@ -1,0 +1,263 @@
+"""Structures as arguments: tuples, dicts and NumPy scalars, with arrays behind their pointers."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coalesce
+
+SOURCE = r"""
+#include <cuda_fp16.h>
+namespace shapes {
+template <class T> struct Grid { T *cells; int extents[2]; };
+}
+struct Base { int base; };
+struct Task : Base {
+    float scale;
+    shapes::Grid<float> grid;
+    const double *weights;
+    union { int count; float ratio; };
+    bool on;
+    unsigned low : 3;
+    int high : 5;
+    half h;
+    float4 v;
+    enum Color { red, green } color;
+    size_t total;
+};
+__global__ void tell(const Task task, double *out) {
+    int i = 0;
+    out[i++] = task.base;
+    out[i++] = task.scale;
+    out[i++] = task.grid.extents[0];
+    out[i++] = task.grid.extents[1];
+    out[i++] = task.weights ? task.weights[1] : -1;
+    out[i++] = task.count;
+    out[i++] = task.on;
+    out[i++] = task.low;
+    out[i++] = task.high;
+    out[i++] = float(task.h);
+    out[i++] = task.v.w;
+    out[i++] = task.color;
+    out[i++] = task.total;
+    task.grid.cells[2] = task.scale;
+}
+"""
+V = (1.0, 2.0, 3.0, 4.0)
+WANTED = [7, 1.5, 3, 4, 20, 9, 1, 5, -3, 0.25, 4, 1, 1 << 40]
+
+
+def task(cells: Any, behind: Any, /, **changed: Any) -> dict[str, Any]:
+    members = {
+        "base": 7,
+        "scale": 1.5,
+        "grid": {"cells": cells, "extents": [3, 4]},
+        "weights": behind,
+        "count": 9,
+        "on": True,
+        "low": 5,
+        "high": -3,
+        "h": 0.25,
+        "v": V,
+        "color": 1,
+        "total": 1 << 40,
+    }
+    return {**members, **changed}
+
+
+@pytest.fixture(scope="module")
+def kernel(device: str) -> coalesce.Kernel:
+    return coalesce.Kernel(SOURCE, device=device)
+
+
+@pytest.fixture
+def arrays() -> tuple[Any, Any, Any]:
+    return np.zeros(4, np.float32), np.array([10.0, 20.0]), np.zeros(len(WANTED))
+
+
+def test_a_dict(kernel: coalesce.Kernel, arrays: tuple[Any, Any, Any]) -> None:
+    cells, weights, out = arrays
+    kernel[1, 1](task(cells, weights), out)
+    assert out.tolist() == WANTED
+    assert cells.tolist() == [0, 0, 1.5, 0]
+
+
+def test_a_tuple(kernel: coalesce.Kernel, arrays: tuple[Any, Any, Any]) -> None:
+    cells, weights, out = arrays
+    given = (7, 1.5, (cells, (3, 4)), weights, {"count": 9}, True, 5, -3, 0.25, V, 1, 1 << 40)
+    kernel[1, 1](given, out)
+    assert out.tolist() == WANTED
+    assert cells[2] == 1.5
+
+
+def test_numpy_scalars_inside(kernel: coalesce.Kernel, arrays: tuple[Any, Any, Any]) -> None:
+    cells, _, out = arrays
+    v = np.array(V, [(name, "f4") for name in "xyzw"])[()]
+    changed = {"scale": np.float32(2), "v": v, "count": np.int8(-1)}
+    kernel[1, 1](task(cells, None, **changed), out)
+    assert out[[1, 4, 5, 10]].tolist() == [2, -1, -1, 4]
+
+
+def test_a_structured_scalar_by_name(device: str) -> None:
+    kernel = coalesce.Kernel(
+        "struct S { char a; double b; }; __global__ void k(S s, double *x) { x[0] = s.a + s.b; }",
+        device=device,
+    )
+    x = np.zeros(1)
+    packed = np.array((1, 2.5), [("a", "i1"), ("b", "f8")])  # 9 bytes; the structure has 16
+    kernel[1, 1](packed[()], x)
+    assert x[0] == 3.5
+    kernel[1, 1](packed, x)
+    assert x[0] == 3.5
+    aligned = np.array((3, 2.5), np.dtype([("a", "i1"), ("b", "f8")], align=True))
+    kernel[1, 1](aligned[()], x)
+    assert x[0] == 5.5
+
+
+def test_one_array_twice(device: str) -> None:
+    kernel = coalesce.Kernel(
+        "struct S { float *a; float *b; };"
+        "__global__ void k(S s, float *c) { s.a[0] = 1; s.b[1] = s.a[0] + c[2]; }",
+        device=device,
+    )
+    x = np.array([0, 0, 5, 0], np.float32)
+    kernel[1, 1]((x, x), x)
+    assert x.tolist() == [1, 6, 5, 0]
+    columns = np.zeros((3, 2), np.float32)  # a copy is made, and written back
+    kernel[1, 1]({"a": columns[:, 0], "b": columns[:, 0]}, x)
+    assert columns[:, 0].tolist() == [1, 6, 0]
+    kernel[1, 1]((x, coalesce.pointer(x, 1)), x)
+    assert x[2] == 6
+
+
+def test_an_array_of_pointers(device: str) -> None:
+    kernel = coalesce.Kernel(
+        "struct S { int *rows[3]; };__global__ void k(S s) { s.rows[blockIdx.x][0] = blockIdx.x; }",
+        device=device,
+    )
+    rows = [np.full(1, 9, np.int32) for _ in range(3)]
+    kernel[3, 1]((rows,))
+    assert [row[0] for row in rows] == [0, 1, 2]
+
+
+def test_a_template_and_two_structures(device: str) -> None:
+    kernel = coalesce.Kernel(
+        "namespace { template <class T> struct P { T *p; int n; }; }"
+        "template <class T> __global__ void add(P<T> a, int by, P<const T> b) {"
+        "  if (threadIdx.x < a.n) a.p[threadIdx.x] += by * b.p[threadIdx.x % b.n]; }",
+        "add<double>",
+        device=device,
+    )
+    a, b = np.ones(5), np.array([1.0, 2.0])
+    b.flags.writeable = False  # the member is a pointer to const
+    kernel[1, 32]((a, 5), 10, (b, 2))
+    assert a.tolist() == [11, 21, 11, 21, 11]
+
+
+def test_a_small_structure(device: str) -> None:
+    kernel = coalesce.Kernel(
+        'struct S { bool on; }; extern "C" __global__ void k(S s, int *x) { x[0] = s.on; }',
+        device=device,
+    )
+    x = np.zeros(1, np.int32)
+    kernel[1, 1]({"on": True}, x)
+    assert x[0] == 1
+
+
+def test_device_arrays(kernel: coalesce.Kernel, device: str) -> None:
+    cells, weights = (coalesce.asarray(a, device=device) for a in (np.zeros(4, "f4"), np.ones(2)))
+    out = coalesce.asarray(np.zeros(len(WANTED)), device=device)
+    kernel[1, 1](task(cells, weights), out)
+    assert cells.get()[2] == 1.5
+    assert out.get()[4] == 1
+
+
+def test_runs_and_write_only(kernel: coalesce.Kernel, arrays: tuple[Any, Any, Any]) -> None:
+    cells, weights, out = arrays
+    record = kernel.launch(1, 1, task(cells, weights), out, runs=3, write_only=["out"])
+    assert record.kernel_ms > 0
+    assert out.tolist() == WANTED
+    with pytest.raises(ValueError, match="write_only names"):
+        kernel.launch(1, 1, task(cells, weights), out, write_only=["task.grid"])
+
+
+def test_the_analyses(arrays: tuple[Any, Any, Any]) -> None:
+    kernel = coalesce.Kernel(SOURCE, device="sim")
+    cells, weights, out = arrays
+    given = task(cells, weights), out
+    profile = kernel.profile(1, 1, *given)
+    assert [a.name for a in profile.arrays] == ["out", "task.grid.cells", "task.weights"]
+    assert out.tolist() == WANTED
+    assert not kernel.check(1, 1, *given)
+    trace = kernel.trace(1, 1, *given)
+    accessed = {trace.arrays[number].name for number in trace.array}
+    assert {"task.grid.cells", "task.weights"} <= accessed
+    step = kernel.step(1, 1, *given)
+    assert set(step.arrays) == {"out", "task.grid.cells", "task.weights"}
+    findings = kernel.check(1, 1, *given, undefined=["task.weights"])
+    assert "task.weights" in str(findings)
+
+
+def test_a_fault_names_the_member(arrays: tuple[Any, Any, Any]) -> None:
+    kernel = coalesce.Kernel(SOURCE, device="sim")
+    with pytest.raises(coalesce.MemoryFault, match=r"`task\.grid\.cells`"):
+        kernel[1, 1](task(arrays[0][:2], arrays[1]), arrays[2])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"other": 1}, "`task` .Task. has no member 'other'; its members are base, scale"),
+        ({"ratio": 1.0}, r"`task` \(.*\) is a union; pass one of its members \(count, ratio\)"),
+        ({"scale": "a"}, r"`task\.scale` \(float\) needs float32; got"),
+        ({"grid": 3}, r"`task\.grid` \(.*Grid<float>\) is a structure of 16 bytes; pass a tuple"),
+        ({"grid": (None,)}, r"has 2 members \(cells, extents\); got a tuple of 1"),
+        ({"grid": {"cells": None}}, r"no value for the members extents"),
+        ({"weights": np.zeros(2, "f4")}, r"`task\.weights` \(const double \*\) needs an array of"),
+        ({"v": (1, 2, 3)}, r"`task\.v` \(float4\) has 4 members"),
+        ({"base": 1.5}, r"`task\.base` \(int\) needs int32"),
+    ],
+)
+def test_wrong_values(changed: dict[str, Any], message: str) -> None:
+    kernel = coalesce.Kernel(SOURCE, device="sim")
+    with pytest.raises(TypeError, match=message):
+        kernel[1, 1](task(None, None, **changed), np.zeros(20))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"low": 8}, r"`task\.low` is 8, which does not fit a bit field of 3 bits \(0 to 7\)"),
+        ({"high": 16}, r"5 bits \(-16 to 15\)"),
+        ({"grid": (None, [1, 2, 3])}, r"`task\.grid\.extents` is an array of 2 elements; got 3"),
+        ({"base": 1 << 31}, "does not fit int32"),
+    ],
+)
+def test_values_out_of_range(changed: dict[str, Any], message: str) -> None:
+    kernel = coalesce.Kernel(SOURCE, device="sim")
+    with pytest.raises(ValueError, match=message):
+        kernel[1, 1](task(None, None, **changed), np.zeros(20))
+
+
+def test_a_missing_member_is_named() -> None:
+    kernel = coalesce.Kernel(SOURCE, device="sim")
+    given = task(None, None)
+    del given["count"], given["h"]
+    with pytest.raises(TypeError, match="no value for the members count, ratio, h"):
+        kernel[1, 1](given, np.zeros(20))
+
+
+def test_ptx_has_no_members() -> None:
+    kernel = coalesce.Kernel(coalesce.Kernel(SOURCE, device="sim").ptx, device="sim")
+    with pytest.raises(TypeError, match="whose members are not known; pass a NumPy structured"):
+        kernel[1, 1]((1, 2), np.zeros(20))
+
+
+def test_pickling(arrays: tuple[Any, Any, Any]) -> None:
+    kernel = pickle.loads(pickle.dumps(coalesce.Kernel(SOURCE, device="sim")))
+    kernel[1, 1](task(*arrays[:2]), arrays[2])
+    assert arrays[2].tolist() == WANTED
