@@ -40,6 +40,8 @@ import numpy as np
 
 import coalesce
 from coalesce.arrays import devices
+from coalesce.compile.structures import Array, Structure
+from coalesce.launch.arguments import HostArray, prepare
 from coalesce.launch.source import module_of
 
 MODES = ("run", "profile", "check", "trace")
@@ -158,16 +160,46 @@ def arguments_of(kernel: coalesce.Kernel, how: How) -> list[Any]:
             made.append(_texture(kernel, random))
         elif parameter.kind in ("pointer", "word"):
             made.append(np.resize(_array(parameter, how.size, random), how.elements))
-        elif parameter.kind == "struct" or not parameter.accepted:
-            made.append(np.zeros((), f"V{parameter.bytes}")[()])
+        elif parameter.kind == "struct" and (known := _structure(kernel, len(made))) is not None:
+            made.append(_value(known, how, random))
         else:
-            dtype = np.dtype(parameter.accepted[0])
-            value: Any = 0.5 if dtype.kind in "fc" else how.size
-            if dtype.str == "|V2":
-                made.append(np.array(0x3F00, "u2").view("V2")[()])  # 0.5 as bfloat16
-            else:
-                made.append(np.zeros((), dtype)[()] if dtype.kind in "bV" else dtype.type(value))
+            made.append(_value(parameter, how, random))
     return made
+
+
+def _structure(kernel: coalesce.Kernel, number: int) -> Structure | None:
+    known = kernel.signature.structures()
+    return known[number] if number < len(known) else None
+
+
+def _value(kind: Any, how: How, random: np.random.Generator) -> Any:
+    """Make a value of a scalar or a structure, or of a member of a structure."""
+    if isinstance(kind, Structure) and kind.kind == "union":
+        members = kind.members[:1]
+        return {m.name: _value(m.type, how, random) for m in members}
+    if isinstance(kind, Structure):
+        return tuple(1 if m.bits is not None else _value(m.type, how, random) for m in kind.members)
+    if isinstance(kind, Array):
+        part = Array(kind.element, kind.shape[1:], kind.item_bytes)
+        element = part if part.shape else kind.element
+        return [_value(element, how, random) for _ in range(kind.shape[0])]
+    if kind.kind == "pointer":
+        return np.resize(_array(kind, how.size, random), how.elements)
+    if kind.kind == "struct" or not kind.accepted:
+        return np.zeros((), f"V{kind.bytes}")[()]
+    dtype = np.dtype(kind.accepted[0])
+    if dtype.str == "|V2":
+        return np.array(0x3F00, "u2").view("V2")[()]  # 0.5 as bfloat16
+    value: Any = 0.5 if dtype.kind in "fc" else min(how.size, 127)
+    if dtype.kind in "iu" and dtype.itemsize > 1:
+        value = how.size
+    return np.zeros((), dtype)[()] if dtype.kind in "bV" else dtype.type(value)
+
+
+def arrays_of(kernel: coalesce.Kernel, given: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """Return the arrays among arguments, also those behind pointers in structures."""
+    made = prepare(kernel.signature, given)
+    return [a.given for a in made if isinstance(a, HostArray) and a.texture is None]
 
 
 def _variables(kernel: coalesce.Kernel) -> dict[str, np.ndarray[Any, Any]]:
@@ -225,7 +257,7 @@ def outcome(kernel: coalesce.Kernel, mode: str, shape: tuple[Any, Any], how: How
         for name, value in before.items():
             with contextlib.suppress(ValueError):  # a const variable cannot be written
                 kernel.globals[name] = value
-    arrays = [a for a in given if isinstance(a, np.ndarray)] + list(after.values())
+    arrays = arrays_of(kernel, given) + list(after.values())
     return Outcome(arrays, returned=returned, printed=printed.getvalue())
 
 

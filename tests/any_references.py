@@ -37,8 +37,9 @@ import numpy as np
 from any_files import How, Row
 
 import coalesce
-from coalesce.arrays.texture import Texture
 from coalesce.compile import nvrtc
+from coalesce.launch.arguments import HostArray, prepare
+from coalesce.launch.structures import PackedStructure
 
 HOST = Path(__file__).parent / "host"
 COMPILED = Path(tempfile.gettempdir()) / f"coalesce_host_{os.getuid()}"
@@ -66,6 +67,13 @@ _OF_HOST = re.compile(
     r"#include\s*[<\"](?:cooperative_groups\w*|cooperative_groups/\w+|mma|curand\w*|device_launch_parameters|sm_\w+|device_functions|helper_\w+"
     r"|cuda_profiler_api|hip/(?!hip_runtime\.h)\w+|cublas\w*|cusparse\w*|cudnn)[.\w]*[>\"]"
 )
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# A kernel up to its parameters; the name is the group.
+_KERNEL = re.compile(
+    r"(?:\btemplate\s*<[^;{}()]*>\s*)?(?:\bstatic\s+|\binline\s+|\bextern\s+\"C\"\s+)*"
+    r"\b__global__\b(?:\s*__launch_bounds__\s*\([^()]*\))?[\w\s:]*?"
+    r"(?:__launch_bounds__\s*\([^()]*\)\s*)?\b(\w+)\s*\("
+)
 # Headers that coalesce has its own text for.
 _OWN_HEADERS = (
     (re.compile(r"#include\s*[<\"](?:torch|ATen|c10)/[^>\"]*[>\"]"), "torch_types.h"),
@@ -75,31 +83,38 @@ _OWN_HEADERS = (
 _WORKER = """
 import ctypes, pickle, sys
 import numpy as np
-library, which, extents, shared, variables, file = pickle.load(open(sys.argv[1], "rb"))
+library, which, extents, shared, count, variables, file = pickle.load(open(sys.argv[1], "rb"))
 given = pickle.load(open(file, "rb"))
-kept, places = [], []
-for value in given[: len(given) - variables]:
-    if isinstance(value, tuple):  # a texture
-        kept.append(value[0])
-        made = [value[0].ctypes.data, *(*value[0].shape[::-1], 1, 1)[:3]]
-        kept.append((ctypes.c_long * 4)(*made))
-        value = np.uint64(ctypes.addressof(kept[-1]))
-    data = value.ctypes.data.to_bytes(8, "little") if isinstance(value, np.ndarray) else b""
-    data = data or np.asarray(value).tobytes()
+kept = []
+def raw(value):
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, np.ndarray):
+        return value.ctypes.data.to_bytes(8, "little")
+    if isinstance(value[0], bytes):  # a structure, and the numbers of the arrays behind pointers
+        data = bytearray(value[0])
+        for offset, number in value[1]:
+            data[offset : offset + 8] = raw(given[number])
+        return bytes(data)
+    kept.append(value[0])  # a texture
+    made = [value[0].ctypes.data, *(*value[0].shape[::-1], 1, 1)[:3]]
+    kept.append((ctypes.c_long * 4)(*made))
+    return ctypes.addressof(kept[-1]).to_bytes(8, "little")
+places = []
+for data in map(raw, given[:count]):
     kept.append(ctypes.create_string_buffer(data, max(8, len(data))))
     places.append(ctypes.addressof(kept[-1]))
 loaded = ctypes.CDLL(library)
 loaded.variable.restype = ctypes.c_void_p
-where = [(loaded.variable(n), value) for n, value in enumerate(given[len(given) - variables :])]
+values = given[len(given) - variables :]
+where = [(loaded.variable(n), value) for n, value in enumerate(values)]
 for address, value in where:
     ctypes.memmove(address, value.ctypes.data, value.nbytes)
 run = loaded.run
 run(which, (ctypes.c_void_p * max(1, len(places)))(*places), *map(ctypes.c_uint, extents), shared)
 for address, value in where:
     ctypes.memmove(value.ctypes.data, address, value.nbytes)
-arrays = given[: len(given) - variables]
-arrays = [value for value in arrays if isinstance(value, np.ndarray)] + given[len(arrays) :]
-pickle.dump(arrays, open(file, "wb"))
+pickle.dump([value for value in given if isinstance(value, np.ndarray)], open(file, "wb"))
 """
 
 
@@ -129,10 +144,52 @@ def header_compiled() -> None:
 
 
 def build(kernels: Sequence[coalesce.Kernel], folder: Path) -> tuple[Path | None, str]:
-    """Compile the kernels of a file with g++; return the library, or the compiler's message."""
+    """Compile the kernels of a file with g++; return the library, or the compiler's message.
+
+    If g++ refuses the file, the first kernel is compiled without the other kernels of the file.
+    """
+    library, message = _built(kernels, folder, alone=False)
+    if library is None:
+        library, _ = _built(kernels[:1], folder, alone=True)
+    return library, "" if library else message
+
+
+def without_other_kernels(text: str, name: str) -> str:
+    """Return a source without the kernels of other names, and without CUB if nothing uses it."""
+    text = _COMMENT.sub(" ", text)
+    kept, place = [], 0
+    for found in _KERNEL.finditer(text):
+        if found.start() < place or found[1] == name:
+            continue
+        opened = closed(text, found.end() - 1)
+        body = re.compile(r"\s*\{").match(text, opened)
+        if body is None:
+            continue
+        kept.append(text[place : found.start()])
+        place = closed(text, body.end() - 1)
+    text = "".join([*kept, text[place:]])
+    return text if re.search(r"\bcub::", text) else re.sub(r"#include\s*<cub/[^>]*>", "", text)
+
+
+def closed(text: str, start: int) -> int:
+    """Return the place behind the bracket that closes the one at `start`."""
+    depth = 0
+    for place in range(start, len(text)):
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[place], 0)
+        if not depth:
+            return place + 1
+    return len(text)
+
+
+def _built(
+    kernels: Sequence[coalesce.Kernel], folder: Path, alone: bool
+) -> tuple[Path | None, str]:
     module = kernels[0]._module
     code = module.device_code
     text = module.source if code is None else code.text
+    if alone:
+        name = kernels[0].name.partition("<")[0].split("::")[-1]
+        text = without_other_kernels(text, name)
     headers: Mapping[str, str] = {} if code is None else code.headers
     header_compiled()
     files = {f'"{name}"': f"header_{number}.h" for number, name in enumerate(headers)}
@@ -169,25 +226,37 @@ def build(kernels: Sequence[coalesce.Kernel], folder: Path) -> tuple[Path | None
     return (library, "") if done.returncode == 0 else (None, (errors or ["g++ failed"])[0])
 
 
+def _plain(argument: Any) -> Any:
+    """Return a prepared argument as the process on the host takes it."""
+    if isinstance(argument, PackedStructure):
+        return argument.packed, argument.pointers
+    if isinstance(argument, HostArray):
+        return argument.given if argument.texture is None else (argument.given,)
+    return argument
+
+
 def reference(
+    kernel: coalesce.Kernel,
     library: Path,
     which: int,
     shape: tuple[Any, Any],
     shared: int,
-    given: list[Any],
-    variables: int,
+    arguments: list[Any],
+    variables: list[np.ndarray[Any, Any]],
     seconds: float,
 ) -> tuple[list[np.ndarray[Any, Any]], str] | str:
     """Run a kernel on the host; return its arrays and what it printed, or why there are none.
 
-    The last `variables` elements of `given` are the variables of the module.
+    `variables` are those of the module. They are the last arrays of the result.
     """
     folder = library.parent
     extents = [(*np.atleast_1d(part).tolist(), 1, 1)[:3] for part in shape]
     file, job = folder / "given", folder / "job"
-    textures = [(value.array,) if isinstance(value, Texture) else value for value in given]
-    file.write_bytes(pickle.dumps(textures))
-    request = (str(library), which, [*extents[0], *extents[1]], shared, variables, str(file))
+    made = prepare(kernel.signature, arguments)
+    file.write_bytes(pickle.dumps([*map(_plain, made), *variables]))
+    count = len(kernel.signature.parameters)
+    sizes = [*extents[0], *extents[1]]
+    request = (str(library), which, sizes, shared, count, len(variables), str(file))
     job.write_bytes(pickle.dumps(request))
     worker = [sys.executable, "-c", _WORKER, str(job)]
     try:
@@ -277,15 +346,14 @@ def _compared(
         if outcome.error:
             return {"outcome": "fault", "detail": outcome.error}
         given = any_files.arguments_of(kernel, how)
-        before = [a.copy() for a in (*given, *variables) if isinstance(a, np.ndarray)]
+        before = [a.copy() for a in (*any_files.arrays_of(kernel, given), *variables)]
         same = all(a.tobytes() == b.tobytes() for a, b in zip(outcome.arrays, before, strict=True))
         if same and not outcome.printed:
             return {"outcome": "nothing written", "detail": ""}
         if library is None:
             return {"outcome": "not compared", "detail": ""}
         shared = any_files.kernel_shared(kernel)
-        values = [*given, *variables]
-        wanted = reference(library, number, shape, shared, values, len(variables), how.seconds)
+        wanted = reference(kernel, library, number, shape, shared, given, variables, how.seconds)
         if isinstance(wanted, str):
             return {"outcome": "not compared", "detail": wanted}
         said = differences(outcome.arrays, wanted[0])

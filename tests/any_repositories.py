@@ -57,6 +57,7 @@ import any_references
 
 import coalesce
 from coalesce.arrays import devices
+from coalesce.compile import nvrtc
 
 AT_MOST = 18  # the kernels of a repository
 SECONDS = 10  # for one launch
@@ -66,16 +67,6 @@ _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n]*\\\r?\n)*[^\n]*", re.MULTILINE)
 _NOT_NAMES = {"__launch_bounds__", "__align__", "__maxnreg__", "__cluster_dims__", "__attribute__"}
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
-
-
-def _closed(text: str, start: int) -> int:
-    """Return the place behind the bracket that closes the one at `start`."""
-    depth = 0
-    for place in range(start, len(text)):
-        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[place], 0)
-        if not depth:
-            return place + 1
-    return len(text)
 
 
 def read(path: Path) -> str:
@@ -92,10 +83,10 @@ def definitions(text: str) -> Iterator[tuple[str, str]]:
                 continue
             if found[1]:
                 opened = mark.end() + found.end() - 1
-                end = _closed(text, opened)
+                end = any_references.closed(text, opened)
                 body = re.compile(r"\s*\{").match(text, end)
                 if body:
-                    closed = _closed(text, body.end() - 1)
+                    closed = any_references.closed(text, body.end() - 1)
                     yield found[1], " ".join(text[mark.start() : closed].split())
             break
 
@@ -121,6 +112,12 @@ def _common(one: Path, other: Path) -> tuple[str, ...]:
     return tuple(folder for folder, _ in pairs)
 
 
+def _of_the_system(name: str) -> bool:
+    """Whether a header belongs to the compilers or to CUDA."""
+    folders = [Path("/usr/include"), *map(Path, nvrtc.include_folders())]
+    return "." not in name or any((folder / name).is_file() for folder in folders)
+
+
 def include_options(path: Path, folder: Path) -> list[str]:
     """Return -I options for the headers of the repository that a file includes, also indirectly."""
     headers: dict[str, list[Path]] = {}
@@ -131,8 +128,8 @@ def include_options(path: Path, folder: Path) -> list[str]:
     while waiting:
         file = waiting.pop()
         for name in _INCLUDE.findall(read(file)):
-            if f"<{name}>" in read(file) and "/" not in name:
-                continue  # a header of the system
+            if f"<{name}>" in read(file) and _of_the_system(name):
+                continue
             target = (file.parent / name).resolve()
             if not target.is_file():
                 fitting = [h for h in headers.get(Path(name).name, ()) if h.match(name)]
@@ -202,6 +199,15 @@ def kernel_of(
     path: Path, name: str, options: Sequence[str], made_up: bool = True
 ) -> coalesce.Kernel:
     """Return a kernel of a file. Of several instantiations, the first is taken."""
+    try:
+        return _kernel_of(path, name, options, made_up)
+    except coalesce.CompileError as error:
+        if "C++20 feature" not in str(error):
+            raise
+    return _kernel_of(path, name, [*options, "-std=c++20"], made_up)
+
+
+def _kernel_of(path: Path, name: str, options: Sequence[str], made_up: bool) -> coalesce.Kernel:
     try:
         return coalesce.Kernel(path, name, options, device="sim")
     except ValueError as error:
@@ -308,13 +314,15 @@ def _short(detail: str) -> str:
 
 def _refused_by_nvcc(path: Path, folder: Path, detail: str) -> bool:
     """Whether nvcc, too, reports one of the errors in a message."""
-    errors = set(re.findall(r"error: ([^\n]+)", detail))
+    # The same error: the same text, or the same line.
+    same = r"error: ([^\n]+)|\b([\w.-]+\(\d+\)): error"
+    errors = set(re.findall(same, detail))
     command = ["nvcc", "-ptx", "-arch=sm_90", "-x", "cu", "-o", os.devnull, str(path)]
     command += include_options(path, folder)
     if not errors or shutil.which("nvcc") is None:
         return False
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return bool(errors & set(re.findall(r"error: ([^\n]+)", done.stdout + done.stderr)))
+    return bool(errors & set(re.findall(same, done.stdout + done.stderr)))
 
 
 def _worker(path: Path, name: str, folder: Path) -> dict[str, Any]:

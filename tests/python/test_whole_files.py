@@ -386,6 +386,33 @@ def test_macros_that_specialize_a_template() -> None:
     np.testing.assert_array_equal(x, np.arange(32)[::-1])
 
 
+def test_words_that_only_a_host_compiler_needs(device: str) -> None:
+    source = """
+    #ifdef _MSC_VER
+    #define EXTENSION
+    #else
+    #define EXTENSION __extension__
+    #endif
+    #define NO_NAME
+    #define API
+    typedef struct {
+        EXTENSION union {
+            struct { short low; short high; } parts;
+            int whole;
+        } NO_NAME;
+        __signed__ char last;
+    } block;
+    API __device__ int sum(const block& b) { return b.whole + b.parts.high + b.last; }
+    API __global__ void k(const block b, int* x) {
+        __asm__ __volatile__("add.s32 %0, %1, 1;" : "=r"(*x) : "r"(sum(b)));
+    }
+    API int main() { k<<<1, 1>>>(block(), 0); }
+    """
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(source, device=device)[1, 1](({"whole": 3 << 16}, -2), x)
+    assert x[0] == (3 << 16) + 3 - 2 + 1
+
+
 def test_constants_after_a_macro_without_a_semicolon() -> None:
     source = """
     #define CHECK(x) if (!(x)) { exit(1); }

@@ -49,6 +49,10 @@ template <class, class> class basic_ostream;  // for thrust/complex.h
 template <class, class> class basic_istream;
 }
 #define register
+// Keywords of GNU C++, which nvcc accepts.
+#define __extension__
+#define __signed__ signed
+#define __asm__ asm
 #if __CUDA_ARCH__ >= 900
 __device__ inline void cudaGridDependencySynchronize() {
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -8,6 +8,7 @@ of base classes, templates and types from headers. The library pyelftools reads 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -68,7 +69,8 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
         for die in unit.iter_DIEs():
             if die.tag != "DW_TAG_subprogram":
                 continue
-            if entry in (_text(die, "DW_AT_MIPS_linkage_name"), _text(die, "DW_AT_name")):
+            names = _text(die, "DW_AT_MIPS_linkage_name"), _text(die, "DW_AT_name")
+            if _comparable(entry) in map(_comparable, names):
                 reader = _Reader()
                 types = [
                     reader.type(child)
@@ -77,6 +79,13 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
                 ]
                 return [t if isinstance(t, Structure) else None for t in types]
     return []
+
+
+def _comparable(name: str) -> str:
+    """Return a mangled name without those of anonymous namespaces, which differ in each compile."""
+    while found := re.search(r"(\d+)(?=_(?:GLOBAL__N_|INTERNAL_))", name):
+        name = name[: found.start()] + name[found.end() + int(found[1]) :]
+    return name
 
 
 def _text(die: Any, attribute: str) -> str:

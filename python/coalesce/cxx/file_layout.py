@@ -54,6 +54,8 @@ class Layout:
     directives: list[Directive]
     # For each macro, the words in its definition; also "{" or "}" if it opens or closes a brace.
     macros: dict[str, set[str]] = field(default_factory=dict)
+    # The macros without parameters whose every definition is empty, or only ``__extension__``.
+    empty: set[str] = field(default_factory=set)
     parsed: str = ""  # the text that the parser reads
     # Start and end of each use of a host macro.
     host_macros: list[tuple[int, int]] = field(default_factory=list)
@@ -78,12 +80,19 @@ def layout_of(text: str) -> Layout:
         for m in _DIRECTIVE.finditer(bare)
     ]
     layout = Layout(text, bare, directives)
+    definitions: dict[str, set[str]] = {}
     for directive in directives:
         if directive.kind == "define" and (match := _DEFINE.match(directive.text)):
             words = set(WORD.findall(match[3])) - set(WORD.findall(match[2] or ""))
             open_braces = match[3].count("{") - match[3].count("}")
             words |= {"{"} if open_braces > 0 else {"}"} if open_braces < 0 else set()
             layout.macros.setdefault(match[1], set()).update(words)
+            definitions.setdefault(match[1], set()).add((match[2] or "") + match[3].strip())
+    layout.empty = {
+        name
+        for name, values in definitions.items()
+        if values <= {"", "__extension__"} and not name.startswith("__")
+    } | {"__extension__"}
     return layout
 
 
@@ -103,6 +112,9 @@ def parse(layout: Layout, marks: set[str]) -> Any:
     for start, end in _branches_left_out(layout):
         _erase(text, start, end)
     layout.parsed = ascii_of(text)
+    # The grammar of C++ has no macros before a union.
+    names = "|".join(sorted(layout.empty))
+    layout.parsed = re.sub(rf"\b(?:{names})\b", lambda m: " " * len(m[0]), layout.parsed)
     layout.parsed = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), layout.parsed)
     # A macro that defines functions may stand alone on a line. The grammar of C++ has no such rule.
     scopes = _namespace_scope(layout.parsed)
