@@ -39,8 +39,8 @@ __device__ Vector load(const REAL* matrix, int rows, int cols, int row, int col,
     return result;
 }
 
-// Where a thread's i-th row and j-th column lie in the tile of its warp, from its first: four in
-// one quarter, four in the next.
+// The offset of a thread's i-th row (j-th column) from its first one, in the tile of its warp. The
+// second four rows (columns) lie half a tile further on.
 __device__ int row_of(int i) { return i / 4 * (WARP_ROWS / 2) + i % 4; }
 __device__ int col_of(int j) { return j / 4 * (WARP_COLS / 2) + j % 4; }
 

@@ -1,28 +1,28 @@
 // Hopper's copy engine fills the ring, and the warps do nothing but multiply. float32 only.
 //
-// In 15_pipelined every thread spends instructions on copies, and the GPU has no instructions to
-// spare: a multiprocessor issues 4 warp instructions per clock, and each of them can be 32
-// multiply-adds. Here bulk copies (cp.async.bulk, carried out by the TMA unit) bring a stage: 16 KB
-// of A with one instruction, and 1 KB of B per lane with another. The warps take turns at starting
-// them. A thread executes 128 multiply-adds for 6 loads of 16 bytes.
+// In 15_pipelined every thread spends instructions on copies. But instructions are what limits the
+// speed: a multiprocessor issues 4 warp instructions per clock, and each could be 32 multiply-adds.
+// Here the TMA unit of the GPU copies the stages (cp.async.bulk): one instruction copies 16 KB of
+// A, and another one copies 1 KB of B for each lane. The warps take turns at starting the copies. A
+// thread executes 128 multiply-adds for 6 loads of 16 bytes.
 //
 // THE RING holds 4 stages of 32 steps of k. Each stage has two barriers: `full` counts the bytes
-// that arrive, `empty` the warps that are done. A warp waits for the next stage when it begins the
-// one before, and starts copies into a stage that was left two stages ago, so it hardly ever waits.
-// The loop body is one basic block of 8 steps, 17 KB of instructions, which the instruction cache
-// holds; its trip count is hidden from the compiler, which would unroll it. The order of the
-// multiply-adds, along a row to the right and along the next to the left, keeps an operand in the
-// register cache and avoids bank conflicts in the register file.
+// that arrive, and `empty` counts the warps that are done with the stage. When a warp begins a
+// stage, it waits for the next one, and starts copies into the stage that it left two stages ago.
+// So it hardly ever waits. The loop body has 8 steps in one basic block, 17 KB of instructions,
+// which fit in the instruction cache. How often it runs is hidden from the compiler, which would
+// unroll it. The multiply-adds go along a row to the right, and along the next row to the left.
+// This keeps an operand in the register cache, and avoids register bank conflicts.
 //
-// THE SCHEDULE. One block per multiprocessor stays until all is done. Whole rounds of tiles are
-// dealt out one tile per block. What is left, between one and two tiles per block, is divided
-// evenly by stages instead (stream-K): a block ends one tile and begins another. The block that
-// ends a tile leaves its sums in `partial`; the block that began it adds them and writes the
-// result. A block ends its first tile before it begins the next, so the sums are there when they
-// are needed. The order of additions is always the same.
+// THE SCHEDULE. There is one block per multiprocessor, and it stays until all is done. At first
+// each block computes whole tiles. The rest, between one and two tiles per block, is divided evenly
+// by stages (stream-K): a block may end one tile and begin another. The block that ends a tile
+// stores its sums in `partial`; the block that began the tile adds them and writes the result. A
+// block ends its first tile before it begins the next one, so these sums are there when they are
+// needed. The order of additions is always the same.
 //
-// `a` is packed: strips of 128 rows, each transposed, filled up with zeros (layout/02_packed).
-// Rows of `b` lie b_cols elements apart, a multiple of 4.
+// `a` is packed into strips of 128 rows, each transposed and filled up with zeros
+// (layout/02_packed). From one row of `b` to the next there are b_cols elements, a multiple of 4.
 
 #define BLOCK_ROWS 128
 #define BLOCK_COLS 256
@@ -89,8 +89,8 @@ struct Schedule {
     int rank, blocks;
 
     __device__ Schedule(int tiles, int stages) : stages(stages), blocks(gridDim.x) {
-        // A block needs what blocks of higher rank leave. Blocks start in the order of their
-        // index, so counting backwards means never to wait for a block that has not started.
+        // A block waits for blocks of higher rank. Blocks start in the order of blockIdx. So ranks
+        // count backwards: no block waits for one that has not started.
         rank = blocks - 1 - blockIdx.x;
         const int left = tiles % blocks;
         const bool divide = left != 0 && (long long)(blocks - left) * stages >= 2ll * blocks;
@@ -156,8 +156,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     if (b_cols % BLOCK_COLS != 0) {
-        // No copy fills the columns of the ring beyond the last one of B. They are multiplied all
-        // the same, and the results are not written.
+        // No copy writes to the columns of the ring beyond the last column of B. They are
+        // multiplied like the others, but these results are not stored.
         float4* const columns = reinterpret_cast<float4*>(ring + STAGES * A_BYTES);
         for (int i = threadIdx.x; i < STAGES * B_BYTES / 16; i += THREADS) {
             columns[i] = make_float4(0, 0, 0, 0);
@@ -195,8 +195,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             full + 8 * slot);
     };
 
-    // The tile of a warp is 128 x 32, its lanes lie 8 x 4. A thread owns 4 x 4 elements in each of
-    // 4 x 2 blocks of 32 x 16.
+    // The tile of a warp is 128 x 32: 4 x 2 blocks of 32 x 16 elements. The lanes form 8 rows of 4.
+    // In each block, a thread owns 4 x 4 elements.
     const int t = threadIdx.x;
     const int own_row = lane / 4 * 4, own_col = t / 32 * 32 + lane % 4 * 4;
     const char* a_own = ring + 4 * own_row;
@@ -265,8 +265,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0) barrier_arrive(empty + 8 * s);
         }
 
-        // Copies the partial sums one float at a time. For vectors, the sums would be in adjacent
-        // registers, and the multiply-adds would have conflicts of register banks.
+        // Copies the partial sums one float at a time. If it copied vectors, the sums would have to
+        // be in adjacent registers, and the multiply-adds would have register bank conflicts.
         const auto partial_of = [&](int rank) {
             return partial + size_t(rank) * (ROWS * COLS * THREADS) + t;
         };

@@ -4,18 +4,18 @@
 // tiles keep more of them busy, but a tile of 64 x 64 is not enough work for many warps. Here the
 // groups of a block divide the steps of each stage, and the two blocks of a cluster divide the
 // stages. Every group computes the whole tile from its part of K. At the end the groups write their
-// sums to shared memory, and each group adds up a share of the tile over all groups. It reads the
-// sums of the other block directly: the blocks of a cluster can read each other's shared memory
-// (distributed shared memory). The order of additions is always the same.
+// sums to shared memory. Each group then adds up the sums of all groups for some elements of the
+// tile. It reads the sums of the other block directly: the blocks of a cluster can read each
+// other's shared memory (distributed shared memory). The order of additions is always the same.
 //
 // If K is large and the result small, even that leaves multiprocessors idle. Then K is also cut
 // into `slices`. Each slice is a product of its own, in a matrix of its own (out + slice * M * N);
 // another launch (layout/05_add_slices) adds them up.
 //
-// Copies run ahead as in 15_pipelined, but a step starts only one or two of them: if every warp
-// started all copies of a stage at once, loads from shared memory would wait behind them. TILE
-// chooses the shape: 32 is a tile of 32 x 32 and 8 parts of K, 64 of 64 x 64 and 8 parts, 128 of
-// 128 x 64 and 2 parts in one block.
+// Copies run ahead as in 15_pipelined, but a step starts only one or two of them. If every warp
+// started all copies of a stage at once, loads from shared memory would wait for them. TILE chooses
+// the shape. If it is 32, a tile has 32 x 32 elements and K has 8 parts; 64: 64 x 64 and 8 parts;
+// 128: 128 x 64 and 2 parts, in one block.
 
 #ifndef INDEX  // counts the elements of a matrix: size_t where there are 2^31 or more
 #define INDEX int
@@ -50,8 +50,8 @@ __device__ void copy(float* to, const float* from, bool inside) {
                  : "memory");
 }
 
-// Reads 16 bytes of shared memory. NVRTC does not move these loads. It would move loads in C++, and
-// differently in each compilation, so that the speed would vary.
+// Reads 16 bytes of shared memory. NVRTC does not move loads that are written in PTX. It would move
+// C++ loads, differently in each compilation, so that the speed would vary.
 __device__ float4 load(unsigned address) {
     float4 v;
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -76,13 +76,13 @@ __device__ float read_from_block(const float* address, unsigned rank) {
     return value;
 }
 
-// Where a thread's i-th row or column lies in the tile of its warp, from its first: four, and the
-// next four 32 rows or 16 columns further on.
+// The offset of a thread's i-th row (or column) from its first one, in the tile of its warp. The
+// second four lie 32 rows (or 16 columns) further on.
 __device__ int row_of(int i) { return i / 4 * 32 + i % 4; }
 __device__ int col_of(int j) { return j / 4 * 16 + j % 4; }
 
-// The copies of one thread: elements of A that lie `a_rows` rows or 8 steps apart, and of rows of B
-// 16 bytes at a time (ALIGNED), or single elements where these are not at multiples of 16 bytes.
+// The copies of one thread: elements of A, `a_rows` rows or 8 steps apart, and pieces of rows of B.
+// A piece has 16 bytes if rows of B begin at multiples of 16 bytes (ALIGNED), or else one element.
 template <bool ALIGNED>
 struct Copies {
     static constexpr int a_rows = THREADS / 8, a_count = BLOCK_ROWS * STAGE / THREADS;
@@ -178,8 +178,8 @@ __device__ void multiply(
     int slot = 0;
 #pragma unroll 1
     for (int stage = 0; stage < stages; ++stage) {
-        // The next stage is there for all threads, whose last step reads its first operands; the
-        // slot of the stage before this one is free.
+        // Now the next stage is complete for all threads: the last step below reads its first
+        // operands. And the slot of the previous stage is free.
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
         __syncthreads();
         const int next = (slot + 1) % STAGES, ahead = (slot + STAGES - 1) % STAGES;
@@ -194,8 +194,8 @@ __device__ void multiply(
             for (int i = batch(k); i < batch(k + 1); ++i) copies.start(i, ahead);
 #pragma unroll
             for (int n = 0; n < ROWS * COLS; ++n) {
-                // By turns to the left and to the right. The first direction decides which
-                // registers the compiler chooses, and so how many bank conflicts there are.
+                // The rows go to the left and to the right in turn. The first direction affects
+                // which registers the compiler chooses, and so the number of bank conflicts.
                 const int i = ROWS - 1 - n / COLS;
                 const int j = n / COLS % 2 == (TILE == 64) ? COLS - 1 - n % COLS : n % COLS;
                 sum[i][j] = fmaf(

@@ -1,23 +1,23 @@
-// A tensor map copies a stage of A or B with one instruction, and a warpgroup does nothing but
-// copy.
+// A tensor map copies a stage of A or B with one instruction, and a warpgroup only copies.
 //
 // In 16_tma a stage of B takes 32 bulk copies, one per row, and tiles at the right edge need
-// others. A tensor map, made by the driver, describes the matrix: its extents, the length of its
-// rows and the shape of a box, here 32 rows of 256 columns. One instruction copies a box; what lies
-// outside the matrix becomes zeros. The warps that multiply have no code for copies any more. A
-// third warpgroup starts them; it gives its registers to the other two (setmaxnreg), which need 232
-// each.
+// shorter copies. A tensor map describes the matrix to the GPU: its extents, the length of its
+// rows, and the shape of a box, here 32 rows of 256 columns. The driver makes it. One instruction
+// copies a box; what lies outside the matrix becomes zeros. The warps that multiply have no code
+// for copies any more. A third warpgroup starts them. It gives registers to the other two
+// (setmaxnreg), which need 232 each.
 //
 // THE TRANSPOSITION. In 16_tma another kernel packs A before this one starts. Here the third
 // warpgroup transposes A in shared memory while the others multiply. A stage of A, 128 rows of 32
 // steps of k, is copied to one of two buffers (`staged`). Each thread then moves one row to a
-// column of the ring: 16 bytes per load, 4 per store. Neither has bank conflicts: the copy
-// exchanges the 16-byte parts of a row by the row's index modulo 8, and the lanes of a warp store
-// to neighbouring addresses. All this takes less than 1 % of the instructions.
+// column of the ring: 16 bytes per load, 4 per store. The loads have no bank conflicts, because the
+// copy reorders the 16-byte parts of a row by the row's index modulo 8. The stores have none,
+// because the lanes of a warp store to neighbouring addresses. All this takes less than 1 % of the
+// instructions.
 //
-// Ring, barriers, schedule and sums are those of 16_tma: a persistent block per multiprocessor,
-// whole rounds of tiles dealt out, the rest divided evenly (stream-K). Rows of `a` and `b` begin at
-// multiples of 16 bytes. float32 only, compute capability 9.0.
+// The ring, the barriers, the schedule and the sums are those of 16_tma: one block per
+// multiprocessor, first whole tiles, then the rest divided evenly (stream-K). Rows of `a` and `b`
+// begin at multiples of 16 bytes. float32 only, compute capability 9.0.
 
 #define BLOCK_ROWS 128
 #define BLOCK_COLS 256
@@ -106,8 +106,8 @@ struct Schedule {
 
     __device__ Schedule(int tiles, int stages, int whole)
         : stages(stages), whole(whole), blocks(gridDim.x) {
-        // A block needs what blocks of higher rank leave. Blocks start in the order of their
-        // index, so counting backwards means never to wait for a block that has not started.
+        // A block waits for blocks of higher rank. Blocks start in the order of blockIdx. So ranks
+        // count backwards: no block waits for one that has not started.
         rank = blocks - 1 - blockIdx.x;
         next_tile = rank;
         shares = int(min((long long)blocks, ((tiles - whole) * (long long)stages + 3) / 4));
@@ -232,8 +232,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 
-    // The tile of a warp is 128 x 32, its lanes lie 8 x 4. A thread owns 4 x 4 elements in each of
-    // 4 x 2 blocks of 32 x 16.
+    // The tile of a warp is 128 x 32: 4 x 2 blocks of 32 x 16 elements. The lanes form 8 rows of 4.
+    // In each block, a thread owns 4 x 4 elements.
     const int t = threadIdx.x;
     const int own_row = lane / 4 * 4, own_col = t / 32 * 32 + lane % 4 * 4;
     const char* a_own = ring + STAGED * A_BYTES + 4 * own_row;
@@ -294,8 +294,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
             barrier_arrive(empty + 8 * s);
         }
 
-        // Copies the partial sums one float at a time. For vectors, the sums would be in adjacent
-        // registers, and the multiply-adds would have conflicts of register banks.
+        // Copies the partial sums one float at a time. If it copied vectors, the sums would have to
+        // be in adjacent registers, and the multiply-adds would have register bank conflicts.
         const auto partial_of = [&](int rank) {
             return partial + size_t(rank) * (ROWS * COLS * THREADS) + t;
         };

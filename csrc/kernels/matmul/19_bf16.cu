@@ -1,20 +1,20 @@
 // Tensor cores: one instruction of four warps multiplies 64 x 256 x 16 values. bfloat16 operands.
 //
 // 16_tma is limited by the instructions that a multiprocessor can issue: each multiply-add of a
-// thread is an instruction. A wgmma instruction computes 262,144 multiply-adds. A warpgroup (4
-// warps whose first index is a multiple of 4) issues it; the tensor cores read both operands from
-// shared memory and add to the registers of the warpgroup. What remains is to feed them.
+// warp is an instruction. A wgmma instruction computes 262,144 multiply-adds. A warpgroup (4 warps
+// whose first index is a multiple of 4) issues it. The tensor cores read both operands from shared
+// memory and add to the registers of the warpgroup. The task is to copy the operands fast enough.
 //
 // TENSOR MAPS. A tensor map (made by the driver) describes a matrix in global memory: its extents,
 // its row length and the shape of a box. One instruction of one thread copies a box of 64 columns.
-// Parts of a box outside the matrix become zeros, so that edges need no code. The rows of a box are
-// 128 bytes; the copy exchanges the 16-byte parts of a row by the row's index (128-byte swizzle),
-// so that the tensor cores read them without bank conflicts.
+// Parts of a box outside the matrix become zeros, so that edges need no code. A row of a box has
+// 128 bytes. The copy reorders the 16-byte parts of a row, depending on the row's index (128-byte
+// swizzle). So the tensor cores read them without bank conflicts.
 //
-// ROLES. The last warpgroup copies and gives its registers to the two others, which multiply. Their
-// halves of a tile are 64 x 256. Barriers `full` and `empty` of each stage are those of 16_tma. A
-// warpgroup issues the instructions of a stage before those of the previous stage are done, so that
-// the tensor cores never wait for it.
+// ROLES. The last warpgroup copies. It gives registers to the two others, which multiply: each
+// computes a half of the tile, 64 x 256. The barriers `full` and `empty` of each stage are those of
+// 16_tma. A warpgroup issues the instructions of a stage before those of the previous stage are
+// done, so that the tensor cores never wait for it.
 //
 // Blocks that share copies of B in a cluster (multicast) were no faster: L2 delivers enough.
 //
@@ -73,8 +73,8 @@ __device__ void copy_box(unsigned to, const TensorMap* map, int column, int row,
 
 // ---- tensor cores ----
 
-// How an operand with 128-byte swizzle lies in shared memory: groups of 8 rows `group` bytes apart;
-// in an operand whose k is not contiguous, boxes of 64 columns `box` bytes apart.
+// Returns the descriptor of an operand in shared memory with 128-byte swizzle. Groups of 8 rows are
+// `group` bytes apart. If k is not contiguous, boxes of 64 columns are `box` bytes apart.
 __device__ unsigned long long described(unsigned address, unsigned box, unsigned group) {
     return (1ull << 62) | (unsigned long long)(group / 16) << 32 |
            (unsigned long long)(box / 16) << 16 | (address & 0x3FFFF) / 16;
@@ -126,9 +126,9 @@ __device__ unsigned rounded(float low, float high) {
 __device__ void write(float* to, float value) { *to = value; }
 __device__ void write(unsigned short* to, float value) { *to = rounded(value, 0); }
 
-// Writes 32 columns of a row from four lanes. Lane q has the columns 2q and 2q + 1 of the i-th 8:
-// own[4 * i] and own[4 * i + 1]. The lanes exchange columns, so that each writes 16 bytes at a
-// time.
+// Writes 32 columns of a row, which four lanes hold. Of each 8 columns (i = 0, 1, ...), lane q
+// holds the columns 2q and 2q + 1, in own[4 * i] and own[4 * i + 1]. The lanes exchange columns, so
+// that each writes 16 bytes at a time.
 __device__ void write_row(float* row, const float* own, float alpha, int q) {
     const bool odd = q % 2;  // writes to the second 8 of 16 columns
     row += 2 * q + (odd ? 6 : 0);

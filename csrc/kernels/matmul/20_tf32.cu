@@ -1,15 +1,15 @@
 // Tensor cores for float32 matrices: operands rounded to TF32, 10 bits of mantissa instead of 23.
 //
-// 19_bf16 says how tensor maps and roles work. Here the elements are floats, of which the
-// tensor cores use the upper 19 bits. For such operands wgmma wants k to be contiguous in shared
-// memory. It is in A, but not in B. Therefore the product is computed transposed, out^T = B^T A^T:
-// the first operand of a wgmma may also lie in registers, in any order that its reads make. A
-// warpgroup reads its 64 columns of B as pairs of neighbours and multiplies them by 256 rows of A.
+// 19_bf16 says how tensor maps and roles work. Here the elements are floats, of which the tensor
+// cores use the upper 19 bits. In shared memory, such operands need contiguous k; A has it, B does
+// not. But the first operand of a wgmma may be in registers, loaded in any order. So B becomes the
+// first operand: the product is computed transposed, out^T = B^T A^T. A warpgroup reads its 64
+// columns of B as pairs of neighbours and multiplies them by 256 rows of A.
 //
-// BANKS. A box of B has rows of 32 columns, whose eight parts of 16 bytes are exchanged by the
-// row's index modulo 8. The lanes of half a warp read 8 bytes each from four rows: `part` gives
-// them parts 0 and 4 of each row (or others that differ by 4), which the exchange spreads over all
-// banks. A warp's columns need not be neighbours; it writes its results where they belong.
+// BANKS. A row of a box of B has eight parts of 16 bytes, which the copy reorders by the row's
+// index modulo 8. Half a warp reads from four rows, 8 bytes per lane. `part` chooses two parts of
+// each row, such as 0 and 4; after the reordering, they are all in different banks. So a warp's
+// columns need not be neighbours; it writes its results where they belong.
 //
 // The copies round the elements to TF32 on their way (the tensor maps have TF32 elements). Sums are
 // float32. Rows of `a` and `b` begin at multiples of 16 bytes.
@@ -95,8 +95,8 @@ __device__ void multiply(float (&d)[128], const unsigned* b, unsigned long long 
 __device__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-// Says that registers are used until here: the compiler does not know how long the tensor cores
-// read them, and would have others loaded into them.
+// Tells the compiler that these registers are in use up to this point. It does not know how long
+// the tensor cores read them, and would load other values into them too early.
 __device__ void keep(const unsigned (&bits)[STAGE / 8][4]) {
 #pragma unroll
     for (int i = 0; i < STAGE / 8; ++i) {

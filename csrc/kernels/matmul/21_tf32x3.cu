@@ -7,14 +7,14 @@
 //
 // costs three products of 20_tf32, and tensor cores are more than six times as fast as FFMA.
 //
-// Tensor cores add with less care than FFMA: they cut off instead of rounding to nearest. Therefore
-// the sums over each stage, 32 steps of k, are added to the result's sums by ordinary additions.
-// The registers do not hold two sets of sums for a whole tile; a warpgroup computes its 128 columns
+// Tensor cores add less exactly than FFMA: they cut off instead of rounding to nearest. So the sums
+// over each stage (32 steps of k) are added to the sums of the result by ordinary additions. The
+// registers cannot hold two sets of sums of a whole tile, so a warpgroup computes its 128 columns
 // in two halves. While one warpgroup adds, the tensor cores work for the other.
 //
-// The copies round A to TF32, which is a_high (the elements of `a_map` are TF32); `low` is what
-// that leaves (layout/03_tf32_rest). B is split in registers. An infinity becomes NaN: it leaves
-// inf - inf.
+// The copies round A to TF32, which is a_high (the elements of `a_map` are TF32). `low` has the
+// rest of each element (layout/03_tf32_rest). B is split in registers. An infinity becomes NaN,
+// because its rest is inf - inf.
 
 #define BLOCK_ROWS 128
 #define BLOCK_COLS 256
@@ -94,8 +94,8 @@ __device__ void multiply(float (&d)[64], const unsigned* b, unsigned long long a
 __device__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-// Says that registers are used until here: the compiler does not know how long the tensor cores
-// read them, and would have others loaded into them.
+// Tells the compiler that these registers are in use up to this point. It does not know how long
+// the tensor cores read them, and would load other values into them too early.
 __device__ void keep(const unsigned (&bits)[STAGE / 8][4]) {
 #pragma unroll
     for (int i = 0; i < STAGE / 8; ++i) {

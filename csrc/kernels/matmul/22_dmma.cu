@@ -139,8 +139,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) dmma(
         const char* const a_own = ring + (warp_row + a_row) * 128 + t % 2 * 8;
         const char* const b_own =
             ring + STAGES * A_BYTES + warp_col / 16 * B_BOX_BYTES + t * 128 + g % 2 * 8;
-        // Values are read ahead: those of A by a tile of 16 rows, those of B by a tile of 8
-        // columns as soon as the last tile of rows has used the old ones.
+        // Values are read ahead: those of A one tile of 16 rows ahead, those of B when the last
+        // tile of rows has used the old ones, one tile of 8 columns at a time.
         double a_values[2][4], b_values[COLS][2];
         const auto read_a = [&](unsigned slot, int k, int i, int into) {
 #pragma unroll

@@ -3,18 +3,18 @@
 // In 05_padded, each thread has one load of 4 bytes in flight. Here a block moves a tile of 64 x
 // 64, and a thread starts all its loads, 16 bytes each, before it uses the first. Sixteen lanes
 // cover 256 bytes of a row, which memory delivers faster than two pieces of 128 bytes. The tile has
-// a column of padding. With floats, pairs of lanes still conflict; other waits hide these
-// conflicts.
+// a column of padding. If the elements are floats, pairs of lanes still share a bank; other waits
+// hide the time of these conflicts.
 //
 // THE ORDER OF THE TILES. Blocks that run at the same time have neighbouring tiles. By default
-// these tiles lie below each other, so that together they write long pieces of rows of `out`. If
-// only the rows of `in` begin inside of 64-byte pieces of memory, the tiles lie side by side.
+// these tiles lie below each other, so that together they write long pieces of rows of `out`. They
+// lie side by side if only the rows of `in` begin inside of 64-byte pieces of memory.
 //
-// UNALIGNED ROWS. If rows of `out` do not begin at multiples of 16 bytes, the pieces of a block are
-// shifted, row by row, so that they begin with a whole sector: memory takes longer to write parts
-// of sectors. For this, a block reads up to 7 more rows of `in`, which the block above has just
-// read. If rows of `in` do not begin at multiples of 16 bytes, single elements are loaded, 16 or
-// more in flight per thread.
+// UNALIGNED ROWS. If rows of `out` do not begin at multiples of 16 bytes, memory would take longer,
+// because it would write parts of sectors. So the pieces of a block are shifted, row by row, to
+// begin with a whole sector. For this, a block reads up to 7 more rows of `in`, which the block
+// above has just read. If rows of `in` do not begin at multiples of 16 bytes, single elements are
+// loaded, 16 or more in flight per thread.
 
 #ifndef REAL
 #define REAL float
