@@ -139,8 +139,9 @@ py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Tr
     return make_launcher(std::move(plan), std::move(fallback));
 }
 
-// An argument of a step is the bytes of a value, a place, or a place with the description of a
-// tensor map (element, shape, bytes from row to row, box, swizzled).
+// Converts an argument of a recorded launch: the bytes of a value, a place in the workspace, or a
+// tuple for a tensor map. The tuple has a place, the element type, the shape, the bytes from row to
+// row, the box, and whether the box is swizzled.
 cuda::HostCall::Argument argument_of_step(const py::handle& given) {
     cuda::HostCall::Argument argument;
     if (py::isinstance<py::bytes>(given)) {

@@ -113,8 +113,8 @@ struct Seen {
     ScalarMask mask = 0;
 };
 
-// An attribute in __slots__ of DeviceArray, read where Python stores it: a quarter of the time of a
-// look-up by name.
+// Reads an attribute in __slots__ of DeviceArray directly from the place where Python stores it.
+// This takes a quarter of the time of a look-up by name.
 class Slot {
   public:
     Slot(PyTypeObject* type, PyObject* name) : name_(name) {

@@ -26,8 +26,8 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
                 continue;
             mapped[i] = true;
             p.address = whole.address + uint64_t(p.buffer.host - whole.host);
-            // The argument lies in this device array, so the buffer gets its name. It also gets its
-            // shape, unless the argument is only a part of the array.
+            // The argument lies in this device array. So the buffer of the array gets the
+            // argument's name, and also its shape, unless the argument is only a part of the array.
             whole.name = p.buffer.name;
             if (p.buffer.bytes == whole.bytes)
                 whole.shape = p.buffer.shape;
@@ -96,8 +96,8 @@ void Arguments::map_into(sim::AddressSpace& memory) {
 
 namespace {
 
-// A slice of a NumPy array refers to the array by its attribute `base`. Notes in the buffer of the
-// slice where it lies in this whole array.
+// The attribute `base` of a slice is the NumPy array from which the slice was taken. Stores in the
+// buffer of the slice how many bytes of that whole array are before and after the slice.
 void look_around(sim::Buffer& slice, const py::array& array) {
     py::object whole = array;
     while (py::isinstance<py::array>(whole)) {

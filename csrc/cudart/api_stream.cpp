@@ -118,8 +118,8 @@ CUDART(cudaStreamGetFlags)(Stream s, unsigned* flags) {
         *flags = runtime().streams.stream(s).flags;
     });
 }
-// Attributes of streams. They are hints for the time, which the model of time ignores, except for
-// the priority, which is read and written as it is elsewhere.
+// Attributes of streams. Most of them are hints that change only the time on a GPU; the model of
+// time ignores them. The priority is stored, as by cudaStreamCreateWithPriority().
 namespace {
 
 constexpr int access_policy = 1, synchronization = 3, priority_attribute = 8, sync_domain_map = 9,

@@ -88,7 +88,7 @@ CUDART(__cudaUnbindTexture)(Handle* object) {
     });
 }
 
-// The limit is that of compute capability 9.0 (CUDA C++ Programming Guide, "Technical
+// This limit holds for compute capability 9.0 (CUDA C++ Programming Guide, "Technical
 // Specifications per Compute Capability").
 CUDART(cudaDeviceGetTexture1DLinearMaxWidth)(size_t* width, const ChannelFormat* channel,
                                              int device) {

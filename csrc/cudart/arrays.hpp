@@ -51,8 +51,8 @@ struct ArrayEnd {
     const ArrayInfo* array = nullptr;
     size_t x = 0, y = 0, z = 0;
 };
-// Makes the destination or the source of a copy a place in an array. Throws if the box is not in
-// the array.
+// Sets the destination (or the source) of a copy to a part of an array. Throws if the array does
+// not contain this part.
 void copy_to(CopyWork& copy, const ArrayEnd& end);
 void copy_from(CopyWork& copy, const ArrayEnd& end);
 

@@ -23,8 +23,7 @@ const char* without_version(const char* name) {
 }
 
 // Returns whether the function loads code or launches kernels. If such a function fails, its error
-// code says little, and most programs then end. So the reason is shown even if the run is not
-// checked.
+// code says little, and most programs then end. So the reason is printed even without --check.
 bool concerns_code(std::string_view function) {
     for (const std::string_view start :
          {"cuLaunch", "cuModule", "cuLibrary", "cuLink", "cuKernel", "cuFunc"})

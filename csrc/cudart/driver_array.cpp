@@ -1,6 +1,7 @@
 // The driver API: CUDA arrays, mipmapped arrays, and texture and surface objects.
 //
-// The descriptions are converted to those of the runtime API, whose handles and objects these are.
+// Both APIs use the same handles and objects. Only their descriptions of arrays and textures
+// differ; they are converted here.
 #include <algorithm>
 #include <cstring>
 
@@ -13,8 +14,8 @@ namespace coalesce::cudart {
 
 namespace {
 
-// The number of a format is 1 to 3 for unsigned integers of 8, 16 and 32 bits, 8 to 10 for signed
-// integers, and these two for floats.
+// The numbers of formats: from first_unsigned on, unsigned integers of 8, 16 and 32 bits; from
+// first_signed on, signed ones; and one number for each kind of float.
 constexpr int first_unsigned = 1, first_signed = 8, half_float = 16, single_float = 32;
 constexpr int signed_kind = 0, unsigned_kind = 1, float_kind = 2;
 // Flags of CUDA_TEXTURE_DESC.

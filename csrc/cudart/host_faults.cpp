@@ -17,9 +17,9 @@ namespace {
 
 struct sigaction before;
 
-// Returns the address of the faulting instruction plus 1. Findings get return addresses of calls in
-// other cases. A return address is also behind its instruction (the call), so the same code can
-// find the source line of both.
+// Returns the address of the faulting instruction plus 1. Other findings have the return address of
+// a call, which is behind the call instruction. This address, too, is behind the start of its
+// instruction, so the same code can find the source line of both.
 void* code_address(const void* context) {
 #if defined(__x86_64__)
     const auto* const c = static_cast<const ucontext_t*>(context);
@@ -65,8 +65,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
         if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
     }
-    // When the handler returns, the instruction is executed again and faults again. The previous
-    // handler then gets this fault.
+    // When this handler returns, the processor executes the instruction again, and it faults again.
+    // Then the previous handler is called.
     sigaction(signal, &before, nullptr);
 }
 

@@ -30,8 +30,8 @@ void* map(void* at, uint64_t bytes, int protection) {
 }  // namespace
 
 void reserve_arena() {
-    // The call may fail: the range is occupied, or ulimit -v limits the process. The simulated
-    // addresses can be used nevertheless, so the result is not tested.
+    // This call may fail, for example because the range is in use or `ulimit -v` limits the
+    // process. The simulated addresses can be used all the same, so the result is not tested.
     mmap(reinterpret_cast<void*>(arena_base), arena_bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }

@@ -97,8 +97,8 @@ uint64_t Runtime::gpu_bytes() const {
 std::string Runtime::place_of(void* address) const {
     const auto [object, offset] = object_of(address);
     if (object.empty()) return "";
-    // If the program has debug information, the parent process replaces this address in the report
-    // by the file and the line.
+    // The parent process replaces this address in the report by the file and the line, if the
+    // program was compiled with debug information.
     char text[32];
     std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
     return settings.check ? " <" + object + text + ">" : "";

@@ -105,8 +105,8 @@ class FamilyFinder {
             const auto r = size_t(in.operands[0].reg);
             if (!eligible_[r] || constant_[r] || writes_[r] != 1) continue;
             const Operand& address = in.operands[1];
-            // Only parameters of the kernel are uniform. The result of a call may differ between
-            // lanes.
+            // A parameter of the kernel is uniform. The result of a call is also loaded with
+            // ld.param, but it may differ between lanes.
             const bool parameter = in.opcode == "ld" && in.has("param") &&
                                    address.kind == Operand::Kind::address && address.reg < 0 &&
                                    address.variable < 0;
@@ -119,8 +119,8 @@ class FamilyFinder {
         return changed;
     }
 
-    // If result = operand + a value that is the same in all lanes, returns the register of this
-    // operand. Otherwise returns -1.
+    // If the instruction adds a uniform value to a register, returns this register, otherwise -1.
+    // (A value is uniform if it is the same in all lanes.)
     [[nodiscard]] int64_t moved_from(const Instruction& in) const {
         if (in.guard >= 0 || in.operands.size() < 2 || !adds_integers(in)) return -1;
         const Operand& d = in.operands[0];

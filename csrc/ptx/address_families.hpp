@@ -1,11 +1,12 @@
-// Families of registers: if the addresses in one register of a family are equal or consecutive in
-// all lanes, those in the others are, too. So this must be tested only once.
+// Groups registers into families. In all registers of a family, the differences between the lanes
+// are the same. So if the addresses in one register are equal or consecutive in all lanes, those in
+// the others are, too, and one test is enough.
 //
 // METHOD
 // A value is uniform if all lanes have the same value, whenever it is computed. It depends only on
 // the launch and the block: on parameters, the block index, constants. If a uniform value is added
-// to an address, the differences between the lanes' addresses stay the same. Registers that are
-// connected by such additions form a family.
+// to an address, the differences between the addresses of the lanes stay the same. Registers that
+// are connected by such additions form a family.
 //
 // If a member of a family gets its value in another way, the differences of the family change. The
 // other members would still have the old differences. So no other member may be live (still needed)

@@ -14,8 +14,8 @@ void collect(const Operand& operand, std::vector<uint32_t>& registers) {
 
 enum class Destination : uint8_t { written, only_read, accumulated };
 
-// Returns whether an instruction writes its operand 0, only reads it (as the address of a store),
-// or does both.
+// Returns what an instruction does with its operand 0: it writes the operand, reads it (a store
+// reads its address there), or does both.
 Destination destination_of(const Instruction& i) {
     constexpr std::string_view read_only[] = {
         "st",        "red",        "brx",          "ret",     "exit",          "trap",

@@ -54,8 +54,7 @@ Parser::Declaration Parser::declaration(Space space) {
         }
         tokens_.take();
         if (token.is(".align")) {
-            // This number follows .ptr. It is the alignment of the memory to which the parameter
-            // points.
+            // The number after .ptr is the alignment of the memory to which the parameter points.
             const Token number = tokens_.peek();
             const uint64_t alignment = integer_constant(tokens_, "the alignment", 1 << 20);
             if (alignment == 0 || (alignment & (alignment - 1)) != 0) {

@@ -188,8 +188,9 @@ void Lifter::describe_instructions() {
     }
 }
 
-// Returns the number of bytes by which the code decreases the stack pointer, summed over all
-// functions. None of them is recursive: otherwise the target of the jump back would not be known.
+// Returns how many bytes of stack the code needs: the sum of all numbers by which its functions
+// decrease the stack pointer. This is enough, because no function is recursive: the lifter must
+// know the target of each jump back.
 uint32_t Lifter::stack_bytes() const {
     int64_t bytes = 0;
     for (const Instruction& in : code_.instructions) {

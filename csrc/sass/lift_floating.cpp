@@ -193,8 +193,8 @@ void Lifter::dsetp(const Instruction& in) {
     as_ptx(OpCode::setp, {comparison(in), combination(in), "f64"}, {p, q, a, b, with});
 }
 
-// Reads two halves from operand `n` on. They are in one register, or are two numbers with the upper
-// one first.
+// Reads two halves from operand `n` on: either one register with both, or two numbers, the upper
+// half first.
 Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
     const Operand& o = operand(in, n++);
     if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)

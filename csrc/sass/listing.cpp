@@ -357,8 +357,8 @@ class Reader {
         code_->instructions.push_back(std::move(in));
     }
 
-    // Reads the upper half of the previous instruction's encoding. The lower half is on the line of
-    // the instruction itself.
+    // Reads the upper half of the encoding of the previous instruction. (nvdisasm prints the lower
+    // half on the line of the instruction, and the upper half on the next line.)
     void read_encoding(std::string_view line) {
         constexpr size_t digits = 16;
         line = line.substr(std::string_view("/* 0x").size());

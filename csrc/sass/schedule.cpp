@@ -13,8 +13,8 @@ sim::Schedule schedule_of(const Instruction& in) {
         for (const Operand& o : in.operands)
             if (o.kind == Operand::Kind::label) s.target = o.target;
     const bool leaves = in.opcode == "BRA" || in.opcode == "EXIT" || in.opcode == "RET";
-    // A branch with one more operand than its target is conditional: in "BRA.U UP0, `(.L_x_0)", UP0
-    // is the condition. RET has such an operand, too, but it is not a condition.
+    // A branch is conditional if it has one more operand than its target: in "BRA.U UP0,
+    // `(.L_x_0)", UP0 is the condition. RET has such an operand, too, but it is not a condition.
     const bool always = in.opcode == "RET" || in.operands.size() == (in.opcode == "BRA");
     s.ends = leaves && always && in.guard.text.empty();
     return s;
