@@ -19,6 +19,7 @@ from coalesce.common.errors import CompileError
 from coalesce.compile import advice, cache, pathfinder
 from coalesce.compile.headers import INCLUDE, PRELUDE_NAME, texts_for
 from coalesce.compile.worker import Compiler
+from coalesce.cxx.definitions import READING_OPTION
 
 DEFAULT_ARCH = "sm_90"
 
@@ -297,12 +298,9 @@ def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
     return rest, arch
 
 
-_READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include|--use-pch|--pch")
-
-
 def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) -> bool:
     """Whether the source includes files whose text is not part of the key of the cache."""
-    if any(_READING_OPTION.match(option) for option in options):
+    if any(READING_OPTION.match(option) for option in options):
         return True
     return any(
         kind == '"'

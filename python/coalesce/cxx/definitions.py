@@ -36,7 +36,8 @@ _KNOWN_HEADER = re.compile(
     r"|c(?:math|assert|float|limits|std\w+|string)|limits|type_traits|utility)>\s*"
 )
 _TYPE_WORDS = {"const", "volatile", "unsigned", "signed", "struct", "class", "union", "enum"}
-_READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include")
+# Options with which the compiler reads more files than the source.
+READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include|--use-pch|--pch")
 
 
 def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
@@ -129,7 +130,7 @@ def _of_typedef(declared: str, settled: bool) -> Iterator[tuple[str, str]]:
 
 def _includes_others(text: str, options: Sequence[str]) -> bool:
     """Whether the text includes headers that may define names that it uses."""
-    if any(_READING_OPTION.match(option) for option in options):
+    if any(READING_OPTION.match(option) for option in options):
         return True
     included = re.findall(r"^[ \t]*#[ \t]*include\b([^\n]*)$", text, re.MULTILINE)
     return not all(_KNOWN_HEADER.fullmatch(header) for header in included)
