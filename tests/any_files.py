@@ -119,6 +119,9 @@ class How:
     size: int  # the value of every integer argument
     elements: int  # the number of elements of each array
     seconds: float  # the seconds that a launch may take
+    one: int | None = None  # the number of an argument that is 1 instead of N
+    shared: int = 16384  # the bytes of dynamic shared memory, if the kernel uses any
+    offset: int = 0  # the element to which pointers point
 
 
 def _array(parameter: Any, size: int, random: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -159,12 +162,22 @@ def arguments_of(kernel: coalesce.Kernel, how: How) -> list[Any]:
         ):
             made.append(_texture(kernel, random))
         elif parameter.kind in ("pointer", "word"):
-            made.append(np.resize(_array(parameter, how.size, random), how.elements))
+            array = np.resize(_array(parameter, how.size, random), how.elements)
+            made.append(coalesce.pointer(array, how.offset) if how.offset else array)
+        elif how.one == len(made):
+            made.append(np.dtype(parameter.accepted[0]).type(1))
         elif parameter.kind == "struct" and (known := _structure(kernel, len(made))) is not None:
             made.append(_value(known, how, random))
         else:
             made.append(_value(parameter, how, random))
     return made
+
+
+def integers_of(kernel: coalesce.Kernel) -> list[int]:
+    """Return the numbers of the parameters that are integers."""
+    parameters = kernel.signature.parameters
+    kinds = [p.accepted[0][0] if p.kind == "scalar" and p.accepted else "" for p in parameters]
+    return [number for number, kind in enumerate(kinds) if kind in ("i", "u")]
 
 
 def _structure(kernel: coalesce.Kernel, number: int) -> Structure | None:
@@ -213,6 +226,7 @@ def launch(
     block: Any,
     given: list[Any],
     printed: io.StringIO,
+    shared: int = How.shared,
 ) -> Any:
     """Launch a kernel as a user would; return the result of the mode. `printed` gets its output."""
     how = {"run": kernel.launch, "profile": kernel.profile, "check": kernel.check}
@@ -220,14 +234,14 @@ def launch(
     extra: dict[str, Any] = {"limit": 1000} if mode == "trace" else {}
     if "this_grid" in kernel._module.source:
         extra["cooperative"] = True
-    shared = kernel_shared(kernel)
+    own = kernel_shared(kernel, shared)
     with contextlib.redirect_stdout(printed):
-        return function(grid, block, *given, shared_bytes=shared, device="sim", **extra)
+        return function(grid, block, *given, shared_bytes=own, device="sim", **extra)
 
 
-def kernel_shared(kernel: coalesce.Kernel) -> int:
+def kernel_shared(kernel: coalesce.Kernel, wanted: int = How.shared) -> int:
     """Return the size of the dynamic shared memory for the launch."""
-    return 16384 if ".extern .shared" in kernel.ptx else 0
+    return wanted if ".extern .shared" in kernel.ptx else 0
 
 
 @dataclass
@@ -247,7 +261,7 @@ def outcome(kernel: coalesce.Kernel, mode: str, shape: tuple[Any, Any], how: How
     printed = io.StringIO()
     try:
         with _limited(how.seconds):
-            returned = launch(kernel, mode, *shape, given, printed)
+            returned = launch(kernel, mode, *shape, given, printed, how.shared)
     except coalesce.CoalesceError as error:
         return Outcome([], f"{type(error).__name__}: {error}")
     except _TooLong:

@@ -29,6 +29,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,14 @@ _DYNAMIC = re.compile(
     r"((?:[\w:]+\s+)*?[\w:]+(?:\s*<[^<>;]*>)?(?:\s*\*)?)\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?(\w+)\s*\[\s*\]\s*;"
 )
 _OF_HOST = re.compile(
-    r"#include\s*[<\"](?:cooperative_groups\w*|cooperative_groups/\w+|mma|curand\w*|device_launch_parameters|sm_\w+|device_functions|helper_\w+"
+    r"#\s*include\s*[<\"](?:cuda/(?:std/)?barrier|cooperative_groups\w*|cooperative_groups/\w+|mma|curand\w*|device_launch_parameters|sm_\w+|device_functions|helper_\w+"
     r"|cuda_profiler_api|hip/(?!hip_runtime\.h)\w+|cublas\w*|cusparse\w*|cudnn)[.\w]*[>\"]"
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A kernel up to its parameters; the name is the group.
 _KERNEL = re.compile(
-    r"(?:\btemplate\s*<[^;{}()]*>\s*)?(?:\bstatic\s+|\binline\s+|\bextern\s+\"C\"\s+)*"
+    r"(?:\btemplate\s*<[^;{}()]*>\s*)?"
+    r"(?:\bstatic\s+|\binline\s+|\bextern\s+\"C\"\s+|__launch_bounds__\s*\([^()]*\)\s*)*"
     r"\b__global__\b(?:\s*__launch_bounds__\s*\([^()]*\))?[\w\s:]*?"
     r"(?:__launch_bounds__\s*\([^()]*\)\s*)?\b(\w+)\s*\("
 )
@@ -89,8 +91,8 @@ kept = []
 def raw(value):
     if isinstance(value, bytes):
         return value
-    if isinstance(value, np.ndarray):
-        return value.ctypes.data.to_bytes(8, "little")
+    if len(value) == 2 and isinstance(value[0], np.ndarray):  # an array and an offset
+        return (value[0].ctypes.data + value[1]).to_bytes(8, "little")
     if isinstance(value[0], bytes):  # a structure, and the numbers of the arrays behind pointers
         data = bytearray(value[0])
         for offset, number in value[1]:
@@ -114,7 +116,9 @@ run = loaded.run
 run(which, (ctypes.c_void_p * max(1, len(places)))(*places), *map(ctypes.c_uint, extents), shared)
 for address, value in where:
     ctypes.memmove(value.ctypes.data, address, value.nbytes)
-pickle.dump([value for value in given if isinstance(value, np.ndarray)], open(file, "wb"))
+pairs = [value for value in given if isinstance(value, tuple) and len(value) == 2]
+arrays = [value[0] for value in pairs if isinstance(value[0], np.ndarray)]
+pickle.dump([*arrays, *values], open(file, "wb"))
 """
 
 
@@ -168,7 +172,7 @@ def without_other_kernels(text: str, name: str) -> str:
         kept.append(text[place : found.start()])
         place = closed(text, body.end() - 1)
     text = "".join([*kept, text[place:]])
-    return text if re.search(r"\bcub::", text) else re.sub(r"#include\s*<cub/[^>]*>", "", text)
+    return text if re.search(r"\bcub::", text) else re.sub(r"#\s*include\s*<cub/[^>]*>", "", text)
 
 
 def closed(text: str, start: int) -> int:
@@ -196,7 +200,8 @@ def _built(
     for name, file in [*files.items(), ("", "")]:
         changed = on_host(headers[name[1:-1]] if name else text)
         for other, its_file in files.items():
-            changed = changed.replace(f"#include {other}", f'#include "{its_file}"')
+            either = rf"#\s*include\s*(?:{re.escape(other)}|<{re.escape(other[1:-1])}>)"
+            changed = re.sub(either, f'#include "{its_file}"', changed)
         if name:
             (folder / file).write_text(changed)
         else:
@@ -217,7 +222,7 @@ def _built(
     (folder / "kernels.cpp").write_text("".join(parts))
     library = folder / "kernels.so"
     folders = [COMPILED, HOST, folder, *nvrtc.include_folders()]
-    theirs = [option for option in module.options if option.startswith(("-I", "-D"))]
+    theirs = [option for option in module.options if option.startswith(("-I", "-D", "-std="))]
     command = [*GXX, "-shared", *(f"-I{f}" for f in folders), *theirs, "-o", str(library)]
     done = subprocess.run(
         [*command, str(folder / "kernels.cpp")], capture_output=True, text=True, check=False
@@ -231,7 +236,9 @@ def _plain(argument: Any) -> Any:
     if isinstance(argument, PackedStructure):
         return argument.packed, argument.pointers
     if isinstance(argument, HostArray):
-        return argument.given if argument.texture is None else (argument.given,)
+        if argument.texture is not None:
+            return (argument.given,)
+        return argument.given, argument.offset
     return argument
 
 
@@ -324,17 +331,27 @@ def compared(
     until = time.monotonic() + 4 * seconds
     best: dict[str, Any] = {"outcome": "fault", "detail": ""}
     shapes = SQUARE if re.search(r"tid\.[yz]", kernel.ptx) else FLAT
-    for size, elements in [(s, n) for n in ELEMENTS for s in sizes]:
-        for shape in [*((2, block) for block in blocks), *shapes]:
-            if time.monotonic() > until:
-                return best
-            row = _compared(kernel, library, number, shape, How(size, elements, seconds))
-            row["launch"] = f"{shape[0]}, {shape[1]}; integers {size}"
-            if ORDER.index(row["outcome"]) > ORDER.index(best["outcome"]) or not best["detail"]:
-                best = row
-            enough = ("right", "wrong") if library else ORDER[1:]
-            if best["outcome"] in enough:
-                return best
+    integers = any_files.integers_of(kernel)
+    hows = [How(s, ELEMENTS[0], seconds) for s in sizes]
+    if len(integers) > 1:  # one of them is 1, for example an offset or the first of a range
+        hows += [How(s, ELEMENTS[0], seconds, one=n) for s in (1024, 100) for n in integers]
+    hows += [How(s, ELEMENTS[1], seconds) for s in sizes]
+    for how, shape in [(h, s) for h in hows for s in [*((2, b) for b in blocks), *shapes]]:
+        if time.monotonic() > until:
+            return best
+        if how.one is not None and best["outcome"] not in ("fault", "nothing written"):
+            continue
+        if "outside shared memory" in best["detail"]:
+            how = replace(how, shared=98304)
+        if "before the start" in best["detail"]:
+            how = replace(how, offset=4096)
+        row = _compared(kernel, library, number, shape, how)
+        row["launch"] = f"{shape[0]}, {shape[1]}; integers {how.size}"
+        if ORDER.index(row["outcome"]) > ORDER.index(best["outcome"]) or not best["detail"]:
+            best = row
+        enough = ("right", "wrong") if library else ORDER[1:]
+        if best["outcome"] in enough:
+            return best
     return best
 
 
@@ -352,7 +369,7 @@ def _compared(
             return {"outcome": "nothing written", "detail": ""}
         if library is None:
             return {"outcome": "not compared", "detail": ""}
-        shared = any_files.kernel_shared(kernel)
+        shared = any_files.kernel_shared(kernel, how.shared)
         wanted = reference(kernel, library, number, shape, shared, given, variables, how.seconds)
         if isinstance(wanted, str):
             return {"outcome": "not compared", "detail": wanted}

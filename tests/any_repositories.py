@@ -154,6 +154,28 @@ def _namespace(text: str, place: int) -> str:
     return "".join(f"{name}::" for name in opened if name)
 
 
+# A function object for kernels that need one; see `_functor`.
+_SUM = """
+struct made_up_sum {
+    template <class T> __device__ T operator()(T a, T b) const { return a + b; }
+};
+"""
+
+
+def _is_called(kind: str, kernel: str) -> bool:
+    """Whether a kernel calls a parameter of this type, or its members."""
+    parameter = re.search(rf"\b{kind}\s+(\w+)\s*[,)]", kernel)
+    return parameter is not None and bool(re.search(rf"\b{parameter[1]}\s*[(.]", kernel))
+
+
+def _functor(text: str) -> str:
+    """Return a type of function objects: the first of the file, or a sum, which is added to it."""
+    found = re.search(
+        r"\bstruct\s+(\w+)\s*\{(?:(?!\bstruct\b).)*?\boperator\s*\(\)", text, re.DOTALL
+    )
+    return found[1] if found else "made_up_sum"
+
+
 def _instantiation(text: str, name: str) -> str:
     """Return a template's name with made-up template arguments."""
     text = _MACRO.sub("", _COMMENT.sub(" ", text))
@@ -161,6 +183,10 @@ def _instantiation(text: str, name: str) -> str:
     if found is None:
         return name
     starts = [m.end() for m in re.finditer(r"\btemplate\s*<", text[: found.start()])]
+    opened = text.index("(", found.end() - 1)
+    kernel = text[opened : any_references.closed(text, opened)]
+    body = re.compile(r"\s*\{").match(text, opened + len(kernel))
+    kernel += text[body.start() : any_references.closed(text, body.end() - 1)] if body else ""
     arguments, depth, parameter = [], 1, ""
     for letter in text[starts[-1] :] if starts else ">":
         depth += {"<": 1, ">": -1, "(": 1, ")": -1}.get(letter, 0)
@@ -169,7 +195,10 @@ def _instantiation(text: str, name: str) -> str:
             if "=" in parameter or not kind:
                 break
             made_up = {"typename": "float", "class": "float", "bool": "true"}
-            arguments.append(made_up.get(kind[kind[0] == "const"], "16"))
+            value = made_up.get(kind[kind[0] == "const"], "16")
+            if value == "float" and _is_called(kind[-1], kernel):
+                value = _functor(text)
+            arguments.append(value)
             parameter = ""
         else:
             parameter += letter
@@ -220,7 +249,11 @@ def _kernel_of(path: Path, name: str, options: Sequence[str], made_up: bool) -> 
             return coalesce.Kernel(path, first, options, device="sim")
         if "template" not in message or not made_up:
             raise
-    return coalesce.Kernel(path, _instantiation(read(path), name), options, device="sim")
+    entry = _instantiation(read(path), name)
+    if "made_up_sum" in entry:
+        own = [*options, f"-I{path.parent}"]
+        return coalesce.Kernel(read(path) + _SUM, entry, own, device="sim", filename=path.name)
+    return coalesce.Kernel(path, entry, options, device="sim")
 
 
 def pasted(path: Path, name: str, folder: Path) -> tuple[coalesce.Kernel, list[Path]]:

@@ -55,6 +55,12 @@
 #define __grid_constant__
 #define __CUDA_ARCH__ 900
 #define warpSize 32
+// The values of g++ for __ATOMIC_RELAXED and so on.
+#define __NV_ATOMIC_RELAXED 0
+#define __NV_ATOMIC_ACQUIRE 2
+#define __NV_ATOMIC_RELEASE 3
+#define __NV_ATOMIC_ACQ_REL 4
+#define __NV_ATOMIC_SEQ_CST 5
 
 using uint = unsigned;
 using ulong = unsigned long;
@@ -70,6 +76,7 @@ extern unsigned long long slots[1024];  // a value of each thread, for shuffles 
 
 void block_barrier();
 void warp_barrier(unsigned mask);
+void until(const std::function<bool()>& condition);  // waits for another thread of the block
 // Waits for the block. Returns how many threads have a condition that is true, and how many voted.
 std::pair<int, int> block_vote(bool condition);
 
@@ -253,6 +260,28 @@ inline long long __double_as_longlong(double x) { return host_bits<long long>(x)
 
 inline unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }
 inline unsigned umax(unsigned a, unsigned b) { return a > b ? a : b; }
+
+// Four signed or unsigned bytes in a word.
+template <class Part, class F>
+unsigned host_bytes(unsigned a, unsigned b, F&& f) {
+    unsigned result = 0;
+    for (int i = 0; i < 32; i += 8)
+        result |= unsigned(f(int(Part(a >> i)), int(Part(b >> i))) & 255) << i;
+    return result;
+}
+#define HOST_BYTES(name, part, value)                                      \
+    inline unsigned name(unsigned x, unsigned y) {                         \
+        return host_bytes<part>(x, y, [](int a, int b) { return value; }); \
+    }
+HOST_BYTES(__vadd4, uint8_t, a + b)
+HOST_BYTES(__vsub4, uint8_t, a - b)
+HOST_BYTES(__vsubss4, int8_t, std::clamp(a - b, -128, 127))
+HOST_BYTES(__vaddss4, int8_t, std::clamp(a + b, -128, 127))
+HOST_BYTES(__vcmpeq4, uint8_t, a == b ? 255 : 0)
+HOST_BYTES(__vcmpne4, uint8_t, a != b ? 255 : 0)
+HOST_BYTES(__vcmpgtu4, uint8_t, a > b ? 255 : 0)
+HOST_BYTES(__vmaxs4, int8_t, std::max(a, b))
+HOST_BYTES(__vmins4, int8_t, std::min(a, b))
 inline float __exp2f(float x) { return std::exp2(x); }
 inline float __fmul_rz(float a, float b) { return a * b; }
 inline float __fmaxf(float a, float b) { return std::fmax(a, b); }

@@ -3,7 +3,10 @@
 
 namespace cooperative_groups {
 
+struct thread_group;
+
 struct thread_block {
+    operator thread_group() const;
     static void sync() { __syncthreads(); }
     static unsigned thread_rank() { return unsigned(host::lane_of_block); }
     static unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
@@ -74,6 +77,7 @@ struct thread_group {
     int any(int condition) const { return ballot(condition) != 0; }
     int all(int condition) const { return ballot(!condition) == 0; }
 };
+inline thread_block::operator thread_group() const { return {size()}; }
 template <unsigned N, class Parent = void>
 struct thread_block_tile : thread_group {
     thread_block_tile() : thread_group{N} {}
@@ -113,3 +117,55 @@ T reduce(const Group& group, T value, F merged) {
 }
 
 }  // namespace cooperative_groups
+
+// Barriers and copies of <cuda/barrier>. A copy is done at once.
+namespace cuda {
+
+enum thread_scope {
+    thread_scope_system,
+    thread_scope_device,
+    thread_scope_block,
+    thread_scope_thread,
+};
+template <size_t Alignment>
+struct aligned_size_t {
+    size_t value;
+    explicit aligned_size_t(size_t n) : value(n) {}
+    operator size_t() const { return value; }
+};
+template <thread_scope Scope>
+struct barrier {
+    using arrival_token = int;
+
+    int expected, arrived, phase;
+
+    barrier() = default;
+    explicit barrier(int n) : expected(n), arrived(0), phase(0) {}
+    arrival_token arrive(int n = 1) {
+        const int own = phase;
+        arrived += n;
+        if (arrived >= expected) arrived = 0, ++phase;
+        return own;
+    }
+    void wait(arrival_token token) const {
+        host::until([this, token] { return phase != token; });
+    }
+    void arrive_and_wait() { wait(arrive()); }
+    void arrive_and_drop() { --expected, arrive(0); }
+};
+template <thread_scope Scope>
+void init(barrier<Scope>* b, long n) {
+    *b = barrier<Scope>(int(n));
+}
+template <class T, class Size, class Barrier>
+void memcpy_async(T* to, const T* from, Size bytes, Barrier&) {
+    std::memcpy(to, from, size_t(bytes));
+}
+template <class Group, class T, class Size, class Barrier>
+void memcpy_async(const Group& group, T* to, const T* from, Size bytes, Barrier&) {
+    if (group.thread_rank() == 0) std::memcpy(to, from, size_t(bytes));
+}
+
+}  // namespace cuda
+
+namespace cub {}  // namespace cub

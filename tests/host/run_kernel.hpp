@@ -69,6 +69,10 @@ void block_barrier() {
     wait(of_block, [threads] { return alive(0, threads, ~0u); });
 }
 
+void until(const std::function<bool()>& condition) {
+    while (!condition()) yield();
+}
+
 void warp_barrier(unsigned mask) {
     const int first = first_of_warp();
     Barrier& barrier = of_lanes[first + (mask ? __builtin_ctz(mask) : 0)];

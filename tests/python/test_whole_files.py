@@ -386,6 +386,19 @@ def test_macros_that_specialize_a_template() -> None:
     np.testing.assert_array_equal(x, np.arange(32)[::-1])
 
 
+def test_types_that_only_the_chosen_instantiation_names(device: str) -> None:
+    source = """
+    #include <vector>
+    struct Twice { __device__ float operator()(float x) const { return 2 * x; } };
+    template <class F> __global__ void apply(F f, float* x) { *x = f(*x); }
+    template <class F> void run(F f) { std::vector<float> x(1); apply<<<1, 1>>>(f, x.data()); }
+    int main() { run(Twice()); }
+    """
+    x = np.ones(1, np.float32)
+    coalesce.Kernel(source, "apply<Twice>", device=device)[1, 1]({}, x)
+    assert x[0] == 2
+
+
 def test_words_that_only_a_host_compiler_needs(device: str) -> None:
     source = """
     #ifdef _MSC_VER

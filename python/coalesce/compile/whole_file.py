@@ -57,7 +57,7 @@ def compile_whole(
         except CompileError as error:
             first = error
     try:
-        code = device_code(source, options, headers)
+        code = device_code(source, options, headers, expressions)
     except RecursionError:
         raise first or CompileError(f"{name}: the source is nested too deeply") from None
     of_host = bool(code.missing) if first is None else _is_of_host(first, code)
@@ -96,8 +96,13 @@ def _has_host_code(source: str) -> bool:
     return _HAS_HOST_CODE.search(layout_of(source).bare) is not None  # `bare` has no comments
 
 
-def device_code(source: str, options: Sequence[str], headers: Mapping[str, str]) -> DeviceCode:
-    """Return a source without its host code."""
+def device_code(
+    source: str,
+    options: Sequence[str],
+    headers: Mapping[str, str],
+    expressions: Sequence[str] = (),
+) -> DeviceCode:
+    """Return a source without its host code, but with the types of some instantiations."""
     folders = folders_of(options)
 
     def find(header: str) -> str | bool | None:
@@ -113,7 +118,7 @@ def device_code(source: str, options: Sequence[str], headers: Mapping[str, str])
             return True
         return any((Path(folder) / header).is_file() for folder in nvrtc.include_folders()) or None
 
-    return host_code.without(source, find)
+    return host_code.without(source, find, expressions)
 
 
 def _compiled(

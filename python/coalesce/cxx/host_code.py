@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,8 +95,12 @@ class DeviceCode:
     has_unmarked: bool
 
 
-def without(source: str, find: Find) -> DeviceCode:
-    """Remove the host code of a source. `find` returns the headers that it includes."""
+def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
+    """Remove the host code of a source. `find` returns the headers that it includes.
+
+    `chosen` are template instantiations that the caller needs. Types in them are kept, even if no
+    other device code uses them.
+    """
     files = list(_files(source, find))
     macros: dict[str, set[str]] = {}
     for file in files:
@@ -125,7 +129,7 @@ def without(source: str, find: Find) -> DeviceCode:
     reached = _reached(items, macros, set())
     known = {name for item in items if item.keepable for name in item.names} | set(macros)
     expressions = launches.instantiations(trees, known)
-    wanted = {word for expression in expressions for word in WORD.findall(expression)}
+    wanted = {word for e in (*expressions, *chosen) for word in WORD.findall(e)}
     reached |= _reached(items, macros, wanted)
     texts = {file.name: _rendered(file, reached) for file in files}
     left_out = [said for file in files for said in _said(file, reached)]
