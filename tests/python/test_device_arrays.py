@@ -277,9 +277,9 @@ def test_the_device_must_be_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     x = coalesce.zeros((4, 4), device="sim")
     monkeypatch.setattr(x._memory, "device", "sim:other")
     kernel = coalesce.Kernel(SCALE, device="sim")
-    with pytest.raises(ValueError, match=r"`x` .* is an array of sim:other, the kernel runs on"):
+    with pytest.raises(ValueError, match=r"`x` .* is an array of sim:other, but the kernel"):
         kernel[1, 32](x, 1.0, 4)
-    with pytest.raises(ValueError, match="a is an array of sim:other and the call runs on"):
+    with pytest.raises(ValueError, match="a is an array of sim:other, but the call runs on"):
         coalesce.transpose(x, device="sim")
 
 

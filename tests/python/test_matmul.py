@@ -566,9 +566,9 @@ def test_bfloat16_result_of_other_memory(random):
     out = memory.view("V2")
     coalesce.matmul(left.view("V2"), right.view("V2"), variant="bf16", out=out, device="sim")
     np.testing.assert_array_equal(memory, wanted.view(np.uint32) >> 16)
-    with pytest.raises(TypeError, match=r"out has dtype \|V2; the result has dtype float32$"):
+    with pytest.raises(TypeError, match=r"out has dtype \|V2; it must have dtype float32$"):
         coalesce.matmul(a, b, variant="tf32", out=out, device="sim")
-    with pytest.raises(TypeError, match=r"the result has dtype float32 or bfloat16$"):
+    with pytest.raises(TypeError, match=r"must have dtype float32 or bfloat16$"):
         coalesce.matmul(a, b, variant="bf16", out=np.zeros((20, 24)), device="sim")
 
 

@@ -161,7 +161,7 @@ class DeviceArray:
             raise TypeError(f"out must be a NumPy array; got {checks.shown(out)}")
         elif out.shape != self.shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
-                f"out must be C-contiguous of shape {self.shape}, {self.dtype}; "
+                f"out must be C-contiguous, with shape {self.shape} and dtype {self.dtype}; "
                 f"got shape {out.shape}, {out.dtype}"
             )
         if self._simulated:

@@ -202,7 +202,7 @@ def surface(
     """
     extent, layers = _extents(array, channels, layered, cube, False)
     if not array.flags.writeable:
-        raise ValueError("array is read-only, and a kernel may write a surface; pass a copy")
+        raise ValueError("array is read-only, but a kernel may write to a surface; pass a copy")
     kind = (layered, cube, False)
     return Texture(array, True, _described(array, extent, layers, kind, channels, surface=True))
 

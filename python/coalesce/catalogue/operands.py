@@ -129,7 +129,7 @@ def output(
     checked = operand("out", out)
     if checked.dtype != dtype and not (bfloat16 and is_bfloat16(checked.dtype)):
         either = " or bfloat16" if bfloat16 else ""
-        raise TypeError(f"out has dtype {checked.dtype}; the result has dtype {dtype}{either}")
+        raise TypeError(f"out has dtype {checked.dtype}; it must have dtype {dtype}{either}")
     if checked.shape != shape:
         raise ValueError(f"out has shape {checked.shape}; the result {axes} has shape {shape}")
     if checked.on_gpu:

@@ -112,7 +112,7 @@ class Run:
         for place, operand in simulated.items():
             if place != self.device.name:
                 raise ValueError(
-                    f"{operand.name} is an array of {place} and the call runs on "
+                    f"{operand.name} is an array of {place}, but the call runs on "
                     f"{self.device.name}; copy it: coalesce.asarray({operand.name}, "
                     f'device="{self.device.name}")'
                 )
@@ -120,7 +120,7 @@ class Run:
         if gpu_arrays and not self.on_gpu:
             on_gpu = next(o.name for o in operands if o.on_gpu)
             raise ValueError(
-                f"{on_gpu} is a GPU array and device is {self.device.name!r}, which has no GPU "
+                f"{on_gpu} is a GPU array, but device is {self.device.name!r}, which has no GPU "
                 "memory; copy the array to NumPy first"
             )
         self.multiprocessors = self.device.multiprocessors or 132

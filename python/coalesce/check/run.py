@@ -63,7 +63,7 @@ def _masks(
     parameters = described(signature, launch.arguments)
     unknown = [name for name in undefined if name not in [p.name for p in parameters]]
     if unknown:
-        raise ValueError(f"undefined names {unknown[0]!r}, which is no parameter of {signature}")
+        raise ValueError(f"undefined names {unknown[0]!r}, but {signature} has no such parameter")
     masks = {}
     for number, parameter in enumerate(parameters):
         argument = launch.arguments[number]

@@ -265,7 +265,7 @@ def _write(result: Any, html: str | None, data: str | None) -> None:
 
 
 def console() -> Console:
-    """Return where output goes: the terminal, or 100 columns without colour."""
+    """Return the console to write to: the terminal, or plain text of 100 columns."""
     from rich.console import Console
 
     if sys.stdout.isatty():

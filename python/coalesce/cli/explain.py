@@ -24,7 +24,10 @@ _ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?",
 
 
 def split_entry(entry: str | None, words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the kernel's name and its arguments. The first word may be the name, as in `run`."""
+    """Return the name of the kernel, and the words of its arguments.
+
+    `entry` is the name, if it was given with --entry. Otherwise the first word may be the name.
+    """
     if entry is None and words and _ENTRY.fullmatch(words[0]):
         return words[0], words[1:]
     return entry, words

@@ -44,7 +44,7 @@ def listing(compiled: Compiled) -> str:
         raise LookupError("there is no machine code, only PTX")
     if compiled.arch not in ARCHITECTURES:
         raise LookupError(
-            f"the machine code is for {compiled.arch}; the simulator executes only that for "
+            f"the machine code is for {compiled.arch}; the simulator executes only code for "
             f"{ARCHITECTURES[0]}"
         )
     program = nvdisasm()

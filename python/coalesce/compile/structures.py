@@ -33,9 +33,10 @@ class Array:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a structure. A bit field has `bits`: the position of its lowest bit, the number.
+    """A member of a structure, such as ``int n;``.
 
-    An anonymous structure or union has the name "".
+    A bit field has `bits`: the position of its lowest bit, and the number of its bits. An anonymous
+    structure or union has the name "".
     """
 
     name: str

@@ -44,7 +44,7 @@ def _operators(base: str, n: int) -> Iterator[str]:
 
 
 def _conversions(base: str, n: int) -> Iterator[str]:
-    """Yield make_float3() and similar functions with other arguments than three numbers."""
+    """Yield make_float3() and similar functions that take a single number or another vector."""
     vector = f"{base}{n}"
     made = f"make_{vector}"
     yield _function(vector, made, f"{base} s", _each(vector, n, "s"))

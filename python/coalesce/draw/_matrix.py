@@ -81,7 +81,8 @@ class Matrix:
         for what, given in (("labels", self.labels), ("groups", self.groups)):
             if given is not None and len(given) != len(self.cells):
                 raise ValueError(
-                    f"{what} must be one for each touched cell, {len(self.cells)}; got {len(given)}"
+                    f"{what} must have an item for each of the {len(self.cells)} touched cells; "
+                    f"got {len(given)}"
                 )
 
     @cached_property

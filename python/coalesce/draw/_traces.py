@@ -68,7 +68,8 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
         return bank_board(one.addresses, one.width, one.mask, kind=kind, title=title)
     if one.space != "global":
         raise ValueError(
-            f"event {number} accesses {one.space} memory; pictures are of global and shared memory"
+            f"event {number} accesses {one.space} memory; only accesses to global and shared "
+            "memory can be drawn"
         )
     known = trace.arrays[one.array] if one.array >= 0 else None
     return warp_access(

@@ -48,7 +48,7 @@ def run(
     for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
         if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
             raise ValueError(
-                f"argument {parameter} is on cuda:{argument.ordinal}, the kernel runs on "
+                f"argument {parameter} is on cuda:{argument.ordinal}, but the kernel runs on "
                 f'{device.name}; copy the array or pass device="cuda:{argument.ordinal}"'
             )
     cuda.admit(function, grid, block, shared, cooperative)

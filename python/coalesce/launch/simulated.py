@@ -108,7 +108,7 @@ def check_places(signature: Signature, arguments: Sequence[Argument], device: De
         place = device_of([argument])
         if place is not None and place != device.name:
             raise ValueError(
-                f"argument {parameter} is an array of {place}, the kernel runs on "
+                f"argument {parameter} is an array of {place}, but the kernel runs on "
                 f"{device.name}; copy it: coalesce.asarray({parameter.name}, "
                 f'device="{device.name}")'
             )
