@@ -525,7 +525,11 @@ class TestThreadBlock:
         (lambda: draw.matrix_cells((4, 4), [1, 2]), ValueError, r"shape \(cells, 2\)"),
         (lambda: draw.matrix_cells((0, 4), []), ValueError, "shape must be at least 1"),
         (lambda: draw.matrix_cells((2, 2, 2), []), ValueError, r"\(rows, columns\)"),
-        (lambda: draw.matrix_cells((4, 4), [(0, 0)], labels=[1, 2]), ValueError, "labels must have"),
+        (
+            lambda: draw.matrix_cells((4, 4), [(0, 0)], labels=[1, 2]),
+            ValueError,
+            "labels must have",
+        ),
         (lambda: Matrix("a", (4, 4), memory="local"), ValueError, "'global' or 'shared'"),
         (lambda: Matrix("a", (4, 4), pitch=3), ValueError, "pitch must be at least 4; got 3"),
         (lambda: draw.matrices({}), ValueError, "at least one frame"),
