@@ -15,9 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from coalesce import catalogue
-from coalesce.compile import nvrtc
-
 # cudaDataType of the operands and of the result, cublasComputeType.
 _KINDS = {
     "float32": (0, 0, 68),
@@ -42,11 +39,6 @@ class Gpu:
         self._call("cuCtxSetCurrent", context)
         self.stream = c.c_void_p()
         self._call("cuStreamCreate", c.byref(self.stream), 1)  # not ordered with the default stream
-        self.attribute = lambda number: self._attribute(device, number)
-        self.multiprocessors = self.attribute(16)
-        self.arch = f"sm_{self.attribute(75)}{self.attribute(76)}"
-        self.l2_bytes = self.attribute(38)
-        self._functions: dict[Any, Any] = {}
         self._cublas = _cublas()
         self._handle = c.c_void_p()
         if self._cublas is not None:
@@ -63,11 +55,6 @@ class Gpu:
             self._cuda.cuGetErrorString(result, c.byref(text))
             raise RuntimeError(f"{name}: {result} {(text.value or b'').decode()}")
 
-    def _attribute(self, device: c.c_int, number: int) -> int:
-        value = c.c_int()
-        self._call("cuDeviceGetAttribute", c.byref(value), number, device)
-        return value.value
-
     # ---- memory ----
 
     def empty(self, size: int) -> c.c_uint64:
@@ -76,74 +63,11 @@ class Gpu:
         self._call("cuMemAlloc_v2", c.byref(address), c.c_size_t(max(size, 16)))
         return address
 
-    def put(self, array: np.ndarray[Any, Any]) -> c.c_uint64:
-        """Return the address of a copy of an array."""
-        address = self.empty(array.nbytes)
-        self._call("cuMemcpyHtoD_v2", address, array.ctypes.data_as(c.c_void_p),
-                   c.c_size_t(array.nbytes))  # fmt: skip
-        return address
-
-    def get(self, address: c.c_uint64, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
-        """Return a copy of an array on the GPU."""
-        array = np.empty(shape, dtype)
-        self.synchronize()
-        self._call("cuMemcpyDtoH_v2", array.ctypes.data_as(c.c_void_p), address,
-                   c.c_size_t(array.nbytes))  # fmt: skip
-        return array
-
     def fill(self, address: c.c_uint64, byte: int, size: int) -> None:
         """Enqueue a fill of memory with one byte value."""
         self._call("cuMemsetD8Async", address, c.c_ubyte(byte), c.c_size_t(size), self.stream)
 
-    def copy(self, target: c.c_uint64, source: c.c_uint64, size: int) -> None:
-        """Enqueue a copy on the device."""
-        self._call("cuMemcpyDtoDAsync_v2", target, source, c.c_size_t(size), self.stream)
-
-    def free(self, *addresses: c.c_uint64) -> None:
-        """Free memory."""
-        for address in addresses:
-            self._call("cuMemFree_v2", address)
-
-    # ---- kernels ----
-
-    def kernel(
-        self, operation: str, variant: str, extents: tuple[int, int], arguments: Sequence[Any],
-        *, tile: int = 0, item_size: int = 4, options: Sequence[str] = (),
-    ) -> Work:  # fmt: skip
-        """Return a function that launches a variant of the catalogue."""
-        entry = catalogue.find(operation, variant)
-        grid, block, shared = entry.launch(
-            *extents, tile=tile, item_size=item_size, multiprocessors=self.multiprocessors
-        )
-        real = "float" if item_size == 4 else "double"
-        macros = [f"-DREAL={real}", *([f"-DTILE={tile}"] if tile else []), *options]
-        text = catalogue.read_kernel(entry.file)
-        return self.launch(text, entry.entry, grid, block, shared, arguments, macros)
-
-    def launch(
-        self, text: str, entry: str, grid: Sequence[int], block: Sequence[int], shared: int,
-        arguments: Sequence[Any], options: Sequence[str] = (),
-    ) -> Work:  # fmt: skip
-        """Return a function that launches a kernel of a source."""
-        key = (text, entry, tuple(options))
-        if key not in self._functions:
-            compiled = nvrtc.compile_cuda(text, arch=self.arch, options=options)
-            module, function = c.c_void_p(), c.c_void_p()
-            self._call("cuModuleLoadData", c.byref(module), compiled.cubin)
-            self._call("cuModuleGetFunction", c.byref(function), module, entry.encode())
-            self._functions[key] = function
-        function = self._functions[key]
-        if shared > 48 << 10:
-            self._call("cuFuncSetAttribute", function, 8, shared)
-        pointers = (c.c_void_p * len(arguments))(*[c.addressof(a) for a in arguments])
-        where = [*grid, *block, shared]
-
-        def work() -> None:
-            # The use of `arguments` keeps them alive as long as this function.
-            assert len(arguments) == len(pointers)
-            self._call("cuLaunchKernel", function, *where, self.stream, pointers, None)
-
-        return work
+    # ---- cuBLAS ----
 
     def gemm(self, m: int, n: int, k: int, a: Any, b: Any, out: Any, kind: str) -> Work | None:
         """Return cuBLAS' product of row-major matrices, or None without cuBLAS.
