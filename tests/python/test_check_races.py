@@ -478,8 +478,8 @@ PLANTED = {
         {("stale_read", "error")},
     ),
 }
-# The texts that replace the placeholder in the faulty and in the corrected kernel. Kernels that are
-# not listed use nothing and the missing text.
+# What replaces the placeholder in the faulty kernel, and what replaces it in the corrected one. For
+# kernels that are not listed, these are nothing, and the text that was missing.
 FILLINGS = {
     "blocks that add to one element": ("*sum += 1", "atomicAdd(sum, 1)"),
     "neighbours read while they are written": ("x", "y"),
