@@ -6,9 +6,9 @@ with a launcher that records. Later calls with the same shapes, layouts and opti
 plan, in C++ (csrc/cuda/host_call.hpp).
 
 Large products by ``variant="best"`` are planned in slabs of rows. While a slab is multiplied, later
-slabs of `a` are copied to the GPU and earlier slabs of the result are copied back. The kernels
-divide the sums of a slab otherwise than those of the whole product. So the last bits may differ
-from those of the same product of GPU arrays.
+slabs of `a` are copied to the GPU and earlier slabs of the result are copied back. For a slab, a
+kernel may add up the products in another order than for the whole matrix. So the last bits of the
+result may differ from the result for GPU arrays.
 """
 
 from __future__ import annotations
