@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 import coalesce
+from coalesce.compile import nvrtc
 from coalesce.cxx import compiled_types, definitions, signature
 from coalesce.cxx.declarations import bare
 from coalesce.cxx.variables import shared_arrays
@@ -353,3 +356,30 @@ def test_types_that_the_ptx_contradicts_are_ignored() -> None:
         "_Z1kfPf", [pointer, integer], "__global__ void k(float, float*)"
     )
     assert [p.kind for p in found.parameters] == ["word", "scalar"]
+
+
+def test_the_compiler_is_asked_once_for_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = '#define KERNEL extern "C" __global__ void\ntypedef float real;\n' + "".join(
+        f"KERNEL k{i}({t} *x) {{ x[0] = {i}; }}\n" for i, t in enumerate(["real", "int", "double"])
+    )
+    compiled: list[Sequence[str]] = []
+    inner = nvrtc.Compiler.compile
+
+    def counting(self: nvrtc.Compiler, *request: Any) -> Any:
+        compiled.append(request[-1])
+        return inner(self, *request)
+
+    monkeypatch.setattr(nvrtc.Compiler, "compile", counting)
+    source += f"// {secrets.token_hex(8)}\n"  # the cache has no such source
+    types = [parameter(source, entry=f"k{i}") for i in range(3)]
+    assert types == ["float *arg0", "int *arg0", "double *arg0"]
+    assert len(compiled) == 2  # the source and the question
+
+
+def test_a_kernel_that_cannot_be_named_hides_no_other() -> None:
+    source = (
+        '#define KERNEL extern "C" __global__ void\n'
+        "namespace a { KERNEL inner(int *x) { *x = 1; } }\n"
+        "KERNEL k(double *x) { *x = 1; }\n"
+    )
+    assert parameter(source, entry="k") == "double *arg0"

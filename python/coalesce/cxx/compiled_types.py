@@ -27,21 +27,29 @@ _TEMPLATE = f"\nnamespace {_PROBE} {{ template <class> __device__ char type; }}\
 def asked(
     expressions: Sequence[str], lowered: Callable[[str, Sequence[str]], Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return the types of C++ expressions, as the compiler sees them.
+    """Return the types of C++ expressions, as the compiler sees them: see `of_expressions`.
 
-    `lowered` is a function: it compiles the source with a text added to its end, and returns the
-    mangled names of expressions. If the compiler refuses an expression, the result does not have
-    it.
+    If the compiler refuses an expression, the result does not have it.
     """
-    probes = {f"&{_PROBE}::type<decltype({e})>": e for e in expressions}
     try:
-        mangled = lowered(_TEMPLATE, list(probes))
+        return of_expressions(expressions, lowered)
     except CompileError:
         if len(expressions) == 1:
             return {}
         return {e: t for one in expressions for e, t in asked([one], lowered).items()}
+
+
+def of_expressions(
+    expressions: Sequence[str], lowered: Callable[[str, Sequence[str]], Mapping[str, str]]
+) -> dict[str, str]:
+    """Return the types of C++ expressions. Raises CompileError if the compiler refuses one.
+
+    `lowered` is a function: it compiles the source with a text added to its end, and returns the
+    mangled names of expressions.
+    """
+    probes = {f"&{_PROBE}::type<decltype({e})>": e for e in expressions}
     types = {}
-    for probe, name in mangled.items():
+    for probe, name in lowered(_TEMPLATE, list(probes)).items():
         match = re.fullmatch(rf"{_PROBE}::type<(.*)>", demangled(name), re.DOTALL)
         if match is not None:
             types[probes[probe]] = match[1].strip()

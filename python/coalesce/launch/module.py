@@ -7,6 +7,7 @@ the same variables.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -119,6 +120,14 @@ class Module:
             arch = self.compiled(device).arch.replace("sm_", "compute_")
             return self._compiled_again(arch, probe, wanted).lowered
 
+        # Kernels of one source usually need an answer all or none of them. With the same question,
+        # all get theirs from the cache after the first compilation.
+        entries = signature.ptx_entries(self.compiled(device).ptx)
+        kernels = [f"&{entry}" for entry in entries if not entry.startswith("_Z")]
+        if len(kernels) > 1 and set(expressions) <= set(kernels):
+            with contextlib.suppress(CompileError):
+                found = compiled_types.of_expressions(kernels, lowered)
+                return {e: found[e] for e in expressions if e in found}
         return compiled_types.asked(expressions, lowered)
 
     def structures(
