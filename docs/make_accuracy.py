@@ -206,7 +206,8 @@ def counted() -> Iterator[str]:
     yield ""
     yield "## Awkward kernels"
     yield ""
-    yield "These kernels are in `tests/kernels/awkward.cu`. Their counts are easy to get wrong."
+    yield "These kernels are in `tests/kernels/awkward.cu` and `awkward_templates.cu`."
+    yield "Their counts are easy to get wrong."
     yield "`#2` is a kernel's second launch."
     yield ""
     yield from sets["awkward"].table({**COLUMNS, **ATOMIC_COLUMNS})

@@ -1,4 +1,4 @@
-"""Cases that are easy to count wrong; tests/kernels/awkward.cu."""
+"""Cases that are easy to count wrong; tests/kernels/awkward*.cu."""
 
 from __future__ import annotations
 

@@ -39,10 +39,20 @@ def whole_numbers(seed: int, size: int, below: int, dtype: str = "int32") -> np.
     return (np.random.PCG64(seed).random_raw(size) % np.uint64(below)).astype(dtype)
 
 
+def source_of(file: str, entry: str) -> str:
+    """Return the source of a kernel of tests/kernels.
+
+    Each instantiation is compiled with its whole file. So the templates of a long file may have a
+    file of their own (awkward_templates.cu).
+    """
+    templates = KERNELS / file.replace(".cu", "_templates.cu")
+    return (templates if "<" in entry and templates.is_file() else KERNELS / file).read_text()
+
+
 @cache
 def kernel_of(file: str, entry: str, device: Any) -> coalesce.Kernel:
     """Return a kernel of tests/kernels, compiled once for each device."""
-    return coalesce.Kernel((KERNELS / file).read_text(), entry, device=device)
+    return coalesce.Kernel(source_of(file, entry), entry, device=device)
 
 
 def launch(

@@ -1,5 +1,6 @@
 // Kernels whose counters are easy to get wrong, to be compared with the hardware's counters.
-// counter_cases/awkward.py launches each, often with grids and blocks that are larger or smaller than the arrays.
+// counter_cases/awkward.py launches each, often with grids and blocks that are larger or smaller
+// than the arrays.
 #include <cuda_fp16.h>
 
 typedef unsigned char u8;
@@ -13,11 +14,13 @@ typedef unsigned long long u64;
 // ---- shapes of blocks and warps ----
 
 KERNEL rows_2d(const float* in, float* out, int rows, int cols) {
-    const int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int col = blockIdx.x * blockDim.x + threadIdx.x,
+              row = blockIdx.y * blockDim.y + threadIdx.y;
     if (row < rows && col < cols) out[row * cols + col] = in[row * cols + col];
 }
 KERNEL columns_2d(const float* in, float* out, int rows, int cols) {
-    const int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int col = blockIdx.x * blockDim.x + threadIdx.x,
+              row = blockIdx.y * blockDim.y + threadIdx.y;
     if (row < rows && col < cols) out[col * rows + row] = in[row * cols + col];
 }
 KERNEL volume_3d(const float* in, float* out, int nx, int ny, int nz) {
@@ -42,16 +45,22 @@ KERNEL one_thread(const float* in, float* out, int n) {
 
 // ---- widths, alignment, structures ----
 
-template <class T>
-__global__ void shifted(const T* in, T* out, int n, int from, int to) {
-    const int i = I;
-    if (i < n) out[i + to] = in[i + from];
-}
-struct Vec3 { float x, y, z; };
-struct Mixed { double d; int i; };
-struct Five { int a, b, c, d, e; };
-struct Packed { u32 low : 5, middle : 11, high : 16; };
-struct alignas(16) Wide { float x, y, z, w; };
+struct Vec3 {
+    float x, y, z;
+};
+struct Mixed {
+    double d;
+    int i;
+};
+struct Five {
+    int a, b, c, d, e;
+};
+struct Packed {
+    u32 low : 5, middle : 11, high : 16;
+};
+struct alignas(16) Wide {
+    float x, y, z, w;
+};
 KERNEL aos_12(const Vec3* in, float* out, int n) {
     const int i = I;
     if (i < n) out[i] = in[i].x + in[i].y * in[i].z;
@@ -164,10 +173,17 @@ KERNEL switch_four(const int* index, const float* in, float* out, int n) {
     const int i = I;
     if (i >= n) return;
     switch (index[i] & 3) {
-        case 0: out[i] = in[i]; break;
-        case 1: out[i] = in[0]; break;
-        case 2: out[i] = in[i ^ 1] + in[i]; break;
-        default: out[n - 1 - i] = 5;
+        case 0:
+            out[i] = in[i];
+            break;
+        case 1:
+            out[i] = in[0];
+            break;
+        case 2:
+            out[i] = in[i ^ 1] + in[i];
+            break;
+        default:
+            out[n - 1 - i] = 5;
     }
 }
 KERNEL trip_counts(const int* index, const float* in, float* out, int n) {
@@ -202,7 +218,8 @@ KERNEL first_match(const int* index, const float* in, int* out, int n) {
     }
     out[i] = -1;
 }
-KERNEL warp_off(const float* in, float* out, int n) {  // the access of every second warp is predicated off
+KERNEL warp_off(const float* in, float* out,
+                int n) {  // the access of every second warp is predicated off
     const int i = I;
     float v = 0;
     if ((threadIdx.x / 32) % 2 == 0) v = in[i % n];
@@ -224,12 +241,14 @@ KERNEL broadcasts(const float* in, float* out, int n) {
     if (i < n) out[i] = in[0] + in[blockIdx.x] + in[i / 8] + in[i / 32] + in[i % 4];
 }
 KERNEL stencil_5(const float* in, float* out, int rows, int cols) {
-    const int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int col = blockIdx.x * blockDim.x + threadIdx.x,
+              row = blockIdx.y * blockDim.y + threadIdx.y;
     if (row < 1 || row >= rows - 1 || col < 1 || col >= cols - 1) return;
     const int i = row * cols + col;
     out[i] = in[i] + in[i - 1] + in[i + 1] + in[i - cols] + in[i + cols];
 }
-KERNEL sparse_rows(const int* first, const int* column, const float* value, const float* x, float* y, int rows) {
+KERNEL sparse_rows(const int* first, const int* column, const float* value, const float* x,
+                   float* y, int rows) {
     const int row = I;
     if (row >= rows) return;
     float sum = 0;
@@ -243,7 +262,8 @@ KERNEL twice(const float* in, float* out, int n) {  // the compiler may remove t
         out[i] += in[i + 1 < n ? i + 1 : i];
     }
 }
-KERNEL interleaved(float* a, float* b, int n) {  // a and b may alias, so registers cannot keep values
+KERNEL interleaved(float* a, float* b,
+                   int n) {  // a and b may alias, so registers cannot keep values
     const int i = I;
     if (i + 1 < n) {
         a[i] = b[i] + 1;
@@ -263,14 +283,16 @@ KERNEL index_64(const double* in, double* out, size_t n, size_t stride) {
 
 // ---- kinds of loads and stores ----
 
-KERNEL read_only(const float4* __restrict__ a, const float* __restrict__ b, float* __restrict__ out, int n) {
+KERNEL read_only(const float4* __restrict__ a, const float* __restrict__ b, float* __restrict__ out,
+                 int n) {
     const int i = I;
     if (i < n) out[i] = __ldg(&a[i]).y + __ldg(&b[i / 3]) + b[i];
 }
 KERNEL cache_hints(const float* a, float* out, int n) {
     const int i = I;
     if (i < n) {
-        const float v = __ldcg(a + i) + __ldcs(a + (i ^ 1)) + __ldlu(a + (i ^ 2)) + __ldcv(a + (i ^ 3));
+        const float v =
+            __ldcg(a + i) + __ldcs(a + (i ^ 1)) + __ldlu(a + (i ^ 2)) + __ldcv(a + (i ^ 3));
         __stcg(out + i, v);
         __stcs(out + (i ^ 1), v);
         __stwt(out + (i ^ 2), v);
@@ -299,7 +321,9 @@ KERNEL module_variables(float* out, int n) {
         if (threadIdx.x == 0) atomicAdd(&counter, 1);
     }
 }
-struct Table { int entry[16]; };
+struct Table {
+    int entry[16];
+};
 KERNEL table_parameter(Table table, const int* index, int* out, int n) {
     const int i = I;
     if (i < n) out[i] = table.entry[index[i] & 15] + table.entry[2];
@@ -355,7 +379,9 @@ KERNEL local_divergent(const int* index, int* out, int n) {
     }
     out[i] = seen;
 }
-__device__ __noinline__ float called(const float* x, int i) { return i > 0 ? x[i] + x[i - 1] : x[0]; }
+__device__ __noinline__ float called(const float* x, int i) {
+    return i > 0 ? x[i] + x[i - 1] : x[0];
+}
 KERNEL calls(const float* in, float* out, int n) {
     const int i = I;
     if (i < n) out[i] = called(in, i) * called(in, n - 1 - i);
@@ -363,25 +389,6 @@ KERNEL calls(const float* in, float* out, int n) {
 
 // ---- shared memory ----
 
-template <class T, int pad>
-__global__ void tile_transposed(const T* in, T* out, int n) {
-    __shared__ T tile[32][32 + pad];
-    const int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;
-    for (int j = 0; j < 32; j += blockDim.y)
-        if (x < n && y + j < n) tile[threadIdx.y + j][threadIdx.x] = in[(y + j) * n + x];
-    __syncthreads();
-    const int tx = blockIdx.y * 32 + threadIdx.x, ty = blockIdx.x * 32 + threadIdx.y;
-    for (int j = 0; j < 32; j += blockDim.y)
-        if (tx < n && ty + j < n) out[(ty + j) * n + tx] = tile[threadIdx.x][threadIdx.y + j];
-}
-template <class T>
-__global__ void shared_stride(const T* in, T* out, int stride, int n) {
-    __shared__ T buffer[2048 / sizeof(T) * 4];
-    const int t = threadIdx.x, size = 2048 / sizeof(T) * 4;
-    for (int i = t; i < size; i += blockDim.x) buffer[i] = in[i % n];
-    __syncthreads();
-    out[I] = buffer[t * stride % size];
-}
 KERNEL shared_vectors(const float4* in, float4* out, int n) {
     __shared__ float4 buffer[128];
     const int i = I;
@@ -463,7 +470,8 @@ KERNEL bitonic(float* x, int n) {
     __syncthreads();
     x[(blockIdx.x * 256 + t) % n] = a[t];
 }
-KERNEL reduce_shrinking(const float* in, float* out, int n) {  // a divergent reduction, as in tutorials
+KERNEL reduce_shrinking(const float* in, float* out,
+                        int n) {  // a divergent reduction, as in tutorials
     __shared__ float a[128];
     const int t = threadIdx.x, i = I;
     a[t] = i < n ? in[i] : 0;
@@ -474,7 +482,8 @@ KERNEL reduce_shrinking(const float* in, float* out, int n) {  // a divergent re
     }
     if (t == 0) out[blockIdx.x] = a[0];
 }
-KERNEL reduce_volatile(const float* in, float* out, int n) {  // the last warp works without barriers
+KERNEL reduce_volatile(const float* in, float* out,
+                       int n) {  // the last warp works without barriers
     __shared__ volatile float a[128];
     const int t = threadIdx.x, i = I;
     a[t] = (i < n ? in[i] : 0) + (i + n / 2 < n ? in[i + n / 2] : 0);
@@ -517,7 +526,8 @@ KERNEL convolution(const float* in, float* out, int n) {  // a tile with a halo
     for (int k = 0; k < 9; ++k) sum += weights[k] * tile[t + k];
     if (i < n) out[i] = sum;
 }
-KERNEL register_tiles(const float* a, const float* b, float* out, int n) {  // 4 x 4 results per thread
+KERNEL register_tiles(const float* a, const float* b, float* out,
+                      int n) {  // 4 x 4 results per thread
     __shared__ __align__(16) float at[8][64], bt[8][64];
     const int tx = threadIdx.x, ty = threadIdx.y, t = ty * 16 + tx;
     const int row0 = blockIdx.y * 64, col0 = blockIdx.x * 64;
@@ -566,14 +576,16 @@ KERNEL life(const u8* in, u8* out, int rows, int cols) {
     for (int y = ty; y < 10; y += 8)
         for (int x = tx; x < 34; x += 32) {
             const int row = blockIdx.y * 8 + y - 1, col = blockIdx.x * 32 + x - 1;
-            tile[y][x] = row >= 0 && row < rows && col >= 0 && col < cols ? in[row * cols + col] : 0;
+            tile[y][x] =
+                row >= 0 && row < rows && col >= 0 && col < cols ? in[row * cols + col] : 0;
         }
     __syncthreads();
     int sum = 0;
     for (int y = 0; y < 3; ++y)
         for (int x = 0; x < 3; ++x) sum += tile[ty + y][tx + x];
     const int row = blockIdx.y * 8 + ty, col = blockIdx.x * 32 + tx;
-    if (row < rows && col < cols) out[row * cols + col] = sum == 3 || (sum == 4 && tile[ty + 1][tx + 1]);
+    if (row < rows && col < cols)
+        out[row * cols + col] = sum == 3 || (sum == 4 && tile[ty + 1][tx + 1]);
 }
 KERNEL either_space(const float* in, float* out, int n) {  // generic pointers
     __shared__ float buffer[128];
@@ -582,29 +594,6 @@ KERNEL either_space(const float* in, float* out, int n) {  // generic pointers
     __syncthreads();
     const float* p = (t / 16) % 2 ? buffer + t : in + i % n;
     out[i % n] = *p;
-}
-
-// ---- asynchronous copies ----
-
-template <int width>
-__global__ void async_tile(const float* in, float* out, int n) {
-    __shared__ __align__(16) float buffer[128 * width / 4];
-    const int t = threadIdx.x, per = width / 4;
-    const size_t i = (size_t(blockIdx.x) * 128 + t) * per;
-    const u32 target = u32(__cvta_generic_to_shared(buffer + t * per));
-    if (i + per <= n) {
-        if (width == 16)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(in + i));
-        else
-            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(in + i), "n"(width));
-    }
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    __syncthreads();
-    const int other = 127 - t;
-    for (int k = 0; k < per; ++k) {
-        const size_t j = (size_t(blockIdx.x) * per + k) * 128 + t;
-        if (j < n) out[j] = buffer[(other + 128 * k) % (128 * per)];
-    }
 }
 
 // ---- atomics ----

@@ -4,7 +4,7 @@ tests/record_counters.py made the recordings in tests/data. The tests repeat the
 tests/counter_cases defines, on the simulator. There are nine sets:
 
 - every shipped kernel;
-- kernels that are easy to count wrong (tests/kernels/awkward.cu);
+- kernels that are easy to count wrong (tests/kernels/awkward*.cu);
 - one access of one warp in every pattern (tests/kernels/patterns.cu);
 - whole programs that were not used to find the counting rules (tests/kernels/programs.cu);
 - whole programs that were not used to fit the models either (tests/kernels/unseen_*.cu);

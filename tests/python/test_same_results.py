@@ -135,7 +135,7 @@ def assert_the_same(found: dict[str, list[np.ndarray]]) -> None:
 def compiled(file: str, entry: str, *options: str) -> coalesce.Kernel:
     if file == "ordinary.cu":
         return ordinary_cases.kernel(entry)
-    source = (counter_cases.case.KERNELS / file).read_text()
+    source = counter_cases.case.source_of(file, entry)
     return coalesce.Kernel(source, entry, device="sim", options=options)
 
 
