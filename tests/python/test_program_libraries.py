@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
-from whole_programs import NEEDS_COMPILERS
+from whole_programs import NEEDS_COMPILERS, coalesce
 
 from coalesce.compile import program
 
@@ -45,13 +44,7 @@ def run(folder: Path, include: str, body: str, *words: object):
     path = folder / "program.cu"
     main = f"int main() {{\n{textwrap.dedent(body)}\nreturn 0;\n}}\n"
     path.write_text(f"#include <{include}>\n{HEAD}{main}")
-    return subprocess.run(
-        [sys.executable, "-m", "coalesce", "run", path, *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    return coalesce("run", path, *words)
 
 
 VECTORS = """

@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+import whole_programs
 from whole_programs import NEEDS_COMPILERS
 
 pytestmark = NEEDS_COMPILERS
 
 
 def coalesce(*words: object, **environment: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "coalesce", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env={**os.environ, **{name: str(value) for name, value in environment.items()}},
-    )
+    given = {name: str(value) for name, value in environment.items()}
+    return whole_programs.coalesce(*words, env={**os.environ, **given})
 
 
 def written(folder: Path, text: str) -> Path:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from whole_programs import NEEDS_COMPILERS
+from whole_programs import NEEDS_COMPILERS, coalesce
 
 from coalesce.compile import program
 
@@ -46,17 +46,6 @@ int main(int argc, char **argv) {
     return argc > 2 ? 7 : 0;
 }
 """
-
-
-def coalesce(*words: object, **settings: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "coalesce", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        **settings,  # type: ignore[call-overload]
-    )
 
 
 def written(folder: Path, text: str, name: str = "program.cu") -> Path:

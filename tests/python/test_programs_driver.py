@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-from whole_programs import NEEDS_COMPILERS
+from whole_programs import NEEDS_COMPILERS, coalesce
 
 from coalesce.compile import pathfinder, program
 
@@ -49,17 +48,6 @@ void start() {
     OK(cuInit(0)); OK(cuDeviceGet(&device, 0)); OK(cuCtxCreate(&context, nullptr, 0, device));
 }
 """
-
-
-def coalesce(*words: object, **settings: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "coalesce", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        **settings,  # type: ignore[call-overload]
-    )
 
 
 def program_of(folder: Path, body: str, kernels: str = "", name: str = "program.cpp") -> Path:

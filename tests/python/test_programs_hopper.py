@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import wgmma_cases
 from wgmma_cases import A_BYTES, Wgmma
-from whole_programs import NEEDS_COMPILERS
+from whole_programs import NEEDS_COMPILERS, coalesce
 
 pytestmark = NEEDS_COMPILERS
 
@@ -68,10 +67,7 @@ int main() {
 def run(path: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     file = path / "program.cu"
     file.write_text(text)
-    return subprocess.run(
-        [sys.executable, "-m", "coalesce", "run", *options, str(file)],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    return coalesce("run", *options, file)
 
 
 def test_a_tensor_map_of_the_driver_api(tmp_path: Path) -> None:
