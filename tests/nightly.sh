@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the fuzz targets under AddressSanitizer and
-# UndefinedBehaviorSanitizer for ten minutes each, launches beside launches under ThreadSanitizer and,
+# UndefinedBehaviorSanitizer for ten minutes each, the simulator's tests with every instruction set
+# under the same sanitizers, launches beside launches under ThreadSanitizer and,
 # where the package is installed, 5,000 wrong calls and a soak of SOAK_MINUTES (60). Then the tests of
 # tests/versions.sh with every Python that is installed. Each ends after a time by the clock, so that
 # a hang is found, too. The last lines are the report; docs/reliability.md has those of the last run.
@@ -14,16 +15,17 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-600} seed=${2:-$(date +%Y%m%d)} folder=${3:-build/nightly}
 
-build() {  # name, sanitizers, targets...
-    local name=$1 sanitizers=$2
-    shift 2
+build() {  # name, sanitizers, instruction sets, targets...
+    local name=$1 sanitizers=$2 sets=$3
+    shift 3
     cmake -S . -B "$folder/$name" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DCMAKE_CXX_FLAGS_RELWITHDEBINFO='-O1 -g1' -DCOALESCE_TESTS=ON -DCOALESCE_PYTHON=OFF \
-        -DCOALESCE_ISAS=generic -DCOALESCE_SANITIZE="$sanitizers"
+        -DCOALESCE_ISAS="$sets" -DCOALESCE_SANITIZE="$sanitizers"
     cmake --build "$folder/$name" --target "$@"
 }
-build addresses address,undefined fuzz_ptx fuzz_sass
-build threads thread threads
+build addresses address,undefined generic fuzz_ptx fuzz_sass
+build sets address,undefined all test_sim test_sass
+build threads thread generic threads
 
 report=$folder/report.txt
 : >"$report"
@@ -42,6 +44,8 @@ run() {  # seconds it may take, command...
 export FUZZ_PTX_LAST=$folder/last.ptx FUZZ_SASS_LAST=$folder/last.sass
 run $((seconds + 300)) "$folder/addresses/tests/cpp/fuzz_ptx" "${seconds}s" "$seed"
 run $((seconds + 300)) "$folder/addresses/tests/cpp/fuzz_sass" "${seconds}s" "$seed"
+run 600 "$folder/sets/tests/cpp/test_sim" --gtest_brief=1
+run 600 "$folder/sets/tests/cpp/test_sass" --gtest_brief=1
 run 3600 "$folder/threads/tests/cpp/threads" 20
 if python -c 'import coalesce' 2>/dev/null; then
     run 7200 python tests/wrong_calls.py --calls 5000 --seed "$seed"
