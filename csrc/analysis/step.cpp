@@ -93,15 +93,11 @@ class OneBlock : public sim::Worker<StepObserver> {
     }
 
     // Executes the next op of the running path of the warp.
-    void execute(Warp& w) {
-        left_ = slice_ = 1;
-        const uint32_t at = w.current.pc;
-        step(w, program_.ops[at], at);
-    }
+    void execute(Warp& w) { runner_.execute_one(w); }
 
     // Returns true if a warp has executed a loop that only reads memory since the last call of this
     // function.
-    bool has_spun() { return std::exchange(spun_, false); }
+    bool has_spun() { return std::exchange(runner_.spun, false); }
 
     sim::Block block;
 };

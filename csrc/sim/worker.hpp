@@ -2,22 +2,18 @@
 //
 // METHOD
 // A worker is a host thread that runs blocks. Each worker gets the number of its next block (or
-// cluster of blocks) from a counter that all workers share. The warps of a block run in turn. Each
-// warp runs until all its paths wait or its time slice ends. If no path of a block can run, this is
-// a deadlock, which is an error. If all warps of a block only read memory until another block
+// cluster of blocks) from a counter that all workers share. The warps of a block run in turn, each
+// for a slice (warp_runner.hpp). If no path of a block can run, this is a deadlock, which is an
+// error. If all warps of a block only read memory until another block
 // changes it (spins.cpp), the worker runs another block in the meantime.
 //
-// A segment is a sequence of operations up to the next branch, call, barrier or similar operation.
-// Its operations are executed one after the other without any test. Only the last one needs the
-// scheduler. The launching thread waits, and calls Launch::poll regularly. So the user can
-// interrupt the run: then the thread sets a flag, which the workers test once in each slice.
+// The launching thread waits, and calls Launch::poll regularly. So the user can interrupt the run:
+// then the thread sets a flag, which the workers test once in each slice.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <map>
@@ -30,54 +26,25 @@
 
 #include "errors.hpp"
 #include "sim/engine.hpp"
-#include "sim/launch.hpp"
-#include "sim/observer.hpp"
-#include "sim/scheduler.hpp"
+#include "sim/warp_runner.hpp"
 
 namespace coalesce::sim {
 
-inline constexpr int64_t slice_ops = 1 << 16;
-// A warp runs for a slice, which is a limited number of operations. Then another warp runs. A slice
-// is stalled if no path of the warp ended or began to wait during this slice. After this many
-// consecutive stalled slices of a block, lanes that wait for reconvergence continue without the
-// others (free_waiting_lanes).
-inline constexpr int most_stalled_slices = 32;
 // For the case that all running blocks only read memory, because they wait for each other: the
 // number of turns of such blocks after which lanes that wait for reconvergence continue without the
 // others. Only turns in which no block did anything else are counted.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
-
-// The state that the workers of a launch share.
-struct GridState {
-    std::atomic<uint64_t> next_group{0};  // the next block or cluster to run
-    std::atomic<uint64_t> finished_blocks{0};
-    std::atomic<uint64_t> work{0};  // incremented whenever a block has done more than wait
-    // How many blocks wait in grid.sync(). Such a block waits until the highest bit of the grid's
-    // barrier changes. The index of the array is the value of this bit while the blocks wait.
-    std::atomic<uint64_t> at_grid_barrier[2]{};
-    std::atomic<int64_t> instructions_left{0};
-    std::atomic<bool> stop{false};
-    std::mutex mutex;
-    std::condition_variable done;
-    uint32_t running = 0;
-    std::exception_ptr error;
-
-    void fail(std::exception_ptr e) {
-        const std::lock_guard lock(mutex);
-        if (!error) error = e;
-        stop = true;
-    }
-};
-
-// An exception that ends a worker after another worker has failed.
-struct Stopped {};
 
 template <Observer O>
 class Worker {
   public:
     Worker(const Program& program, const Launch& launch, AddressSpace& memory, O& observer,
            GridState& grid)
-        : program_(program), launch_(launch), grid_(grid), observer_(observer) {
+        : runner_(program, launch, observer, grid),
+          program_(program),
+          launch_(launch),
+          grid_(grid),
+          observer_(observer) {
         shared_.program = &program;
         shared_.launch = &launch;
         shared_.memory = &memory;
@@ -193,21 +160,21 @@ class Worker {
 
     // Runs the block until it ends or waits for other blocks.
     Ran run_block(Block& block) {
-        stalled_slices_ = 0;
+        runner_.stalled_slices = 0;
         for (;;) {
             // The flag is tested here, too, because warps that wait for each other may never use a
             // whole slice.
             if (grid_.stop) throw Stopped{};
             bool progress = false, done = true, spins = true;
-            watching_warps_ = 0;
+            runner_.watching_warps = 0;
             if (launch_.cooperative) bit_before_ = bit_of_grid_barrier();
             for (Warp& w : block.warps) {
                 if (w.done()) continue;
                 done = false;
                 if (next_path(w)) {
                     progress = true;
-                    run_warp(w);
-                    spins = spins && spun_;
+                    runner_.run(w);
+                    spins = spins && runner_.spun;
                 }
             }
             if (!spins || done) leave_grid_barrier(block);
@@ -227,8 +194,8 @@ class Worker {
                 if (launch_.cooperative) wait_at_grid_barrier(block);
                 return set_aside(block);
             }
-            if (stalled_slices_ > most_stalled_slices) {
-                short_slices_ = true;
+            if (runner_.stalled_slices > most_stalled_slices) {
+                runner_.short_slices = true;
                 std::this_thread::yield();
                 block.fruitless_turns = 1;
                 return Ran::until_it_watches;
@@ -275,7 +242,7 @@ class Worker {
     // continue.
     void wait_at_grid_barrier(const Block& block) {
         const int bit = bit_of_grid_barrier();
-        if (!grid_barrier_ || watching_warps_ != 1 || bit != bit_before_) return;
+        if (!runner_.grid_barrier || runner_.watching_warps != 1 || bit != bit_before_) return;
         const auto known = at_grid_barrier_.find(&block);
         if (known == at_grid_barrier_.end() || known->second != bit) {
             leave_grid_barrier(block);
@@ -287,7 +254,7 @@ class Worker {
         throw LaunchError("grid.sync() waits for " + std::to_string(ended) +
                           " blocks that have ended without it; every block of the grid has to "
                           "call it\n  " +
-                          where(program_, *grid_barrier_) + "\n  " +
+                          where(program_, *runner_.grid_barrier) + "\n  " +
                           thread_name(block.warps[0], 0));
     }
 
@@ -305,207 +272,9 @@ class Worker {
         at_grid_barrier_.erase(known);
     }
 
-    // Runs paths of the warp until none can run, or the slice ends.
-    void run_warp(Warp& w) {
-        left_ = slice_ = slice();
-        spun_ = false;
-        bool worked = false;
-        do {
-            run_current(w);
-            if (left_ <= 0) {
-                end_slice(*w.block);
-                const bool waits = spun_;
-                spun_ = waits && !worked;
-                if (!waits) grid_.work.fetch_add(1, std::memory_order_relaxed);
-                if (w.running) {
-                    rotate(w);
-                    if (waits) return;
-                    ++stalled_slices_;
-                    if ((spins_ || stalled_slices_ > most_stalled_slices) &&
-                        free_waiting_lanes(w)) {
-                        spins_ = short_slices_ = true;
-                        stalled_slices_ = 0;
-                    }
-                }
-                return;
-            }
-            stalled_slices_ = 0;
-            worked = true;
-        } while (next_path(w));
-        if (launch_.instruction_limit) end_slice(*w.block);
-    }
-
-    void run_current(Warp& w) {
-        const Op* const ops = program_.ops.data();
-        const auto* const changes =
-            program_.family_changes.empty() ? nullptr : program_.family_changes.data();
-        while (w.running && left_ > 0) {
-            const uint32_t first = w.current.pc;
-            const uint32_t last = program_.segment_end[first] - 1;
-            if constexpr (hears(Hook::segment)) observer_.segment(w, first, w.mask);
-            left_ -= int64_t(last - first) + 1;
-            const Op* op = ops + first;
-            const Op* const end = ops + last;
-            for (; op != end; op += op->length) op->run(w, *op);
-            if (changes) note_changes(w, changes[first]);
-            step(w, *end, last);
-        }
-    }
-
-    // Call this after a segment was executed. Forgets the strides of the address families that the
-    // segment has changed (lane_strides.hpp).
-    static void note_changes(Warp& w, const Program::FamilyChanges& changes) {
-        if (w.mask == all_lanes)
-            w.strides.forget(changes.renewed);
-        else
-            w.strides.give_up(changes.changed);
-    }
-
-    // Executes the operation at the end of a segment.
-    void step(Warp& w, const Op& op, uint32_t at) {
-        switch (op.control) {
-            case Control::none:
-                op.run(w, op);
-                [[fallthrough]];
-            case Control::join:
-                return go_to(w, at + 1);
-            case Control::branch:
-                return branch(w, op, at);
-            case Control::synchronize:
-                return synchronize(w, op, at);
-            case Control::branch_table:
-                return branch_table(w, op, at);
-            case Control::call:
-                w.current.pc = at;
-                call(w, op, at);
-                return entered(w);
-            case Control::call_indirect:
-                w.current.pc = at;
-                call_indirect(w, op, at);
-                return entered(w);
-            case Control::ret:
-                return return_from_function(w);
-            case Control::exit:
-                leave(w);
-                if (w.block->cluster && cluster_complete_after_exit(w)) cluster_opened(w);
-                while (const auto number = barrier_open_after_exit(w)) opened(*w.block, *number);
-                return;
-            case Control::barrier:
-                w.current.pc = at;
-                return barrier(w, op, at);
-            case Control::cluster_arrive:
-                w.current.pc = at;
-                if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, cluster_barrier);
-                if (arrive_at_cluster(w, op, at)) cluster_opened(w);
-                return;
-            case Control::cluster_wait:
-                w.current.pc = at;
-                return wait_for_cluster(w, op, at);
-            case Control::yield:
-                end_turn();
-                return go_to(w, at + 1);
-            case Control::set_barrier:
-                return set_barrier(w, op, at);
-            case Control::sync_barrier:
-                return sync_barrier(w, op, at);
-            case Control::break_barrier:
-                return break_barrier(w, op, at);
-            case Control::keep_barrier:
-            case Control::restore_barrier:
-                return keep_barrier(w, op, at);
-            case Control::call_outside:
-                return call_outside(w, op, at);
-            case Control::jump:
-                jump(w, op, at);
-                if (!w.running) diverged(w, op);
-                return;
-        }
-    }
-
-    void synchronize(Warp& w, const Op& op, uint32_t at) {
-        const LaneMask before = w.current.mask;
-        w.current.pc = at;
-        const bool together = gather(w, op, at);
-        if (splits_groups(op) && w.current.mask != before) diverged(w, op);
-        if (!together) return;
-        // The instruction may overwrite its own mask: mask = __ballot_sync(mask, ...).
-        if constexpr (hears(Hook::synchronized)) observer_.synchronized(w, op);
-        op.run(w, op);
-        release(w);
-        go_to(w, at + 1);
-    }
-
-    void barrier(Warp& w, const Op& op, uint32_t at) {
-        const uint32_t number = barrier_number(w, op);
-        if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, number);
-        if (reach_barrier(w, op, at)) opened(*w.block, number);
-    }
-
-    void entered(Warp& w) {
-        if constexpr (hears(Hook::call)) observer_.call(w);
-    }
-    void opened(Block& block, uint32_t barrier) {
-        if constexpr (hears(Hook::complete)) observer_.complete(block, barrier);
-    }
-    void cluster_opened(const Warp& w) {
-        if constexpr (hears(Hook::complete)) {
-            for (const Block* block : w.block->cluster->blocks)
-                if (!block->ended) observer_.complete(*block, cluster_barrier);
-        }
-    }
-    void diverged(Warp& w, const Op& op) {
-        if constexpr (hears(Hook::diverged)) observer_.diverged(w, op);
-    }
     static constexpr bool hears(Hook hook) { return O::hooks.has(hook); }
 
-    void branch(Warp& w, const Op& op, uint32_t at) {
-        const Branch& to = op.get<Branch>();
-        if (op.guard == no_operand) return go_back_or_on(w, op, to);
-        const LaneMask p = w.predicate(op.guard);
-        const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
-        if (taken == w.current.mask) return go_back_or_on(w, op, to);
-        if (taken == 0) return go_to(w, at + 1);
-        diverged(w, op);
-        diverge(w, taken, to.target, at + 1, program_.reconvergence[at]);
-    }
-
-    void go_back_or_on(Warp& w, const Op& op, const Branch& to) {
-        if (to.spins) {
-            end_turn();
-            spun_ = true;
-            const uint64_t watched = w.address[std::countr_zero(w.current.mask)];
-            grid_barrier_ = watched - grid_workspace < 2 * sizeof(uint32_t) ? &op : nullptr;
-            ++watching_warps_;
-        }
-        go_to(w, to.target);
-    }
-
-    // Ends the current slice.
-    void end_turn() {
-        slice_ -= left_;
-        left_ = 0;
-    }
-
-    // Returns the number of operations in a slice. With an instruction limit, it is at most the
-    // number that remains.
-    [[nodiscard]] int64_t slice() const {
-        const int64_t most = short_slices_ ? slice_ops >> 6 : slice_ops;
-        if (launch_.instruction_limit == 0) return most;
-        return std::clamp<int64_t>(grid_.instructions_left + 1, 1, most);
-    }
-
-    void end_slice(const Block& block) {
-        if (grid_.stop) throw Stopped{};
-        if (launch_.instruction_limit == 0) return;
-        if ((grid_.instructions_left -= slice_ - left_) < 0) {
-            throw LaunchError(program_.kernel + ": stopped after the limit of " +
-                              std::to_string(launch_.instruction_limit) +
-                              " warp instructions; block (" + std::to_string(block.index.x) + ", " +
-                              std::to_string(block.index.y) + ", " + std::to_string(block.index.z) +
-                              ") was still running");
-        }
-    }
-
+    WarpRunner<O> runner_;
     const Program& program_;
     const Launch& launch_;
     GridState& grid_;
@@ -517,21 +286,10 @@ class Worker {
     uint64_t idle_turns_ = 0;
     bool has_run_ = false;  // true if run_block() has executed operations
     bool one_worker_ = true;
-    // The next two members are for the running block. `grid_barrier_` is the branch of the last
-    // loop that only reads memory, if the loop reads the barrier of the grid; otherwise it is null.
-    // `watching_warps_` counts the warps that only read memory in their last turn.
-    const Op* grid_barrier_ = nullptr;
-    uint32_t watching_warps_ = 0;
     int bit_before_ = 0;  // the highest bit of the grid's barrier at the start of this round
     // For each block that waits in grid.sync(): the value of the barrier's highest bit when it
     // began to wait.
     std::map<const Block*, int> at_grid_barrier_;
-    // `slice_` is the number of operations in the current slice. `left_` is the number that remain.
-    int64_t slice_ = 0, left_ = 0;
-    int stalled_slices_ = 0;
-    bool spun_ = false;   // the last warp that ran ended its slice in a loop that only reads memory
-    bool spins_ = false;  // lanes of this kernel have waited for other lanes of their warp
-    bool short_slices_ = false;  // lanes or blocks of this kernel have waited for each other
     MachineConstants machine_;
     std::vector<uint16_t> hints_;
     std::vector<uint32_t> thread_index_[3];

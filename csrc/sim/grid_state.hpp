@@ -1,0 +1,37 @@
+// The state that the workers of a launch share. A worker is a host thread that runs blocks
+// (worker.hpp).
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+
+namespace coalesce::sim {
+
+struct GridState {
+    std::atomic<uint64_t> next_group{0};  // the next block or cluster to run
+    std::atomic<uint64_t> finished_blocks{0};
+    std::atomic<uint64_t> work{0};  // incremented whenever a block has done more than wait
+    // How many blocks wait in grid.sync(). Such a block waits until the highest bit of the grid's
+    // barrier changes. The index of the array is the value of this bit while the blocks wait.
+    std::atomic<uint64_t> at_grid_barrier[2]{};
+    std::atomic<int64_t> instructions_left{0};
+    std::atomic<bool> stop{false};
+    std::mutex mutex;
+    std::condition_variable done;
+    uint32_t running = 0;
+    std::exception_ptr error;
+
+    void fail(std::exception_ptr e) {
+        const std::lock_guard lock(mutex);
+        if (!error) error = e;
+        stop = true;
+    }
+};
+
+// An exception that ends a worker after another worker has failed.
+struct Stopped {};
+
+}  // namespace coalesce::sim

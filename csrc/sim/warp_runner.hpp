@@ -1,0 +1,264 @@
+// Runs one warp of a block: executes its operations, and lets the scheduler choose the path that
+// runs next.
+//
+// METHOD
+// A segment is a sequence of operations up to the next branch, call, barrier or similar operation.
+// Its operations are executed one after the other without any test. Only the last one needs the
+// scheduler. A warp runs until all its paths wait or its slice ends. A slice is a limited number of
+// operations.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string>
+
+#include "errors.hpp"
+#include "sim/grid_state.hpp"
+#include "sim/launch.hpp"
+#include "sim/observer.hpp"
+#include "sim/scheduler.hpp"
+
+namespace coalesce::sim {
+
+inline constexpr int64_t slice_ops = 1 << 16;
+// A slice is stalled if no path of the warp ended or began to wait during this slice. After this
+// many consecutive stalled slices of a block, lanes that wait for reconvergence continue without
+// the others (free_waiting_lanes).
+inline constexpr int most_stalled_slices = 32;
+
+template <Observer O>
+class WarpRunner {
+  public:
+    WarpRunner(const Program& program, const Launch& launch, O& observer, GridState& grid)
+        : program_(program), launch_(launch), grid_(grid), observer_(observer) {}
+
+    // Runs paths of the warp until none can run, or the slice ends.
+    void run(Warp& w) {
+        left_ = slice_ = slice();
+        spun = false;
+        bool worked = false;
+        do {
+            run_current(w);
+            if (left_ <= 0) {
+                end_slice(*w.block);
+                const bool waits = spun;
+                spun = waits && !worked;
+                if (!waits) grid_.work.fetch_add(1, std::memory_order_relaxed);
+                if (w.running) {
+                    rotate(w);
+                    if (waits) return;
+                    ++stalled_slices;
+                    if ((spins_ || stalled_slices > most_stalled_slices) && free_waiting_lanes(w)) {
+                        spins_ = short_slices = true;
+                        stalled_slices = 0;
+                    }
+                }
+                return;
+            }
+            stalled_slices = 0;
+            worked = true;
+        } while (next_path(w));
+        if (launch_.instruction_limit) end_slice(*w.block);
+    }
+
+    // Executes the next operation of the running path of the warp.
+    void execute_one(Warp& w) {
+        left_ = slice_ = 1;
+        const uint32_t at = w.current.pc;
+        step(w, program_.ops[at], at);
+    }
+
+    static constexpr bool hears(Hook hook) { return O::hooks.has(hook); }
+
+    // The worker reads and resets the following members.
+    bool spun = false;  // the last warp that ran ended its slice in a loop that only reads memory
+    bool short_slices = false;  // lanes or blocks of this kernel have waited for each other
+    int stalled_slices = 0;     // consecutive stalled slices of the running block
+    // How many warps of the block only read memory in their last turn.
+    uint32_t watching_warps = 0;
+    // The branch of the last loop that only reads memory, if the loop reads the barrier of the
+    // grid; otherwise null.
+    const Op* grid_barrier = nullptr;
+
+  private:
+    void run_current(Warp& w) {
+        const Op* const ops = program_.ops.data();
+        const auto* const changes =
+            program_.family_changes.empty() ? nullptr : program_.family_changes.data();
+        while (w.running && left_ > 0) {
+            const uint32_t first = w.current.pc;
+            const uint32_t last = program_.segment_end[first] - 1;
+            if constexpr (hears(Hook::segment)) observer_.segment(w, first, w.mask);
+            left_ -= int64_t(last - first) + 1;
+            const Op* op = ops + first;
+            const Op* const end = ops + last;
+            for (; op != end; op += op->length) op->run(w, *op);
+            if (changes) note_changes(w, changes[first]);
+            step(w, *end, last);
+        }
+    }
+
+    // Call this after a segment was executed. Forgets the strides of the address families that the
+    // segment has changed (lane_strides.hpp).
+    static void note_changes(Warp& w, const Program::FamilyChanges& changes) {
+        if (w.mask == all_lanes)
+            w.strides.forget(changes.renewed);
+        else
+            w.strides.give_up(changes.changed);
+    }
+
+    // Executes the operation at the end of a segment.
+    void step(Warp& w, const Op& op, uint32_t at) {
+        switch (op.control) {
+            case Control::none:
+                op.run(w, op);
+                [[fallthrough]];
+            case Control::join:
+                return go_to(w, at + 1);
+            case Control::branch:
+                return branch(w, op, at);
+            case Control::synchronize:
+                return synchronize(w, op, at);
+            case Control::branch_table:
+                return branch_table(w, op, at);
+            case Control::call:
+                w.current.pc = at;
+                call(w, op, at);
+                return entered(w);
+            case Control::call_indirect:
+                w.current.pc = at;
+                call_indirect(w, op, at);
+                return entered(w);
+            case Control::ret:
+                return return_from_function(w);
+            case Control::exit:
+                leave(w);
+                if (w.block->cluster && cluster_complete_after_exit(w)) cluster_opened(w);
+                while (const auto number = barrier_open_after_exit(w)) opened(*w.block, *number);
+                return;
+            case Control::barrier:
+                w.current.pc = at;
+                return barrier(w, op, at);
+            case Control::cluster_arrive:
+                w.current.pc = at;
+                if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, cluster_barrier);
+                if (arrive_at_cluster(w, op, at)) cluster_opened(w);
+                return;
+            case Control::cluster_wait:
+                w.current.pc = at;
+                return wait_for_cluster(w, op, at);
+            case Control::yield:
+                end_turn();
+                return go_to(w, at + 1);
+            case Control::set_barrier:
+                return set_barrier(w, op, at);
+            case Control::sync_barrier:
+                return sync_barrier(w, op, at);
+            case Control::break_barrier:
+                return break_barrier(w, op, at);
+            case Control::keep_barrier:
+            case Control::restore_barrier:
+                return keep_barrier(w, op, at);
+            case Control::call_outside:
+                return call_outside(w, op, at);
+            case Control::jump:
+                jump(w, op, at);
+                if (!w.running) diverged(w, op);
+                return;
+        }
+    }
+
+    void synchronize(Warp& w, const Op& op, uint32_t at) {
+        const LaneMask before = w.current.mask;
+        w.current.pc = at;
+        const bool together = gather(w, op, at);
+        if (splits_groups(op) && w.current.mask != before) diverged(w, op);
+        if (!together) return;
+        // The instruction may overwrite its own mask: mask = __ballot_sync(mask, ...).
+        if constexpr (hears(Hook::synchronized)) observer_.synchronized(w, op);
+        op.run(w, op);
+        release(w);
+        go_to(w, at + 1);
+    }
+
+    void barrier(Warp& w, const Op& op, uint32_t at) {
+        const uint32_t number = barrier_number(w, op);
+        if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, number);
+        if (reach_barrier(w, op, at)) opened(*w.block, number);
+    }
+
+    void entered(Warp& w) {
+        if constexpr (hears(Hook::call)) observer_.call(w);
+    }
+    void opened(Block& block, uint32_t barrier) {
+        if constexpr (hears(Hook::complete)) observer_.complete(block, barrier);
+    }
+    void cluster_opened(const Warp& w) {
+        if constexpr (hears(Hook::complete)) {
+            for (const Block* block : w.block->cluster->blocks)
+                if (!block->ended) observer_.complete(*block, cluster_barrier);
+        }
+    }
+    void diverged(Warp& w, const Op& op) {
+        if constexpr (hears(Hook::diverged)) observer_.diverged(w, op);
+    }
+
+    void branch(Warp& w, const Op& op, uint32_t at) {
+        const Branch& to = op.get<Branch>();
+        if (op.guard == no_operand) return go_back_or_on(w, op, to);
+        const LaneMask p = w.predicate(op.guard);
+        const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
+        if (taken == w.current.mask) return go_back_or_on(w, op, to);
+        if (taken == 0) return go_to(w, at + 1);
+        diverged(w, op);
+        diverge(w, taken, to.target, at + 1, program_.reconvergence[at]);
+    }
+
+    void go_back_or_on(Warp& w, const Op& op, const Branch& to) {
+        if (to.spins) {
+            end_turn();
+            spun = true;
+            const uint64_t watched = w.address[std::countr_zero(w.current.mask)];
+            grid_barrier = watched - grid_workspace < 2 * sizeof(uint32_t) ? &op : nullptr;
+            ++watching_warps;
+        }
+        go_to(w, to.target);
+    }
+
+    // Ends the current slice.
+    void end_turn() {
+        slice_ -= left_;
+        left_ = 0;
+    }
+
+    // Returns the number of operations in a slice. With an instruction limit, it is at most the
+    // number that remains.
+    [[nodiscard]] int64_t slice() const {
+        const int64_t most = short_slices ? slice_ops >> 6 : slice_ops;
+        if (launch_.instruction_limit == 0) return most;
+        return std::clamp<int64_t>(grid_.instructions_left + 1, 1, most);
+    }
+
+    void end_slice(const Block& block) {
+        if (grid_.stop) throw Stopped{};
+        if (launch_.instruction_limit == 0) return;
+        if ((grid_.instructions_left -= slice_ - left_) < 0) {
+            throw LaunchError(program_.kernel + ": stopped after the limit of " +
+                              std::to_string(launch_.instruction_limit) +
+                              " warp instructions; block (" + std::to_string(block.index.x) + ", " +
+                              std::to_string(block.index.y) + ", " + std::to_string(block.index.z) +
+                              ") was still running");
+        }
+    }
+
+    const Program& program_;
+    const Launch& launch_;
+    GridState& grid_;
+    O& observer_;
+    // `slice_` is the number of operations in the current slice. `left_` is the number that remain.
+    int64_t slice_ = 0, left_ = 0;
+    bool spins_ = false;  // lanes of this kernel have waited for other lanes of their warp
+};
+
+}  // namespace coalesce::sim
