@@ -40,6 +40,26 @@ void enter(void* caller);
 [[nodiscard]] Error enter_runtime(const char* function);
 // Whether a function of the driver API has called this function of the runtime API (driver.hpp).
 [[nodiscard]] bool called_by_driver();
+// While it exists, functions of the runtime API throw their errors instead of returning them, and
+// messages name the driver's function.
+class DriverCall {
+  public:
+    explicit DriverCall(const char* function);  // the name that messages use
+    ~DriverCall();
+    DriverCall(const DriverCall&) = delete;
+    DriverCall& operator=(const DriverCall&) = delete;
+};
+// The program's own functions may call either API.
+class ProgramCall {
+  public:
+    ProgramCall();
+    ~ProgramCall();
+    ProgramCall(const ProgramCall&) = delete;
+    ProgramCall& operator=(const ProgramCall&) = delete;
+
+  private:
+    const char* function_;
+};
 
 struct Outcome {
     Error error = cudaSuccess;
@@ -92,6 +112,9 @@ Error take_last_error(bool forget);
 [[nodiscard]] void* caller();
 // Returns the address of the last <<<...>>> in the host code, or null if there was none.
 [[nodiscard]] void* launched_from();
+
+// Reports the last failed launch of this host thread, if the program never asked for its error.
+void report_unchecked_error();
 
 inline void require(bool condition, Error error, const char* mistake = "") {
     if (!condition) throw Failure{error, mistake};

@@ -10,18 +10,6 @@ namespace coalesce::cudart {
 
 namespace {
 
-// The driver's function that the program has called; null if there is none.
-thread_local const char* driver_function = nullptr;
-
-// Returns "cuMemAlloc" for "cuMemAlloc_v2": programs use the names without versions.
-const char* without_version(const char* name) {
-    static auto* const names = new std::set<std::string, std::less<>>;
-    std::string text = name;
-    const size_t at = text.rfind("_v");
-    if (at != std::string::npos && at + 3 == text.size()) text.resize(at);
-    return names->insert(text).first->c_str();
-}
-
 // Returns whether the function loads code or launches kernels. If such a function fails, its error
 // code says little, and most programs then end. So the reason is printed even without --check.
 bool concerns_code(std::string_view function) {
@@ -32,8 +20,6 @@ bool concerns_code(std::string_view function) {
 }
 
 }  // namespace
-
-const char* called(const char* function) { return driver_function ? driver_function : function; }
 
 DriverError driver_error(Error error) {
     switch (int(error)) {
@@ -52,13 +38,13 @@ DriverError driver_error(Error error) {
 
 namespace detail {
 
-bool called_by_driver() { return driver_function != nullptr; }
-
-DriverCall::DriverCall(const char* function) { driver_function = without_version(function); }
-DriverCall::~DriverCall() { driver_function = nullptr; }
-
-ProgramCall::ProgramCall() : function_(driver_function) { driver_function = nullptr; }
-ProgramCall::~ProgramCall() { driver_function = function_; }
+const char* without_version(const char* name) {
+    static auto* const names = new std::set<std::string, std::less<>>;
+    std::string text = name;
+    const size_t at = text.rfind("_v");
+    if (at != std::string::npos && at + 3 == text.size()) text.resize(at);
+    return names->insert(text).first->c_str();
+}
 
 void check(Needs needs) {
     const Contexts& contexts = runtime().contexts;

@@ -20,27 +20,9 @@ enum class Needs : uint8_t { nothing, initialization, context };
 namespace detail {
 // Throws Failure if the requirement is not met.
 void check(Needs needs);
+// Returns "cuMemAlloc" for "cuMemAlloc_v2": programs use the names without versions.
+[[nodiscard]] const char* without_version(const char* name);
 DriverError finish_driver(const Outcome& outcome, const char* function, void* caller);
-// While it exists, functions of the runtime API throw their errors instead of returning them, and
-// messages name the driver's function.
-class DriverCall {
-  public:
-    explicit DriverCall(const char* function);
-    ~DriverCall();
-    DriverCall(const DriverCall&) = delete;
-    DriverCall& operator=(const DriverCall&) = delete;
-};
-// The program's own functions may call either API.
-class ProgramCall {
-  public:
-    ProgramCall();
-    ~ProgramCall();
-    ProgramCall(const ProgramCall&) = delete;
-    ProgramCall& operator=(const ProgramCall&) = delete;
-
-  private:
-    const char* function_;
-};
 }  // namespace detail
 
 [[nodiscard]] DriverError driver_error(Error error);
@@ -51,7 +33,7 @@ __attribute__((always_inline)) inline DriverError driver_call(const char* functi
     const std::lock_guard guard(detail::lock());
     void* const caller = __builtin_return_address(0);
     detail::enter(caller);
-    const detail::DriverCall call(function);
+    const detail::DriverCall call(detail::without_version(function));
     const detail::Outcome outcome = detail::outcome_of(function, waits, [&] {
         detail::check(needs);
         std::forward<Body>(body)();

@@ -7,7 +7,6 @@
 #include "cudart/api.hpp"
 #include "cudart/arrays.hpp"
 #include "cudart/host_faults.hpp"
-#include "errors.hpp"
 
 namespace coalesce::cudart {
 
@@ -35,13 +34,6 @@ const model::Gpu& gpu_named(const std::string& name) {
     return *model::find_gpu("h200");
 }
 
-thread_local Error last_error = cudaSuccess;
-thread_local void* calling = nullptr;
-// True if a launch with <<<...>>> failed and the program has not asked for the error yet. Such a
-// launch returns no error code; the program must call cudaGetLastError().
-thread_local bool unasked = false;
-thread_local void* unasked_caller = nullptr;
-
 bool made = false;
 
 // Runs at the end of the process, after main() and the destructors of static objects.
@@ -50,12 +42,7 @@ __attribute__((destructor)) void finish() {
     Runtime& rt = runtime();
     rt.waited();
     if (rt.settings.check) {
-        if (unasked)
-            rt.report.add_mistake("unchecked error",
-                                  "a launch returned " + std::string(name_of(last_error)) +
-                                      ", and the program never asked for the error" +
-                                      (rt.unasked_mistake.empty() ? "" : ": " + rt.unasked_mistake),
-                                  unasked_caller);
+        report_unchecked_error();
         // After a fault, cudaFree() fails, too.
         for (const auto& [address, a] : rt.memory.all())
             if (!rt.fault && a.number && a.kind != Kind::registered &&
@@ -125,73 +112,6 @@ void say_once(const std::string& text) {
     if (!said->insert(text).second) return;
     std::fflush(stdout);
     std::fprintf(stderr, "%s\n", text.c_str());
-}
-
-void* caller() { return calling; }
-
-namespace detail {
-
-std::recursive_mutex& lock() {
-    static auto* const mutex = new std::recursive_mutex;
-    return *mutex;
-}
-
-Error standing(Waits waits) {
-    Runtime& rt = runtime();
-    rt.memory.guard_unwaited(false);
-    if (waits == Waits::yes) rt.waited();
-    if (!rt.fault) return cudaSuccess;
-    if (waits == Waits::yes) rt.fault_returned = true;
-    return rt.fault_returned ? rt.fault : cudaSuccess;
-}
-
-void enter(void* address) { calling = address; }
-
-Error enter_runtime(const char* function) { return runtime().contexts.enter_runtime(function); }
-
-Error finish(const Outcome& outcome, const char* function, void* address) {
-    const auto& [error, mistake] = outcome;
-    runtime().memory.guard_unwaited(true);
-    if (error == cudaSuccess) return error;
-    // cudaErrorNotReady is a normal answer. cudaGetLastError() does not return it.
-    if (error != cudaErrorNotReady) last_error = error;
-    Runtime& rt = runtime();
-    if (std::string(function).find("LaunchKernel") != std::string::npos) {
-        unasked = true;
-        unasked_caller = launched_from() ? launched_from() : address;
-        rt.unasked_mistake = mistake;
-        if (!mistake.empty()) say_once("coalesce: " + mistake);
-    } else if (!mistake.empty() && rt.settings.check) {
-        rt.report.add_mistake("wrong call", mistake, address);
-    }
-    return error;
-}
-
-Outcome failed(const std::exception& e, const char* function) {
-    say_once("coalesce: " + std::string(function) + "(): " + e.what());
-    if (dynamic_cast<const UnsupportedInstruction*>(&e)) return {cudaErrorNotSupported};
-    return {cudaErrorUnknown};
-}
-
-}  // namespace detail
-
-Error take_last_error(bool forget) {
-    const Error error = last_error;
-    unasked = false;
-    const Runtime& rt = runtime();
-    if (forget) last_error = rt.fault_returned ? rt.fault : cudaSuccess;
-    return error;
-}
-
-const char* name_of(Error error) {
-    switch (error) {
-#define E(name, number, text) \
-    case name:                \
-        return #name;
-#include "cudart/errors.inc"
-#undef E
-    }
-    return "unrecognized error code";
 }
 
 }  // namespace coalesce::cudart
