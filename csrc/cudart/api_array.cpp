@@ -94,7 +94,11 @@ CopyWork copy_of(const Copy3D& p, const char* function) {
     const size_t texel = one ? one->shape.texel_bytes() : 1;
     require(!to || !from || from->shape.texel_bytes() == texel, cudaErrorInvalidValue,
             "the texels of the two arrays of a copy have different sizes");
-    const size_t width = p.extent.width * texel;
+    const auto bytes_of = [&](size_t texels) {
+        require(texels <= SIZE_MAX / texel, cudaErrorInvalidValue);
+        return texels * texel;
+    };
+    const size_t width = bytes_of(p.extent.width);
     CopyWork c = copy_of(to ? nullptr : at(p.dstPtr, p.dstPos),
                          from ? nullptr : at(p.srcPtr, p.srcPos), width, p.kind, function);
     require(p.extent.height <= 1 ||
@@ -103,8 +107,8 @@ CopyWork copy_of(const Copy3D& p, const char* function) {
     c.height = p.extent.height, c.depth = p.extent.depth;
     c.to_pitch = p.dstPtr.pitch, c.to_slice = p.dstPtr.pitch * p.dstPtr.ysize;
     c.from_pitch = p.srcPtr.pitch, c.from_slice = p.srcPtr.pitch * p.srcPtr.ysize;
-    if (to) copy_to(c, {to, p.dstPos.x * texel, p.dstPos.y, p.dstPos.z});
-    if (from) copy_from(c, {from, p.srcPos.x * texel, p.srcPos.y, p.srcPos.z});
+    if (to) copy_to(c, {to, bytes_of(p.dstPos.x), p.dstPos.y, p.dstPos.z});
+    if (from) copy_from(c, {from, bytes_of(p.srcPos.x), p.srcPos.y, p.srcPos.z});
     return c;
 }
 

@@ -9,7 +9,8 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr int most_dynamic_shared = 8, carveout = 9;
+constexpr int most_dynamic_shared = 8, carveout = 9;  // values of cudaFuncAttribute
+constexpr int most_threads = 1024;                    // in a block
 constexpr uint32_t first_with_clusters = 9, most_cluster_blocks = 8;
 
 struct Resources {
@@ -25,14 +26,15 @@ Resources resources_of(Function& f) {
     return {f.module->program(f.entry, purpose), registers == known.end() ? 0 : registers->second};
 }
 
+// Returns how many blocks fit on a multiprocessor.
 uint32_t blocks_of(Function& f, int threads, size_t dynamic) {
     const Resources needs = resources_of(f);
     const Runtime& rt = runtime();
     require(threads > 0, cudaErrorInvalidValue);
-    if (threads > 1024) return 0;
-    const size_t shared = needs.program.shared_bytes + dynamic;
-    if (shared > rt.gpu.max_block_shared_bytes()) return 0;
-    return model::occupancy(rt.gpu, uint32_t(threads), needs.registers, uint32_t(shared)).blocks;
+    const uint32_t most = rt.gpu.max_block_shared_bytes(), fixed = needs.program.shared_bytes;
+    if (threads > most_threads || fixed > most || dynamic > most - fixed) return 0;
+    return model::occupancy(rt.gpu, uint32_t(threads), needs.registers, fixed + uint32_t(dynamic))
+        .blocks;
 }
 
 }  // namespace
@@ -48,7 +50,7 @@ CUDART(cudaFuncGetAttributes)(FunctionAttributes* a, const void* host) {
         for (const auto& item : f.module->memory->items)
             if (!item.writable) a->constSizeBytes += item.bytes.size();
         const uint32_t most = needs.program.max_block_threads;
-        a->maxThreadsPerBlock = int(most ? std::min(most, 1024u) : 1024u);
+        a->maxThreadsPerBlock = int(most ? std::min<uint32_t>(most, most_threads) : most_threads);
         a->numRegs = int(needs.registers);
         a->ptxVersion = a->binaryVersion = int(f.module->code.arch);
         a->maxDynamicSharedSizeBytes = int(f.most_dynamic_shared);
@@ -130,18 +132,23 @@ CUDART(cudaOccupancyMaxActiveClusters)(int* clusters, const void* host,
         const model::Gpu& gpu = runtime().gpu;
         require(gpu.major >= first_with_clusters, cudaErrorNotSupported,
                 "the simulated GPU has no clusters");
+        const Dim& block = config->blockDim;
+        const auto threads = std::max({block.x, block.y, block.z}) > most_threads
+                                 ? most_threads + 1
+                                 : int(block.count());
         const uint64_t size = w.cluster.count();
-        const uint32_t blocks = blocks_of(runtime().modules.function(host),
-                                          int(config->blockDim.count()), config->dynamicSmemBytes);
+        const uint32_t blocks =
+            blocks_of(runtime().modules.function(host), threads, config->dynamicSmemBytes);
         const uint32_t all = gpu.multiprocessors, gpcs = gpu.clusters();
         *clusters = 0;
         for (uint32_t i = 0; size <= most_cluster_blocks && i < gpcs; ++i)
             *clusters += int(((i + 1) * all / gpcs - i * all / gpcs) * blocks / size);
     });
 }
-CUDART(cudaOccupancyMaxPotentialClusterSize)(int* size, const void* host, const LaunchConfig*) {
+CUDART(cudaOccupancyMaxPotentialClusterSize)(int* size, const void* host,
+                                             const LaunchConfig* config) {
     return call("cudaOccupancyMaxPotentialClusterSize", Waits::no, [&] {
-        require(size, cudaErrorInvalidValue);
+        require(size && config, cudaErrorInvalidValue);
         (void)runtime().modules.function(host);
         *size = runtime().gpu.major >= first_with_clusters ? int(most_cluster_blocks) : 1;
     });

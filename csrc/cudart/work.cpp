@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "cudart/api.hpp"
-#include "cudart/driver.hpp"
 #include "cudart/graphs.hpp"
 #include "cudart/runtime.hpp"
 
@@ -32,10 +31,16 @@ std::string direction(CopyKind kind) {
     }
 }
 
-// Returns the distance in bytes from the first to the last byte of a copy of rows.
+// Returns the distance in bytes from the first to the last byte of a copy of rows, or the largest
+// number if the distance does not fit into 64 bits. No allocation has that many bytes.
 uint64_t extent(size_t width, size_t pitch, size_t height, size_t slice, size_t depth) {
     if (width == 0 || height == 0 || depth == 0) return 0;
-    return (depth - 1) * slice + (height - 1) * pitch + width;
+    uint64_t rows = 0, slices = 0, sum = 0;
+    const bool overflows = __builtin_mul_overflow(height - 1, pitch, &rows) ||
+                           __builtin_mul_overflow(depth - 1, slice, &slices) ||
+                           __builtin_add_overflow(rows, slices, &sum) ||
+                           __builtin_add_overflow(sum, width, &sum);
+    return overflows ? UINT64_MAX : sum;
 }
 
 struct Ends {
@@ -118,6 +123,7 @@ void copy(const CopyWork& c, StreamRecord& stream) {
 }
 
 Memory::View place_of(const SetWork& s) {
+    require(s.width <= SIZE_MAX / s.element, cudaErrorInvalidValue);
     const size_t row = s.width * s.element;
     const Memory::View view = runtime().memory.view(s.to, extent(row, s.pitch, s.height, 0, 1),
                                                     "cudaMemset(): the destination");

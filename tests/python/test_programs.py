@@ -723,6 +723,42 @@ def test_occupancy_of_clusters(tmp_path: Path) -> None:
     assert on_a100.stdout.splitlines() == ["cudaErrorNotSupported 0", "1"]
 
 
+def test_sizes_that_overflow_are_refused(tmp_path: Path) -> None:
+    """The product of the numbers has more than 64 bits, and its lower bits are a small size."""
+    body = """
+    size_t many = (size_t)1 << 56;
+    char *d, *h = (char *)malloc(512);
+    OK(cudaMalloc(&d, 512));
+    NAME(cudaMemcpy2D(d, 256, h, 256, 256, many + 1, cudaMemcpyHostToDevice));
+    NAME(cudaMemset2D(d, 256, 0, 256, many + 1));
+    cudaChannelFormatDesc c = cudaCreateChannelDesc<float4>();
+    cudaArray_t array;
+    OK(cudaMallocArray(&array, &c, 16));
+    cudaMemcpy3DParms p = {};
+    p.srcPtr = make_cudaPitchedPtr(h, 256, 16, 1);
+    p.dstArray = array;
+    p.extent = make_cudaExtent(((size_t)1 << 60) + 4, 1, 1);
+    p.kind = cudaMemcpyHostToDevice;
+    NAME(cudaMemcpy3D(&p));
+    int n = -1;
+    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, k, 32, SIZE_MAX));
+    printf("%d\\n", n);
+    cudaLaunchConfig_t l = {};
+    l.gridDim = 1; l.blockDim = dim3(1u << 31, 2, 1);
+    OK(cudaOccupancyMaxActiveClusters(&n, k, &l));
+    printf("%d\\n", n);
+    NAME(cudaOccupancyMaxPotentialClusterSize(&n, k, nullptr));
+    """
+    declared = """
+    #include <cstdint>
+    #define NAME(call) printf("%s\\n", cudaGetErrorName(call))
+    __global__ void k() {}"""
+    done = coalesce("run", written(tmp_path, main_of(body, declared)))
+    refused = "cudaErrorInvalidValue"
+    expected = [refused, refused, refused, "0", "0", refused]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
 def test_kernels_of_one_name_are_counted_apart(tmp_path: Path) -> None:
     other = written(
         tmp_path, "namespace { __global__ void k() {} }\nvoid f() { k<<<3, 1>>>(); }", "b.cu"
