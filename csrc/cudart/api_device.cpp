@@ -65,105 +65,60 @@ DeviceProperties properties() {
 int attribute(int number) {
     const DeviceProperties p = properties();
     const model::Gpu& gpu = runtime().gpu;
-    switch (number) {
-        case 1:
-            return p.maxThreadsPerBlock;
-        case 2:
-            return p.maxThreadsDim[0];
-        case 3:
-            return p.maxThreadsDim[1];
-        case 4:
-            return p.maxThreadsDim[2];
-        case 5:
-            return p.maxGridSize[0];
-        case 6:
-            return p.maxGridSize[1];
-        case 7:
-            return p.maxGridSize[2];
-        case 8:
-            return int(p.sharedMemPerBlock);
-        case 9:
-            return int(p.totalConstMem);
-        case 10:
-            return p.warpSize;
-        case 11:
-            return int(p.memPitch);
-        case 12:
-            return p.regsPerBlock;
-        case 13:
-            return int(gpu.clock_ghz * 1e6);  // kHz
-        case 14:
-            return int(p.textureAlignment);
-        case 15:
-            return 1;  // the GPU can copy while kernels run
-        case 16:
-            return p.multiProcessorCount;
-        case 19:
-            return p.canMapHostMemory;
-        case 30:
-            return int(p.surfaceAlignment);
-        case 31:
-            return p.concurrentKernels;
-        // The clock in kHz that gives this bandwidth with a 1024-bit memory bus and two transfers
-        // per cycle.
-        case 36:
-            return int(gpu.dram_gbps * 1e6 / (2 * 1024 / 8));
-        case 37:
-            return 1024;
-        case 38:
-            return p.l2CacheSize;
-        case 39:
-            return p.maxThreadsPerMultiProcessor;
-        case 40:
-            return p.asyncEngineCount;
-        case 41:
-            return p.unifiedAddressing;
-        case 51:
-            return int(p.texturePitchAlignment);
-        case 75:
-            return p.major;
-        case 76:
-            return p.minor;
-        case 78:
-            return p.streamPrioritiesSupported;
-        case 79:
-            return p.globalL1CacheSupported;
-        case 80:
-            return p.localL1CacheSupported;
-        case 81:
-            return int(p.sharedMemPerMultiprocessor);
-        case 82:
-            return p.regsPerMultiprocessor;
-        case 83:
-            return p.managedMemory;
-        case 87:
-            return int(gpu.fp32_lanes / gpu.fp64_lanes);
-        case 89:
-            return p.concurrentManagedAccess;
-        case 90:
-            return p.computePreemptionSupported;
-        case 91:
-            return p.canUseHostPointerForRegisteredMem;
-        case 95:
-            return p.cooperativeLaunch;
-        case 97:
-            return int(p.sharedMemPerBlockOptin);
-        case 99:
-            return p.hostRegisterSupported;
-        case 102:  // cuMemMap()
-        case 103:  // its memory as a file descriptor
-            return 1;
-        case 106:
-            return p.maxBlocksPerMultiProcessor;
-        case 111:
-            return int(p.reservedSharedMemPerBlock);
-        case 115:
-            return p.memoryPoolsSupported;
-        case 120:
-            return p.clusterLaunch;
-        default:
-            break;
-    }
+    // The clock in kHz that gives this bandwidth with a 1024-bit memory bus and two transfers per
+    // cycle.
+    constexpr int bus_bits = 1024;
+    const int memory_khz = int(gpu.dram_gbps * 1e6 / (2 * bus_bits / 8));
+    const std::map<int, int> values = {
+        {1, p.maxThreadsPerBlock},
+        {2, p.maxThreadsDim[0]},
+        {3, p.maxThreadsDim[1]},
+        {4, p.maxThreadsDim[2]},
+        {5, p.maxGridSize[0]},
+        {6, p.maxGridSize[1]},
+        {7, p.maxGridSize[2]},
+        {8, int(p.sharedMemPerBlock)},
+        {9, int(p.totalConstMem)},
+        {10, p.warpSize},
+        {11, int(p.memPitch)},
+        {12, p.regsPerBlock},
+        {13, int(gpu.clock_ghz * 1e6)},  // kHz
+        {14, int(p.textureAlignment)},
+        {15, 1},  // the GPU can copy while kernels run
+        {16, p.multiProcessorCount},
+        {19, p.canMapHostMemory},
+        {30, int(p.surfaceAlignment)},
+        {31, p.concurrentKernels},
+        {36, memory_khz},
+        {37, bus_bits},
+        {38, p.l2CacheSize},
+        {39, p.maxThreadsPerMultiProcessor},
+        {40, p.asyncEngineCount},
+        {41, p.unifiedAddressing},
+        {51, int(p.texturePitchAlignment)},
+        {75, p.major},
+        {76, p.minor},
+        {78, p.streamPrioritiesSupported},
+        {79, p.globalL1CacheSupported},
+        {80, p.localL1CacheSupported},
+        {81, int(p.sharedMemPerMultiprocessor)},
+        {82, p.regsPerMultiprocessor},
+        {83, p.managedMemory},
+        {87, int(gpu.fp32_lanes / gpu.fp64_lanes)},
+        {89, p.concurrentManagedAccess},
+        {90, p.computePreemptionSupported},
+        {91, p.canUseHostPointerForRegisteredMem},
+        {95, p.cooperativeLaunch},
+        {97, int(p.sharedMemPerBlockOptin)},
+        {99, p.hostRegisterSupported},
+        {102, 1},  // cuMemMap()
+        {103, 1},  // its memory as a file descriptor
+        {106, p.maxBlocksPerMultiProcessor},
+        {111, int(p.reservedSharedMemPerBlock)},
+        {115, p.memoryPoolsSupported},
+        {120, p.clusterLaunch},
+    };
+    if (const auto known = values.find(number); known != values.end()) return known->second;
     require(number > 0 && number < 148, cudaErrorInvalidValue);
     return 0;
 }

@@ -200,6 +200,15 @@ CUDRIVER(cuMipmappedArrayDestroy)(Mipmap array) {
 
 using Handle = unsigned long long;
 
+namespace {
+
+void get_resource(DriverResource* resource, Handle object, bool surface, const char* function) {
+    require(resource, cudaErrorInvalidValue);
+    *resource = converted(object_of_handle(object, surface, function).resource);
+}
+
+}  // namespace
+
 CUDRIVER(cuTexObjectCreate)(Handle* object, const DriverResource* resource,
                             const DriverTexture* texture, const ResourceView* view) {
     return driver_call("cuTexObjectCreate", Needs::context, Waits::no, [&] {
@@ -218,9 +227,7 @@ CUDRIVER(cuTexObjectDestroy)(Handle object) {
 }
 CUDRIVER(cuTexObjectGetResourceDesc)(DriverResource* resource, Handle object) {
     return driver_call("cuTexObjectGetResourceDesc", Needs::context, Waits::no, [&] {
-        require(resource, cudaErrorInvalidValue);
-        *resource =
-            converted(object_of_handle(object, false, "cuTexObjectGetResourceDesc").resource);
+        get_resource(resource, object, false, "cuTexObjectGetResourceDesc");
     });
 }
 CUDRIVER(cuTexObjectGetTextureDesc)(DriverTexture* texture, Handle object) {
@@ -241,9 +248,7 @@ CUDRIVER(cuSurfObjectDestroy)(Handle object) {
 }
 CUDRIVER(cuSurfObjectGetResourceDesc)(DriverResource* resource, Handle object) {
     return driver_call("cuSurfObjectGetResourceDesc", Needs::context, Waits::no, [&] {
-        require(resource, cudaErrorInvalidValue);
-        *resource =
-            converted(object_of_handle(object, true, "cuSurfObjectGetResourceDesc").resource);
+        get_resource(resource, object, true, "cuSurfObjectGetResourceDesc");
     });
 }
 

@@ -45,7 +45,7 @@ Counted& counted(const KernelWork& w) {
 
 sim::Dim3 dim(const Dim& d) { return {d.x, d.y, d.z}; }
 
-Request request_of(const KernelWork& w, const sim::Program& program) {
+Request request_of(const KernelWork& w) {
     Runtime& rt = runtime();
     Request r;
     r.gpu = &rt.gpu;
@@ -59,7 +59,6 @@ Request request_of(const KernelWork& w, const sim::Program& program) {
     const auto known = registers.find(w.function->entry);
     if (known != registers.end()) r.registers = known->second;
     r.buffer_bytes = rt.memory.used();
-    (void)program;
     return r;
 }
 
@@ -183,7 +182,7 @@ void run(const KernelWork& w, const std::function<void()>& body) {
 double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total) {
     Runtime& rt = runtime();
     const sim::Program& program = module.program(w.function->entry, Purpose::count);
-    Request request = request_of(w, program);
+    Request request = request_of(w);
     request.counts = request.caches = true;
     const bool together = w.cooperative || program.has_clusters || w.cluster.count() > 1;
     if (!together) request.first_rounds = 1;
@@ -200,7 +199,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
         if (!result.time) total.no_time = result.counts->not_modelled();
         if (blocks == all) return;
         const sim::Program& plain = module.program(w.function->entry, Purpose::run);
-        Request rest = request_of(w, plain);
+        Request rest = request_of(w);
         rest.launch.print = request.launch.print;
         rest.launch.outside_reads = request.launch.outside_reads;
         analysis::prepare(plain, rest);
@@ -215,7 +214,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
 
 void run_plainly(const KernelWork& w, ModuleRecord& module) {
     const sim::Program& program = module.program(w.function->entry, Purpose::run);
-    Request request = request_of(w, program);
+    Request request = request_of(w);
     analysis::prepare(program, request);
     Prints prints(request.launch);
     Outside outside(request.launch, w);
@@ -228,7 +227,7 @@ void run_plainly(const KernelWork& w, ModuleRecord& module) {
 void run_checked(const KernelWork& w, ModuleRecord& module) {
     Runtime& rt = runtime();
     const sim::Program& program = module.program(w.function->entry, Purpose::check);
-    Request request = request_of(w, program);
+    Request request = request_of(w);
     request.check.emplace();
     analysis::prepare(program, request);
     Prints prints(request.launch);
@@ -239,7 +238,7 @@ void run_checked(const KernelWork& w, ModuleRecord& module) {
             std::istringstream more(explained(f.title, w).substr(f.title.size()));
             for (std::string line; std::getline(more >> std::ws, line);) f.details.push_back(line);
         }
-        if (result.checked) rt.report.add(*w.function, *result.checked, program);
+        rt.report.add(*w.function, *result.checked, program);
         for (const analysis::Finding& f : result.checked->findings) {
             using analysis::FindingKind;
             if (f.warning) continue;
@@ -263,7 +262,7 @@ void validate(const KernelWork& w) {
     try {
         const auto purpose = rt.settings.check ? Purpose::check : Purpose::run;
         const sim::Program& program = module.program(w.function->entry, purpose);
-        Request request = request_of(w, program);
+        Request request = request_of(w);
         request.launch.cooperative = false;
         analysis::prepare(program, request);
         const uint32_t shared = program.shared_bytes + w.shared_bytes;
