@@ -162,11 +162,14 @@ void Lifter::find_functions() {
 void Lifter::describe_instructions() {
     struct Line {
         ptx::SourceLine source;
-        ptx::Origin origin;
+        sim::Origin origin;
     };
     std::map<uint32_t, Line> by_line;
     for (const ptx::Function* f : graph_.functions) {
-        const std::vector<ptx::Origin> origins = ptx::address_origins(module_, *f);
+        std::vector<sim::OpCode> codes;
+        for (const ptx::Instruction& in : f->body)
+            codes.push_back(sim::opcode_named(sim::full_opcode(in)));
+        const std::vector<sim::Origin> origins = sim::address_origins(module_, *f, codes);
         for (size_t i = 0; i < f->body.size(); ++i) {
             Line line{f->body[i].written, origins[i]};
             if (f != &entry_) line.origin.parameter = -1;

@@ -75,7 +75,6 @@ void Decoder::decode_function(uint32_t index) {
     const ptx::Function& f = *graph_.functions[index];
     scope.function = &f;
     scope.flow = ptx::control_flow(f);
-    scope.origins = ptx::address_origins(module_, f);
     scope.ranges = ptx::live_ranges(f, scope.flow);
     scope.families = ptx::address_families(f, scope.ranges);
     scope_ = &scope;
@@ -100,10 +99,6 @@ void Decoder::decode_function(uint32_t index) {
     for (const ptx::Block& b : scope.flow.blocks) {
         if (b.reconvergence != ptx::no_block) scope.is_meeting[b.reconvergence] = true;
     }
-    if (registers_) {
-        registers_->push_back(
-            describe_registers(f, scope.flow, scope.slots, uint32_t(program_.instructions.size())));
-    }
     const uint32_t first = uint32_t(program_.ops.size());
     const uint32_t first_instruction = uint32_t(program_.instructions.size());
     const uint32_t first_table = uint32_t(program_.tables.size());
@@ -116,6 +111,7 @@ void Decoder::decode_function(uint32_t index) {
         scope.op_of[i] = uint32_t(program_.ops.size());
         decode_instruction(i);
     }
+    describe_function(first_instruction);
     // If control reaches the end of a body, the function returns.
     scope.op_of[f.body.size()] = uint32_t(program_.ops.size());
     append_between(index == 0 ? Control::exit : Control::ret);
@@ -146,6 +142,24 @@ void Decoder::decode_function(uint32_t index) {
     info.register_bytes = round_up(frame_.bytes, slot_alignment);
     info.red_zones = std::move(frame_.red_zones);
     scope_ = nullptr;
+}
+
+// Finds out what the addresses of the decoded instructions are computed from, and describes the
+// registers if the caller of decode() wants that.
+void Decoder::describe_function(uint32_t first_instruction) {
+    const ptx::Function& f = *scope_->function;
+    const auto decoded = std::span(program_.instructions).subspan(first_instruction);
+    std::vector<OpCode> codes;
+    codes.reserve(decoded.size());
+    for (const InstructionInfo& info : decoded) codes.push_back(info.traits.code);
+    std::vector<Origin> origins = address_origins(module_, f, codes);
+    for (size_t i = 0; i < decoded.size(); ++i) {
+        decoded[i].origin = std::move(origins[i]);
+        if (function_ != 0) decoded[i].origin.parameter = -1;
+    }
+    if (registers_)
+        registers_->push_back(
+            describe_registers(f, codes, scope_->flow, scope_->slots, first_instruction));
 }
 
 // Gives each register a slot, in the order in which the live ranges begin (the linear scan method).
@@ -232,14 +246,10 @@ void Decoder::decode_instruction(uint32_t at) {
     instruction_ = &in;
     InstructionInfo& info = program_.instructions.emplace_back();
     info.text = one_line(in.text);
-    std::string opcode(in.opcode);
-    for (const std::string_view m : in.modifiers) (opcode += '.') += m;
-    info.set_opcode(std::move(opcode));
+    info.set_opcode(full_opcode(in));
     info.ptx_line = in.position.line;
     info.source = in.written;
     info.function = function_;
-    info.origin = scope_->origins[at];
-    if (function_ != 0) info.origin.parameter = -1;
     program_.data_flow.push_back(ptx::data_flow(in));
     begin_instruction(uint32_t(program_.instructions.size() - 1));
     if (opcode_ == OpCode::unknown) unsupported(in);

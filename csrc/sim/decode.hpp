@@ -44,7 +44,6 @@ class Decoder : private Emitter {
     struct Scope {
         const ptx::Function* function = nullptr;
         ptx::ControlFlow flow;
-        std::vector<ptx::Origin> origins;    // one entry per instruction
         std::vector<ptx::LiveRange> ranges;  // the live ranges of the function's registers
         ptx::AddressFamilies families;
         std::vector<Locator> slots;  // the slots of the function's registers
@@ -63,6 +62,7 @@ class Decoder : private Emitter {
     void allocate_registers(Scope& scope);
     void lay_out_frame(uint32_t index);
     void decode_instruction(uint32_t at);
+    void describe_function(uint32_t first_instruction);
     bool decode_lanewise(const ptx::Instruction& in);
     void resize_operands(const ptx::Instruction& in, Op op, const Selection& selection);
     void finish_depth();

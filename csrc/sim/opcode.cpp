@@ -3,6 +3,8 @@
 #include <array>
 #include <unordered_map>
 
+#include "ptx/module.hpp"
+
 namespace coalesce::sim {
 
 namespace {
@@ -35,6 +37,12 @@ OpCode opcode_named(std::string_view opcode) {
         opcode = opcode.substr(0, dot == std::string_view::npos ? 0 : dot);
     }
     return OpCode::unknown;
+}
+
+std::string full_opcode(const ptx::Instruction& instruction) {
+    std::string text(instruction.opcode);
+    for (const std::string_view m : instruction.modifiers) (text += '.') += m;
+    return text;
 }
 
 }  // namespace coalesce::sim

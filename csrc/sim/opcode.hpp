@@ -8,7 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+
+namespace coalesce::ptx {
+struct Instruction;
+}
 
 namespace coalesce::sim {
 
@@ -91,5 +96,8 @@ struct Operation {
 // beginning of the text, up to a dot or the end. If there are several such rows, the one with the
 // longest spelling is taken.
 [[nodiscard]] OpCode opcode_named(std::string_view opcode);
+
+// Returns the opcode of an instruction of PTX with its modifiers: "ld.volatile.global.u32".
+[[nodiscard]] std::string full_opcode(const ptx::Instruction& instruction);
 
 }  // namespace coalesce::sim

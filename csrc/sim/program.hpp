@@ -29,11 +29,11 @@
 #include "ptx/address_families.hpp"
 #include "ptx/data_flow.hpp"
 #include "ptx/module.hpp"
-#include "ptx/origins.hpp"
 #include "sim/address_space.hpp"
 #include "sim/lanes.hpp"
 #include "sim/locator.hpp"
 #include "sim/matrix.hpp"
+#include "sim/origins.hpp"
 #include "sim/payload.hpp"
 #include "sim/red_zones.hpp"
 #include "sim/tensor_map.hpp"
@@ -125,7 +125,7 @@ struct InstructionInfo {
     Access access = Access::load;
     uint8_t bytes = 0;  // the bytes that each lane accesses, for all its elements together
     // The origin of the address. `parameter` is an index into the kernel's parameters.
-    ptx::Origin origin;
+    Origin origin;
     bool operator==(const InstructionInfo&) const = default;
     void set_opcode(std::string name) {
         traits = traits_of(name);

@@ -29,13 +29,13 @@ void note(Uses& uses, Type declared, Type used) {
 }
 
 // Returns the type of operand `n` of an instruction.
-Type type_of_operand(const ptx::Instruction& in, size_t n) {
+Type type_of_operand(const ptx::Instruction& in, OpCode code, size_t n) {
     std::vector<Type> types;
     for (const std::string_view m : in.modifiers) {
         if (const Type t = ptx::type_named(m); t != Type::none) types.push_back(t);
     }
     if (types.empty()) return Type::none;
-    const bool two = in.opcode == "cvt" || in.opcode == "set" || in.opcode == "slct";
+    const bool two = code == OpCode::cvt || code == OpCode::set || code == OpCode::slct;
     return two && n == 0 ? types.front() : types.back();
 }
 
@@ -60,9 +60,17 @@ Type meaning(Type declared, const Uses& uses) {
     return uses.of_signed ? signed_of_size(bytes) : unsigned_of_size(bytes);
 }
 
+// Returns how many of the first operands have the same value, because the instruction copies it.
+// The result is 0 if the instruction copies nothing.
+size_t copied_operands(OpCode code) {
+    if (code == OpCode::mov || code == OpCode::shfl) return 2;
+    return code == OpCode::selp ? 3 : 0;
+}
+
 }  // namespace
 
-FunctionRegisters describe_registers(const ptx::Function& function, const ptx::ControlFlow& flow,
+FunctionRegisters describe_registers(const ptx::Function& function, std::span<const OpCode> codes,
+                                     const ptx::ControlFlow& flow,
                                      const std::vector<Locator>& slots,
                                      uint32_t first_instruction) {
     const auto& registers = function.registers;
@@ -75,11 +83,13 @@ FunctionRegisters describe_registers(const ptx::Function& function, const ptx::C
         return r;
     };
     FunctionRegisters result;
-    for (const ptx::Instruction& in : function.body) {
+    for (size_t i = 0; i < codes.size(); ++i) {
+        const ptx::Instruction& in = function.body[i];
+        const size_t same = copied_operands(codes[i]);
         int32_t copied = -1;
         for (size_t n = 0; n < in.operands.size(); ++n) {
             const Operand& operand = in.operands[n];
-            const Type type = type_of_operand(in, n);
+            const Type type = type_of_operand(in, codes[i], n);
             const auto use = [&](const Operand& o) {
                 if (o.kind == Operand::Kind::reg && o.reg >= 0)
                     note(uses[size_t(o.reg)], registers[size_t(o.reg)].type, type);
@@ -87,17 +97,14 @@ FunctionRegisters describe_registers(const ptx::Function& function, const ptx::C
             use(operand);
             if (operand.kind == Operand::Kind::vector || operand.kind == Operand::Kind::pair)
                 for (const Operand& e : operand.elements) use(e);
-            if (in.opcode != "mov" && in.opcode != "selp" && in.opcode != "shfl") continue;
+            if (same == 0) continue;
             const Operand& o = operand.kind == Operand::Kind::pair && !operand.elements.empty()
                                    ? operand.elements.front()
                                    : operand;
             if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) {
                 if (copied >= 0) ++uses[size_t(copied)].of_float;
             }
-            // The instruction copies a value between its first two operands (selp: its first
-            // three). The other operands are skipped.
-            if (o.kind != Operand::Kind::reg || o.reg < 0 || n > (in.opcode == "selp" ? 2u : 1u))
-                continue;
+            if (o.kind != Operand::Kind::reg || o.reg < 0 || n >= same) continue;
             if (registers[size_t(o.reg)].type == Type::pred) continue;
             if (copied < 0) copied = o.reg;
             if (registers[size_t(copied)].type == registers[size_t(o.reg)].type)

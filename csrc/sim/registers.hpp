@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,9 +38,10 @@ using RegisterMap = std::vector<FunctionRegisters>;
                              std::shared_ptr<ModuleMemory> memory, const Engine& engine,
                              RegisterMap& registers);
 
-// Describes the registers of a function. `slots` are their slots, and `first_instruction` is the
-// function's first instruction.
+// Describes the registers of a function. `codes` are the OpCodes of its instructions, `slots` are
+// the slots of its registers, and `first_instruction` is its first instruction.
 [[nodiscard]] FunctionRegisters describe_registers(const ptx::Function& function,
+                                                   std::span<const OpCode> codes,
                                                    const ptx::ControlFlow& flow,
                                                    const std::vector<Locator>& slots,
                                                    uint32_t first_instruction);

@@ -1,13 +1,15 @@
-#include "ptx/origins.hpp"
+#include "sim/origins.hpp"
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
 
-namespace coalesce::ptx {
+namespace coalesce::sim {
 
 namespace {
+
+using ptx::Instruction;
+using ptx::Operand;
 
 // The possible origins of a value, as numbers. Parameters have the first numbers, from 0 on, and
 // variables follow. A set with more than a few origins is not useful.
@@ -30,32 +32,69 @@ bool add(Origins& to, const Origins& from) {
 // The result of an instruction may be a pointer into the same array as one of its operands. Returns
 // the index of the first operand for which this is possible, and the number of such operands.
 // Returns {0, 0} if there is none.
-std::pair<size_t, size_t> carriers(const Instruction& in) {
-    const std::string_view op = in.opcode;
-    if (op == "mad") return {3, 1};
-    if (op == "sub") return {1, 1};
-    if (op == "mov" || op == "cvta" || op == "cvt") return {1, 1};
-    if (op == "add" || op == "or" || op == "and" || op == "xor" || op == "selp") return {1, 2};
-    return {0, 0};
+std::pair<size_t, size_t> carriers(OpCode code) {
+    switch (code) {
+        case OpCode::mad:
+            return {3, 1};
+        case OpCode::mov:
+        case OpCode::cvta:
+        case OpCode::cvt:
+        case OpCode::sub:
+            return {1, 1};
+        case OpCode::add:
+        case OpCode::and_:
+        case OpCode::or_:
+        case OpCode::xor_:
+        case OpCode::selp:
+            return {1, 2};
+        default:
+            return {0, 0};
+    }
 }
 
-bool accesses_memory(std::string_view opcode) {
-    return opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "atom" ||
-           opcode == "red" || opcode == "cp";
+// Returns true if the instruction copies between two addresses. Most of these copies are from
+// global to shared memory, and their second address is the source.
+bool copies(OpCode code) {
+    switch (code) {
+        case OpCode::cp_async:
+        case OpCode::bulk_to_cluster:
+        case OpCode::bulk_to_shared:
+        case OpCode::bulk_to_global:
+        case OpCode::bulk_tensor:
+            return true;
+        default:
+            return false;
+    }
+}
+
+bool has_address(OpCode code) {
+    switch (code) {
+        case OpCode::ld:
+        case OpCode::ldu:
+        case OpCode::st:
+        case OpCode::atom:
+        case OpCode::red:
+        case OpCode::cp_async_arrive:
+        case OpCode::bulk_prefetch:
+            return true;
+        default:
+            return copies(code);
+    }
 }
 
 class OriginFinder {
   public:
-    OriginFinder(const Module& module, const Function& function)
-        : function_(function), of_register_(function.registers.size()) {
-        for (const Parameter& p : function.parameters) {
+    OriginFinder(const ptx::Module& module, const ptx::Function& function,
+                 std::span<const OpCode> codes)
+        : function_(function), codes_(codes), of_register_(function.registers.size()) {
+        for (const ptx::Parameter& p : function.parameters) {
             number_of_.emplace(p.name, uint32_t(names_.size()));
             names_.push_back(p.name);
         }
         pointer_.resize(names_.size());
         for (size_t i = 0; i < names_.size(); ++i) pointer_[i] = function.parameters[i].pointer;
-        for (const Variable& v : module.variables) name_variable(v);
-        for (const Variable& v : function.variables) name_variable(v);
+        for (const ptx::Variable& v : module.variables) name_variable(v);
+        for (const ptx::Variable& v : function.variables) name_variable(v);
     }
 
     std::vector<Origin> find() {
@@ -64,12 +103,14 @@ class OriginFinder {
         mark_pointers();
         std::vector<Origin> origins;
         origins.reserve(function_.body.size());
-        for (const Instruction& in : function_.body) origins.push_back(origin_of(in));
+        for (size_t i = 0; i < codes_.size(); ++i)
+            origins.push_back(origin_of(function_.body[i], codes_[i]));
         return origins;
     }
 
   private:
-    void name_variable(const Variable& v) {
+    void name_variable(const ptx::Variable& v) {
+        using ptx::Space;
         if (v.space != Space::global && v.space != Space::shared && v.space != Space::constant)
             return;
         number_of_.emplace(v.name, uint32_t(names_.size()));
@@ -78,13 +119,14 @@ class OriginFinder {
 
     bool spread() {
         bool changed = false;
-        for (const Instruction& in : function_.body) {
+        for (size_t n = 0; n < codes_.size(); ++n) {
+            const Instruction& in = function_.body[n];
             if (in.operands.empty()) continue;
             Origins from;
-            if (is_parameter_load(in)) {
+            if (codes_[n] == OpCode::ld && loads_parameter(in)) {
                 from = of_operand(in.operands[1]);
             } else {
-                const auto [first, count] = carriers(in);
+                const auto [first, count] = carriers(codes_[n]);
                 for (size_t i = first; i < first + count && i < in.operands.size(); ++i)
                     add(from, of_operand(in.operands[i]));
             }
@@ -93,8 +135,8 @@ class OriginFinder {
         return changed;
     }
 
-    bool is_parameter_load(const Instruction& in) const {
-        return in.opcode == "ld" && in.operands.size() > 1 && in.has("param") &&
+    static bool loads_parameter(const Instruction& in) {
+        return in.operands.size() > 1 && in.has("param") &&
                (in.has("u64") || in.has("b64") || in.has("s64"));
     }
 
@@ -116,18 +158,18 @@ class OriginFinder {
     }
 
     void mark_pointers() {
-        for (const Instruction& in : function_.body) {
-            if (in.opcode != "cvta" || !in.has("to") || in.operands.size() < 2) continue;
+        for (size_t n = 0; n < codes_.size(); ++n) {
+            const Instruction& in = function_.body[n];
+            if (codes_[n] != OpCode::cvta || !in.has("to") || in.operands.size() < 2) continue;
             const Origins from = of_operand(in.operands[1]);
             if (from.size() == 1 && from[0] < pointer_.size()) pointer_[from[0]] = true;
         }
     }
 
-    Origin origin_of(const Instruction& in) const {
+    [[nodiscard]] Origin origin_of(const Instruction& in, OpCode code) const {
         Origin origin;
-        if (!accesses_memory(in.opcode)) return origin;
-        // A copy between spaces has two addresses. The second address is in global memory.
-        const bool second = in.opcode == "cp" && in.operands.size() > 1;
+        if (!has_address(code)) return origin;
+        const bool second = copies(code) && in.operands.size() > 1;
         const Operand* address = nullptr;
         for (const Operand& o : in.operands) {
             if (o.kind == Operand::Kind::address && (!address || (second && &o == &in.operands[1])))
@@ -146,7 +188,8 @@ class OriginFinder {
         return origin;
     }
 
-    const Function& function_;
+    const ptx::Function& function_;
+    std::span<const OpCode> codes_;
     std::vector<std::string> names_;
     std::map<std::string, uint32_t, std::less<>> number_of_;
     std::vector<bool> pointer_;  // for each parameter: whether it is known to be a pointer
@@ -155,8 +198,9 @@ class OriginFinder {
 
 }  // namespace
 
-std::vector<Origin> address_origins(const Module& module, const Function& function) {
-    return OriginFinder(module, function).find();
+std::vector<Origin> address_origins(const ptx::Module& module, const ptx::Function& function,
+                                    std::span<const OpCode> codes) {
+    return OriginFinder(module, function, codes).find();
 }
 
-}  // namespace coalesce::ptx
+}  // namespace coalesce::sim

@@ -14,12 +14,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ptx/module.hpp"
+#include "sim/opcode.hpp"
 
-namespace coalesce::ptx {
+namespace coalesce::sim {
 
 struct Origin {
     int32_t parameter = -1;  // an index into Function::parameters
@@ -28,7 +30,9 @@ struct Origin {
 };
 
 // Returns one entry for each instruction of the body. It is empty if the instruction accesses no
-// memory, or if the origin is not known.
-[[nodiscard]] std::vector<Origin> address_origins(const Module& module, const Function& function);
+// memory, or if the origin is not known. `codes` are the OpCodes of the instructions.
+[[nodiscard]] std::vector<Origin> address_origins(const ptx::Module& module,
+                                                  const ptx::Function& function,
+                                                  std::span<const OpCode> codes);
 
-}  // namespace coalesce::ptx
+}  // namespace coalesce::sim
