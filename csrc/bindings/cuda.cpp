@@ -296,6 +296,9 @@ void add_devices(py::module_& m) {
                uint64_t stream) { device.copy(target, source, bytes, stream_of(stream)); },
             py::arg("target"), py::arg("source"), py::arg("bytes"), py::arg("stream") = 0,
             py::call_guard<ReleasedGil>());
+}
+
+void add_memory(py::module_& m) {
     py::class_<cuda::Memory, std::shared_ptr<cuda::Memory>>(m, "Memory")
         .def_property_readonly("address", &cuda::Memory::address)
         .def_property_readonly("ordinal",
@@ -408,6 +411,7 @@ void add_launches(py::module_& m) {
 void add_cuda(py::module_ m) {
     add_compiler(m);
     add_devices(m);
+    add_memory(m);
     add_launches(m);
     m.def("to_dlpack", &dlpack::export_array, py::arg("owner"), py::arg("address"),
           py::arg("shape"), py::arg("dtype"), py::arg("ordinal"), py::arg("versioned"));

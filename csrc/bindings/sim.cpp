@@ -42,35 +42,112 @@ sim::Launch geometry(const Extent& grid, const Extent& block, uint32_t shared_by
     return launch;
 }
 
-}  // namespace
+BufferArgument make_buffer(py::array array, std::string name, bool writable, py::object undefined,
+                           uint64_t offset, const std::optional<std::string>& texture) {
+    if (!(array.flags() & py::array::c_style))
+        throw py::value_error("array of `" + name + "` must be C-contiguous");
+    if (!undefined.is_none() && py::array_t<bool>::ensure(undefined).nbytes() != array.nbytes())
+        throw py::value_error("undefined of `" + name + "` must have one bool per byte");
+    if (offset > uint64_t(array.nbytes()))
+        throw py::value_error("offset of `" + name + "` is outside the array");
+    std::optional<sim::TextureObject> object;
+    if (texture) {
+        if (texture->size() == sim::texture_object_bytes)
+            object = sim::texture_object_in(reinterpret_cast<const std::byte*>(texture->data()));
+        if (!object || object->bytes() > uint64_t(array.nbytes()))
+            throw py::value_error("texture of `" + name + "` is no texture object of the array");
+    }
+    return BufferArgument{std::move(array),     std::move(name), writable,
+                          std::move(undefined), offset,          object};
+}
 
-void add_sim(py::module_ m) {
+LaunchResult launch_program(Program& p, const std::string& entry, const Extent& grid,
+                            const Extent& block, uint32_t shared_bytes, const py::list& arguments,
+                            bool counts, uint64_t instruction_limit, uint32_t workers,
+                            std::optional<std::vector<uint64_t>> blocks,
+                            std::optional<std::vector<uint32_t>> groups, uint32_t exemplars,
+                            std::optional<analysis::Recording> record, py::object progress,
+                            const std::optional<py::dict>& check, const std::string& gpu,
+                            uint32_t registers, bool caches, uint32_t first_rounds,
+                            bool cooperative, bool outside_reads) {
+    analysis::Request r;
+    r.launch = geometry(grid, block, shared_bytes, instruction_limit);
+    r.launch.cooperative = cooperative;
+    sim::OutsideReads reads;
+    reads.forbidden = [](uint64_t) { return false; };
+    if (outside_reads) r.launch.outside_reads = &reads;
+    r.launch.workers = workers;
+    r.launch.blocks = std::move(blocks);
+    r.gpu = &named_gpu(gpu);
+    r.registers = registers;
+    r.counts = counts;
+    r.caches = caches;
+    r.first_rounds = first_rounds;
+    r.groups = std::move(groups);
+    r.record = std::move(record);
+    r.exemplars = exemplars;
+    if (check) r.check = shared_shapes(*check);
+    return p.launch(entry, std::move(r), arguments, std::move(progress));
+}
+
+py::bytes make_tensor_map(uint64_t address, const std::string& element,
+                          const std::vector<uint64_t>& extents,
+                          const std::vector<uint64_t>& strides, const std::vector<uint32_t>& box,
+                          const std::vector<uint32_t>& steps, uint32_t swizzle, bool nan) {
+    sim::TensorMap map;
+    const auto type = sim::map_element_named(element);
+    if (!type) throw LaunchError("no tensor map has elements of " + element);
+    map.address = address;
+    map.element = *type;
+    map.rank = uint32_t(extents.size());
+    map.swizzle = sim::Swizzle(swizzle);
+    map.nan = nan;
+    if (map.rank == 0 || map.rank > sim::most_dimensions || box.size() != map.rank ||
+        steps.size() != map.rank || strides.size() + 1 != map.rank)
+        throw LaunchError(
+            "a tensor map has 1 to 5 dimensions; each has an extent, a box's extent and an "
+            "element stride, and each but the first has a stride");
+    std::ranges::copy(extents, map.extent.begin());
+    std::ranges::copy(strides, map.stride.begin() + 1);
+    std::ranges::copy(box, map.box.begin());
+    std::ranges::copy(steps, map.step.begin());
+    if (const std::string wrong = sim::problem(map); !wrong.empty()) throw LaunchError(wrong);
+    const sim::TensorMapBytes bytes = sim::encode(map);
+    return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+py::bytes make_texture_object(const std::array<uint32_t, 3>& extent, uint32_t dimensions,
+                              uint32_t layers, bool layered, bool cube, bool linear_memory,
+                              bool surface, char kind, uint32_t channels, uint32_t bits,
+                              const std::array<uint32_t, 3>& modes, bool linear_filter,
+                              bool normalized_coordinates, bool normalized_read,
+                              const std::array<float, 4>& border) {
+    sim::TextureObject o;
+    o.width = extent[0], o.height = extent[1], o.depth = extent[2];
+    o.dimensions = uint8_t(dimensions);
+    o.layers = layers, o.layered = layered, o.cube = cube;
+    o.memory = linear_memory ? sim::TextureMemory::linear : sim::TextureMemory::array;
+    o.surface = surface;
+    o.kind = kind == 'i'   ? sim::TexelKind::integer
+             : kind == 'u' ? sim::TexelKind::unsigned_integer
+                           : sim::TexelKind::floating;
+    o.channels = uint8_t(channels), o.channel_bits = uint8_t(bits);
+    o.row_bytes = uint64_t{o.width} * o.texel_bytes();
+    for (size_t d = 0; d < 3; ++d) o.mode[d] = sim::AddressMode(modes[d] & 3);
+    o.linear_filter = linear_filter;
+    o.normalized_coordinates = normalized_coordinates;
+    o.normalized_read = normalized_read;
+    std::ranges::copy(border, o.border);
+    if (const std::string wrong = sim::problem(o); !wrong.empty()) throw py::value_error(wrong);
+    const sim::TextureObjectBytes bytes = sim::encode(o);
+    return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+void add_simulated_arrays(py::module_& m) {
     py::class_<BufferArgument>(
         m, "Buffer",
         "An array argument of a launch: C-contiguous host memory with a name for messages.")
-        .def(py::init([](py::array array, std::string name, bool writable, py::object undefined,
-                         uint64_t offset, const std::optional<std::string>& texture) {
-                 if (!(array.flags() & py::array::c_style))
-                     throw py::value_error("array of `" + name + "` must be C-contiguous");
-                 if (!undefined.is_none() &&
-                     py::array_t<bool>::ensure(undefined).nbytes() != array.nbytes())
-                     throw py::value_error("undefined of `" + name +
-                                           "` must have one bool per byte");
-                 if (offset > uint64_t(array.nbytes()))
-                     throw py::value_error("offset of `" + name + "` is outside the array");
-                 std::optional<sim::TextureObject> object;
-                 if (texture) {
-                     if (texture->size() == sim::texture_object_bytes)
-                         object = sim::texture_object_in(
-                             reinterpret_cast<const std::byte*>(texture->data()));
-                     if (!object || object->bytes() > uint64_t(array.nbytes()))
-                         throw py::value_error("texture of `" + name +
-                                               "` is no texture object of the array");
-                 }
-                 return BufferArgument{std::move(array),     std::move(name), writable,
-                                       std::move(undefined), offset,          object};
-             }),
-             py::arg("array"), py::arg("name"), py::arg("writable"),
+        .def(py::init(&make_buffer), py::arg("array"), py::arg("name"), py::arg("writable"),
              py::arg("undefined") = py::none(), py::arg("offset") = 0,
              py::arg("texture") = py::none());
 
@@ -88,12 +165,9 @@ void add_sim(py::module_ m) {
                                             py::cast(a));
             },
             "The memory as a NumPy array that keeps it alive.");
+}
 
-    m.attr("SWIZZLE_128") = uint32_t(sim::Swizzle::bytes_128);
-    add_sim_counts(m);
-    add_sim_trace(m);
-    add_sim_step(m);
-
+void add_launch_result(py::module_& m) {
     py::class_<LaunchResult>(m, "LaunchResult")
         .def_property_readonly(
             "counts",
@@ -140,7 +214,9 @@ void add_sim(py::module_ m) {
                       "(space, name, address, bytes, argument or -1) of each array and variable.")
         .def_readonly("findings", &LaunchResult::findings,
                       "(findings, how many more in groups left out) of a checked run, or None.");
+}
 
+void add_program(py::module_& m) {
     py::class_<Program>(m, "Program", "A module of PTX text, ready to be simulated.")
         .def(py::init<std::string, const std::string&, py::object,
                       std::map<std::string, uint64_t, std::less<>>>(),
@@ -154,43 +230,15 @@ void add_sim(py::module_ m) {
         .def("read_variable", &Program::read_variable, py::arg("name"), "A variable's bytes.")
         .def("write_variable", &Program::write_variable, py::arg("name"), py::arg("value"),
              "Sets a variable's bytes, for the launches that follow.")
-        .def(
-            "launch",
-            [](Program& p, const std::string& entry, const Extent& grid, const Extent& block,
-               uint32_t shared_bytes, const py::list& arguments, bool counts,
-               uint64_t instruction_limit, uint32_t workers,
-               std::optional<std::vector<uint64_t>> blocks,
-               std::optional<std::vector<uint32_t>> groups, uint32_t exemplars,
-               std::optional<analysis::Recording> record, py::object progress,
-               const std::optional<py::dict>& check, const std::string& gpu, uint32_t registers,
-               bool caches, uint32_t first_rounds, bool cooperative, bool outside_reads) {
-                analysis::Request r;
-                r.launch = geometry(grid, block, shared_bytes, instruction_limit);
-                r.launch.cooperative = cooperative;
-                sim::OutsideReads reads;
-                reads.forbidden = [](uint64_t) { return false; };
-                if (outside_reads) r.launch.outside_reads = &reads;
-                r.launch.workers = workers;
-                r.launch.blocks = std::move(blocks);
-                r.gpu = &named_gpu(gpu);
-                r.registers = registers;
-                r.counts = counts;
-                r.caches = caches;
-                r.first_rounds = first_rounds;
-                r.groups = std::move(groups);
-                r.record = std::move(record);
-                r.exemplars = exemplars;
-                if (check) r.check = shared_shapes(*check);
-                return p.launch(entry, std::move(r), arguments, std::move(progress));
-            },
-            py::arg("entry"), py::arg("grid"), py::arg("block"), py::arg("shared_bytes"),
-            py::arg("arguments"), py::arg("counts") = false, py::arg("instruction_limit") = 0,
-            py::arg("workers") = 0, py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
-            py::arg("exemplars") = 0, py::arg("record") = py::none(),
-            py::arg("progress") = py::none(), py::arg("check") = py::none(),
-            py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false,
-            py::arg("first_rounds") = 0, py::arg("cooperative") = false,
-            py::arg("outside_reads") = false)
+        .def("launch", &launch_program, py::arg("entry"), py::arg("grid"), py::arg("block"),
+             py::arg("shared_bytes"), py::arg("arguments"), py::arg("counts") = false,
+             py::arg("instruction_limit") = 0, py::arg("workers") = 0,
+             py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
+             py::arg("exemplars") = 0, py::arg("record") = py::none(),
+             py::arg("progress") = py::none(), py::arg("check") = py::none(),
+             py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false,
+             py::arg("first_rounds") = 0, py::arg("cooperative") = false,
+             py::arg("outside_reads") = false)
         .def(
             "step",
             [](Program& p, const std::string& entry, const Extent& grid, const Extent& block,
@@ -226,71 +274,35 @@ void add_sim(py::module_ m) {
             "The state spaces in which addresses depend on the results of atomics.")
         .def("no_counts", &Program::no_counts, py::arg("entry"), py::arg("of_ptx") = false,
              "The counts of a launch of no block: zeros, with the table's instructions.");
+}
 
-    m.def(
-        "tensor_map",
-        [](uint64_t address, const std::string& element, const std::vector<uint64_t>& extents,
-           const std::vector<uint64_t>& strides, const std::vector<uint32_t>& box,
-           const std::vector<uint32_t>& steps, uint32_t swizzle, bool nan) {
-            sim::TensorMap map;
-            const auto type = sim::map_element_named(element);
-            if (!type) throw LaunchError("no tensor map has elements of " + element);
-            map.address = address;
-            map.element = *type;
-            map.rank = uint32_t(extents.size());
-            map.swizzle = sim::Swizzle(swizzle);
-            map.nan = nan;
-            if (map.rank == 0 || map.rank > sim::most_dimensions || box.size() != map.rank ||
-                steps.size() != map.rank || strides.size() + 1 != map.rank)
-                throw LaunchError(
-                    "a tensor map has 1 to 5 dimensions; each has an extent, a box's extent and an "
-                    "element stride, and each but the first has a stride");
-            std::ranges::copy(extents, map.extent.begin());
-            std::ranges::copy(strides, map.stride.begin() + 1);
-            std::ranges::copy(box, map.box.begin());
-            std::ranges::copy(steps, map.step.begin());
-            if (const std::string wrong = sim::problem(map); !wrong.empty())
-                throw LaunchError(wrong);
-            const sim::TensorMapBytes bytes = sim::encode(map);
-            return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        },
-        py::arg("address"), py::arg("element"), py::arg("extents"), py::arg("strides"),
-        py::arg("box"), py::arg("steps"), py::arg("swizzle") = 0, py::arg("nan") = false,
-        "The 128 bytes of a tensor map on the simulator, whose arguments are those of\n"
-        "cuTensorMapEncodeTiled: the innermost dimension comes first.");
-    m.def(
-        "texture_object",
-        [](const std::array<uint32_t, 3>& extent, uint32_t dimensions, uint32_t layers,
-           bool layered, bool cube, bool linear_memory, bool surface, char kind, uint32_t channels,
-           uint32_t bits, const std::array<uint32_t, 3>& modes, bool linear_filter,
-           bool normalized_coordinates, bool normalized_read, const std::array<float, 4>& border) {
-            sim::TextureObject o;
-            o.width = extent[0], o.height = extent[1], o.depth = extent[2];
-            o.dimensions = uint8_t(dimensions);
-            o.layers = layers, o.layered = layered, o.cube = cube;
-            o.memory = linear_memory ? sim::TextureMemory::linear : sim::TextureMemory::array;
-            o.surface = surface;
-            o.kind = kind == 'i'   ? sim::TexelKind::integer
-                     : kind == 'u' ? sim::TexelKind::unsigned_integer
-                                   : sim::TexelKind::floating;
-            o.channels = uint8_t(channels), o.channel_bits = uint8_t(bits);
-            o.row_bytes = uint64_t{o.width} * o.texel_bytes();
-            for (size_t d = 0; d < 3; ++d) o.mode[d] = sim::AddressMode(modes[d] & 3);
-            o.linear_filter = linear_filter;
-            o.normalized_coordinates = normalized_coordinates;
-            o.normalized_read = normalized_read;
-            std::ranges::copy(border, o.border);
-            if (const std::string wrong = sim::problem(o); !wrong.empty())
-                throw py::value_error(wrong);
-            const sim::TextureObjectBytes bytes = sim::encode(o);
-            return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        },
-        py::arg("extent"), py::arg("dimensions"), py::arg("layers"), py::arg("layered"),
-        py::arg("cube"), py::arg("linear_memory"), py::arg("surface"), py::arg("kind"),
-        py::arg("channels"), py::arg("bits"), py::arg("modes"), py::arg("linear_filter"),
-        py::arg("normalized_coordinates"), py::arg("normalized_read"), py::arg("border"),
-        "The bytes of a texture or surface object on the simulator, of an array at address 0;\n"
-        "ValueError if the object is not valid.");
+// Functions that make the objects that kernels get as arguments.
+void add_objects(py::module_& m) {
+    m.def("tensor_map", &make_tensor_map, py::arg("address"), py::arg("element"),
+          py::arg("extents"), py::arg("strides"), py::arg("box"), py::arg("steps"),
+          py::arg("swizzle") = 0, py::arg("nan") = false,
+          "The 128 bytes of a tensor map on the simulator, whose arguments are those of\n"
+          "cuTensorMapEncodeTiled: the innermost dimension comes first.");
+    m.def("texture_object", &make_texture_object, py::arg("extent"), py::arg("dimensions"),
+          py::arg("layers"), py::arg("layered"), py::arg("cube"), py::arg("linear_memory"),
+          py::arg("surface"), py::arg("kind"), py::arg("channels"), py::arg("bits"),
+          py::arg("modes"), py::arg("linear_filter"), py::arg("normalized_coordinates"),
+          py::arg("normalized_read"), py::arg("border"),
+          "The bytes of a texture or surface object on the simulator, of an array at address 0;\n"
+          "ValueError if the object is not valid.");
+}
+
+}  // namespace
+
+void add_sim(py::module_ m) {
+    add_simulated_arrays(m);
+    m.attr("SWIZZLE_128") = uint32_t(sim::Swizzle::bytes_128);
+    add_sim_counts(m);
+    add_sim_trace(m);
+    add_sim_step(m);
+    add_launch_result(m);
+    add_program(m);
+    add_objects(m);
     m.def(
         "instruction_set", [] { return sim::name_of(sim::best_isa()); },
         "The host instruction set the simulator uses.");

@@ -76,6 +76,8 @@ class Decoder : private Emitter {
     // Defined in decode_memory.cpp.
     bool decode_memory(const ptx::Instruction& in);
     bool decode_load_store(const ptx::Instruction& in);
+    uint32_t set_values(Op& op, const ptx::Operand& data, ptx::Type type, int elements,
+                        bool is_load);
     bool decode_atomic(const ptx::Instruction& in);
     bool decode_async_copy(const ptx::Instruction& in);
     // Sets the address of a memory op: the address register becomes operand 5, and the offset goes

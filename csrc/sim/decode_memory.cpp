@@ -175,6 +175,40 @@ void Decoder::describe(Space space, Access access, uint8_t bytes) {
     info.bytes = bytes;
 }
 
+// Sets operands 0 to 3 of a load or store: the registers (or, for a store, also immediate values)
+// that it moves. Returns their width in bytes. The registers may be wider than the type, but all of
+// them must have the same width.
+uint32_t Decoder::set_values(Op& op, const Operand& data, Type type, int elements, bool is_load) {
+    const std::vector<Operand> single{data};
+    const std::vector<Operand>& values =
+        data.kind == Operand::Kind::vector ? data.elements : single;
+    if (int(values.size()) != elements)
+        malformed("it moves " + std::to_string(elements) + " elements and names " +
+                  std::to_string(values.size()));
+    uint32_t width = 0;
+    for (const Operand& v : values) {
+        const uint32_t bytes = register_bytes(v);
+        if (width != 0 && bytes != 0 && bytes != width)
+            malformed("the vector's registers have different widths");
+        width = std::max(width, bytes);
+    }
+    // No element is a register: all are immediate values or sinks (_).
+    if (width == 0) width = std::max(2u, ptx::size_of(type));
+    const Type as_wide = width == 8 ? Type::b64 : width == 4 ? Type::b32 : Type::b16;
+    for (int n = 0; n < elements; ++n) {
+        const Operand& v = values[size_t(n)];
+        if (is_load)
+            op.operand[n] = destination(v, type);
+        else if (v.kind == Operand::Kind::reg || width == ptx::size_of(type))
+            op.operand[n] = source(v, type);
+        else  // an immediate has the same width as the other registers
+            op.operand[n] = v.kind == Operand::Kind::f32 || v.kind == Operand::Kind::f64
+                                ? constant(immediate_bits(v, type), width)
+                                : source(v, as_wide);
+    }
+    return width;
+}
+
 bool Decoder::decode_load_store(const ptx::Instruction& in) {
     const bool is_load = opcode_ != OpCode::st;
     Modifiers m(in);
@@ -201,34 +235,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
         describe(space, is_load ? Access::load : Access::store, memory.bytes);
     set_address(op, address, space);
 
-    const std::vector<Operand> single{data};
-    const std::vector<Operand>& values =
-        data.kind == Operand::Kind::vector ? data.elements : single;
-    if (int(values.size()) != elements)
-        malformed("it moves " + std::to_string(elements) + " elements and names " +
-                  std::to_string(values.size()));
-    // The registers may be wider than the type, but all of them must have the same width.
-    uint32_t width = 0;
-    for (const Operand& v : values) {
-        const uint32_t bytes = register_bytes(v);
-        if (width != 0 && bytes != 0 && bytes != width)
-            malformed("the vector's registers have different widths");
-        width = std::max(width, bytes);
-    }
-    // No element is a register: all are immediate values or sinks (_).
-    if (width == 0) width = std::max(2u, ptx::size_of(type));
-    const Type as_wide = width == 8 ? Type::b64 : width == 4 ? Type::b32 : Type::b16;
-    for (int n = 0; n < elements; ++n) {
-        const Operand& v = values[size_t(n)];
-        if (is_load)
-            op.operand[n] = destination(v, type);
-        else if (v.kind == Operand::Kind::reg || width == ptx::size_of(type))
-            op.operand[n] = source(v, type);
-        else  // an immediate has the same width as the other registers
-            op.operand[n] = v.kind == Operand::Kind::f32 || v.kind == Operand::Kind::f64
-                                ? constant(immediate_bits(v, type), width)
-                                : source(v, as_wide);
-    }
+    const uint32_t width = set_values(op, data, type, elements, is_load);
     op.mover = (is_load ? engine_.ops->load : engine_.ops->store)(type, width, elements);
     if (!op.mover) return false;
 

@@ -126,6 +126,48 @@ inline void take_tag_off(Warp& w) {
         if ((w.address[i] & 0xff000000) == tag) w.address[i] -= tag;
 }
 
+// The lowest and the highest address of an access. `together` has all bits that are set in some
+// address.
+struct AddressRange {
+    uint64_t low, high, together;
+};
+
+// Returns the range of the addresses in w.address, for the lanes of w.mask, and stores their
+// pattern in `shape`.
+template <Watch watch>
+[[gnu::always_inline]] inline AddressRange range_of(Warp& w, const Op& op, Shape& shape) {
+    const uint32_t bytes = op.memory().bytes;
+    AddressRange range{w.address[0], w.address[warp_size - 1], w.address[0]};
+    if (watch == Watch::nothing && w.mask == all_lanes &&
+        op.memory().family != ptx::AddressFamilies::none) {
+        const int64_t stride = known_stride(w, op, w.address);
+        shape = shape_of_stride(stride, bytes);
+        if (shape == Shape::strided) shape = Shape::scattered;
+        // If the addresses have a constant positive stride, the first and the last address show the
+        // range of all, and the first address and the stride show whether all are aligned.
+        const bool rising = stride > 0 && range.high > range.low &&
+                            range.high - range.low == uint64_t(stride) * (warp_size - 1);
+        if (rising) {
+            range.together = range.low | uint64_t(stride);
+            return range;
+        }
+    } else {
+        shape = shape_of(w.address, w.mask, bytes);
+    }
+    if (shape != Shape::scattered) return range;
+    range = {UINT64_MAX, 0, 0};
+    const auto extend = [&](int i) {
+        range.low = std::min(range.low, w.address[i]);
+        range.high = std::max(range.high, w.address[i]);
+        range.together |= w.address[i];
+    };
+    if (w.mask == all_lanes)
+        for (int i = 0; i < warp_size; ++i) extend(i);
+    else
+        for_each_lane(w.mask, extend);
+    return range;
+}
+
 // Finds the host memory for the addresses in w.address, for the lanes of w.mask, and stores it in
 // `r`. r.mask is set to the lanes whose access is allowed. If the lanes access the shared memory of
 // another block of the cluster, `of` is that block. Otherwise `of` is null.
@@ -147,38 +189,8 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
     if constexpr (space == ptx::Space::shared) {
         if (w.block->shared_tag && !of) take_tag_off(w);
     }
-    uint64_t low = w.address[0], high = w.address[warp_size - 1], together = low;
-    // True if the addresses have a constant positive stride. Then the first and the last address
-    // show the range of all, and the first address and the stride show whether all are aligned.
-    bool rising = false;
-    if (watch == Watch::nothing && w.mask == all_lanes &&
-        op.memory().family != ptx::AddressFamilies::none) {
-        const int64_t stride = known_stride(w, op, w.address);
-        r.shape = shape_of_stride(stride, bytes);
-        if (r.shape == Shape::strided) r.shape = Shape::scattered;
-        rising = stride > 0 && high - low == uint64_t(stride) * (warp_size - 1) && high > low;
-        if (rising) together = low | uint64_t(stride);
-    } else {
-        r.shape = shape_of(w.address, w.mask, bytes);
-    }
+    const auto [low, high, together] = range_of<watch>(w, op, r.shape);
     r.shared_by_blocks = space == ptx::Space::global;
-
-    if (r.shape == Shape::scattered && !rising) {
-        low = UINT64_MAX, high = 0, together = 0;
-        if (w.mask == all_lanes) {
-            for (int i = 0; i < warp_size; ++i) {
-                low = std::min(low, w.address[i]);
-                high = std::max(high, w.address[i]);
-                together |= w.address[i];
-            }
-        } else {
-            for_each_lane(w.mask, [&](int i) {
-                low = std::min(low, w.address[i]);
-                high = std::max(high, w.address[i]);
-                together |= w.address[i];
-            });
-        }
-    }
     if (together & (bytes - 1)) {
         return fault(Fault::misaligned,
                      lanes_where(w, [&](uint64_t a) { return a & (bytes - 1); }));

@@ -294,7 +294,6 @@ Selection select_wide_product(Type type, bool with_addend) {
     return selection(run, types);
 }
 
-// Executes add, sub, min and max of .u16x2 and .s16x2.
 template <class F>
 Selection select_halves(bool is_signed) {
     return selection(is_signed ? &lanewise<halves<F, int16_t>, uint32_t, uint32_t, uint32_t>
@@ -311,100 +310,148 @@ Selection select_dot(bool four, bool high) {
                      {Type::b32, Type::b32, Type::b32, Type::b32});
 }
 
+// Executes add, sub, min and max of two numbers of 16 bits in each register.
+Selection select_packed(OpCode op, Modifiers& m) {
+    const bool is_signed = m.take_one({"s16x2", "u16x2"}) == "s16x2";
+    const bool relu = m.take("relu");
+    switch (op) {
+        case OpCode::add:
+            return select_halves<add>(is_signed);
+        case OpCode::sub:
+            return select_halves<sub>(is_signed);
+        case OpCode::min:
+            return relu ? select_halves<relu_minimum>(true) : select_halves<minimum>(is_signed);
+        case OpCode::max:
+            return relu ? select_halves<relu_maximum>(true) : select_halves<maximum>(is_signed);
+        default:
+            return {};
+    }
+}
+
+// dp4a and dp2a. The first type is that of a, the second one that of b.
+Selection select_dot_product(OpCode op, Modifiers& m) {
+    const bool high = m.take_one({"hi", "lo"}) == "hi", four = op == OpCode::dp4a;
+    const bool a_signed = m.take_type() == Type::s32, b_signed = m.take_type() == Type::s32;
+    if (a_signed)
+        return b_signed ? select_dot<int8_t, int8_t>(four, high)
+                        : select_dot<int8_t, uint8_t>(four, high);
+    return b_signed ? select_dot<uint8_t, int8_t>(four, high)
+                    : select_dot<uint8_t, uint8_t>(four, high);
+}
+
+// add and sub.
+Selection select_sum(OpCode op, Modifiers& m) {
+    const bool adds = op == OpCode::add;
+    if (m.take("sat")) {
+        if (m.take_type() != Type::s32) return {};
+        return adds ? select<saturating<add>, 2>(Type::s32, TypeList<Type::s32>{})
+                    : select<saturating<sub>, 2>(Type::s32, TypeList<Type::s32>{});
+    }
+    if (m.take("cc"))
+        return adds ? select_carry<false>(m.take_type(), false, true)
+                    : select_carry<true>(m.take_type(), false, true);
+    const Type t = wrapping(m.take_type());
+    return adds ? select<add, 2>(t, unsigned_types{}) : select<sub, 2>(t, unsigned_types{});
+}
+
+// mul, mad and madc.
+Selection select_product(OpCode op, Modifiers& m) {
+    const Word part = m.take_one({"lo", "hi", "wide"});
+    const bool high = part == "hi", mad = op != OpCode::mul;
+    if (op == OpCode::madc) {
+        const bool out = m.take("cc");
+        return select_mad_carry(m.take_type(), high, true, out);
+    }
+    if (mad && m.take("cc")) return select_mad_carry(m.take_type(), high, false, true);
+    if (part == "wide") return select_wide_product(m.take_type(), mad);
+    if (!high) {
+        const Type t = wrapping(m.take_type());
+        return mad ? select<mad_lo, 3>(t, unsigned_types{})
+                   : select<mul_lo, 2>(t, unsigned_types{});
+    }
+    const bool saturates = mad && m.take("sat");
+    const Type t = m.take_type();
+    if (saturates && t != Type::s32) return {};
+    return saturates ? select<mad_hi_sat, 3>(t, TypeList<Type::s32>{})
+           : mad     ? select<mad_hi, 3>(t, integers{})
+                     : select<mul_hi, 2>(t, integers{});
+}
+
+// mul24 and mad24.
+Selection select_product_24(OpCode op, Modifiers& m) {
+    const bool high = m.take_one({"lo", "hi"}) == "hi";
+    const bool saturates = op == OpCode::mad24 && high && m.take("sat");
+    const Type t = m.take_type();
+    if (op == OpCode::mul24)
+        return high ? select<mul24_hi, 2>(t, words{}) : select<mul24_lo, 2>(t, words{});
+    return !high       ? select<mad24_lo, 3>(t, words{})
+           : saturates ? select<mad24_hi_sat, 3>(t, TypeList<Type::s32>{})
+                       : select<mad24_hi, 3>(t, words{});
+}
+
+// min and max.
+Selection select_extreme(OpCode op, Modifiers& m) {
+    const bool least = op == OpCode::min;
+    if (m.take("relu")) {
+        const Type t = m.take_type();
+        return least ? select<relu_minimum, 2>(t, TypeList<Type::s32>{})
+                     : select<relu_maximum, 2>(t, TypeList<Type::s32>{});
+    }
+    const Type t = m.take_type();
+    return least ? select<minimum, 2>(t, integers{}) : select<maximum, 2>(t, integers{});
+}
+
 }  // namespace
 
 Selection select_integer(const Request& in, Modifiers& m) {
     const OpCode op = in.code;
-    if (m.has("u16x2") || m.has("s16x2")) {
-        const bool is_signed = m.take_one({"s16x2", "u16x2"}) == "s16x2";
-        const bool relu = m.take("relu");
-        if (op == OpCode::add) return select_halves<add>(is_signed);
-        if (op == OpCode::sub) return select_halves<sub>(is_signed);
-        if (op == OpCode::min)
-            return relu ? select_halves<relu_minimum>(true) : select_halves<minimum>(is_signed);
-        if (op == OpCode::max)
-            return relu ? select_halves<relu_maximum>(true) : select_halves<maximum>(is_signed);
-        return {};
+    if (m.has("u16x2") || m.has("s16x2")) return select_packed(op, m);
+    if (op == OpCode::dp4a || op == OpCode::dp2a) return select_dot_product(op, m);
+    switch (m.type()) {
+        case Type::none:
+        // Other functions handle floating-point types.
+        case Type::f32:
+        case Type::f64:
+        case Type::f16:
+        case Type::f16x2:
+        case Type::bf16:
+        case Type::bf16x2:
+            return {};
+        default:
+            break;
     }
-    if (op == OpCode::dp4a || op == OpCode::dp2a) {
-        const bool high = m.take_one({"hi", "lo"}) == "hi", four = op == OpCode::dp4a;
-        const bool a_signed = m.take_type() == Type::s32, b_signed = m.take_type() == Type::s32;
-        if (a_signed)
-            return b_signed ? select_dot<int8_t, int8_t>(four, high)
-                            : select_dot<int8_t, uint8_t>(four, high);
-        return b_signed ? select_dot<uint8_t, int8_t>(four, high)
-                        : select_dot<uint8_t, uint8_t>(four, high);
+    const bool carries_out = (op == OpCode::addc || op == OpCode::subc) && m.take("cc");
+    switch (op) {
+        case OpCode::add:
+        case OpCode::sub:
+            return select_sum(op, m);
+        case OpCode::addc:
+            return select_carry<false>(m.take_type(), true, carries_out);
+        case OpCode::subc:
+            return select_carry<true>(m.take_type(), true, carries_out);
+        case OpCode::mul:
+        case OpCode::mad:
+        case OpCode::madc:
+            return select_product(op, m);
+        case OpCode::mul24:
+        case OpCode::mad24:
+            return select_product_24(op, m);
+        case OpCode::min:
+        case OpCode::max:
+            return select_extreme(op, m);
+        case OpCode::sad:
+            return select<sad, 3>(m.take_type(), integers{});
+        case OpCode::div:
+            return select<quotient, 2>(m.take_type(), integers{});
+        case OpCode::rem:
+            return select<remainder, 2>(m.take_type(), integers{});
+        case OpCode::abs:
+            return select<absolute, 1>(m.take_type(), signed_types{});
+        case OpCode::neg:
+            return select<negate, 1>(m.take_type(), signed_types{});
+        default:
+            return {};
     }
-    const Type type = m.type();  // other functions handle floating-point types
-    if (type == Type::none || type == Type::f32 || type == Type::f64 || type == Type::f16 ||
-        type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2) {
-        return {};
-    }
-    const auto typed = [&] { return m.take_type(); };
-
-    if (op == OpCode::add || op == OpCode::sub) {
-        if (m.take("sat")) {
-            if (typed() != Type::s32) return {};
-            return op == OpCode::add ? select<saturating<add>, 2>(Type::s32, TypeList<Type::s32>{})
-                                     : select<saturating<sub>, 2>(Type::s32, TypeList<Type::s32>{});
-        }
-        if (m.take("cc"))
-            return op == OpCode::add ? select_carry<false>(typed(), false, true)
-                                     : select_carry<true>(typed(), false, true);
-        const Type t = wrapping(typed());
-        return op == OpCode::add ? select<add, 2>(t, unsigned_types{})
-                                 : select<sub, 2>(t, unsigned_types{});
-    }
-    if (op == OpCode::addc) {
-        const bool out = m.take("cc");
-        return select_carry<false>(typed(), true, out);
-    }
-    if (op == OpCode::subc) {
-        const bool out = m.take("cc");
-        return select_carry<true>(typed(), true, out);
-    }
-    if (op == OpCode::mul || op == OpCode::mad || op == OpCode::madc) {
-        const Word part = m.take_one({"lo", "hi", "wide"});
-        const bool mad = op != OpCode::mul;
-        if (op == OpCode::madc) {
-            const bool out = m.take("cc");
-            return select_mad_carry(typed(), part == "hi", true, out);
-        }
-        if (mad && m.take("cc")) return select_mad_carry(typed(), part == "hi", false, true);
-        if (part == "wide") return select_wide_product(typed(), mad);
-        if (part == "hi") {
-            if (mad && m.take("sat"))
-                return typed() == Type::s32
-                           ? select<mad_hi_sat, 3>(Type::s32, TypeList<Type::s32>{})
-                           : Selection{};
-            return mad ? select<mad_hi, 3>(typed(), integers{})
-                       : select<mul_hi, 2>(typed(), integers{});
-        }
-        const Type t = wrapping(typed());
-        return mad ? select<mad_lo, 3>(t, unsigned_types{})
-                   : select<mul_lo, 2>(t, unsigned_types{});
-    }
-    if (op == OpCode::mul24)
-        return m.take_one({"lo", "hi"}) == "hi" ? select<mul24_hi, 2>(typed(), words{})
-                                                : select<mul24_lo, 2>(typed(), words{});
-    if (op == OpCode::mad24) {
-        if (m.take_one({"lo", "hi"}) == "lo") return select<mad24_lo, 3>(typed(), words{});
-        if (m.take("sat")) return select<mad24_hi_sat, 3>(typed(), TypeList<Type::s32>{});
-        return select<mad24_hi, 3>(typed(), words{});
-    }
-    if (op == OpCode::sad) return select<sad, 3>(typed(), integers{});
-    if (op == OpCode::div) return select<quotient, 2>(typed(), integers{});
-    if (op == OpCode::rem) return select<remainder, 2>(typed(), integers{});
-    if (op == OpCode::abs) return select<absolute, 1>(typed(), signed_types{});
-    if (op == OpCode::neg) return select<negate, 1>(typed(), signed_types{});
-    if (op == OpCode::min || op == OpCode::max) {
-        if (m.take("relu"))
-            return op == OpCode::min ? select<relu_minimum, 2>(typed(), TypeList<Type::s32>{})
-                                     : select<relu_maximum, 2>(typed(), TypeList<Type::s32>{});
-        return op == OpCode::min ? select<minimum, 2>(typed(), integers{})
-                                 : select<maximum, 2>(typed(), integers{});
-    }
-    return {};
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

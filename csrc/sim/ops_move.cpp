@@ -40,49 +40,20 @@ inline void fill(Warp& w, const Op& op, F&& value) {
 
 template <class T>
 void read_special(Warp& w, const Op& op) {
-    const Block& block = *w.block;
-    const Launch& launch = *block.launch;
-    const auto uniform = [&](uint64_t value) { fill<T>(w, op, [value](int) { return value; }); };
     const auto thread = [&](int axis) {
-        const uint32_t* index = block.thread_index[axis] + w.index * warp_size;
+        const uint32_t* index = w.block->thread_index[axis] + w.index * warp_size;
         fill<T>(w, op, [index](int i) { return index[i]; });
     };
     using enum Special;
-    switch (op.get<SpecialRegister>().which) {
+    switch (const Special which = op.get<SpecialRegister>().which) {
         case tid_x:
             return thread(0);
         case tid_y:
             return thread(1);
         case tid_z:
             return thread(2);
-        case ntid_x:
-            return uniform(launch.block.x);
-        case ntid_y:
-            return uniform(launch.block.y);
-        case ntid_z:
-            return uniform(launch.block.z);
-        case ctaid_x:
-            return uniform(block.index.x);
-        case ctaid_y:
-            return uniform(block.index.y);
-        case ctaid_z:
-            return uniform(block.index.z);
-        case nctaid_x:
-            return uniform(launch.grid.x);
-        case nctaid_y:
-            return uniform(launch.grid.y);
-        case nctaid_z:
-            return uniform(launch.grid.z);
         case laneid:
             return fill<T>(w, op, [](int i) { return i; });
-        case warpid:
-            return uniform(w.index);
-        case nwarpid:
-            return uniform(launch.gpu.resident_warps());
-        case smid:
-            return uniform(block.linear % launch.gpu.multiprocessors);
-        case nsmid:
-            return uniform(launch.gpu.multiprocessors);
         case lanemask_eq:
             return fill<T>(w, op, [](int i) { return 1u << i; });
         case lanemask_le:
@@ -93,52 +64,8 @@ void read_special(Warp& w, const Op& op) {
             return fill<T>(w, op, [](int i) { return all_lanes << i; });
         case lanemask_gt:
             return fill<T>(w, op, [](int i) { return uint32_t(0xfffffffeull << i); });
-        case clock_low:
-        case clock_64:
-        case timer:
-        case timer_low:
-            return uniform(nanoseconds());
-        case clock_high:
-        case timer_high:
-            return uniform(nanoseconds() >> 32);
-        case dynamic_shared:
-            return uniform(launch.shared_bytes);
-        case total_shared:
-            return uniform(block.shared_bytes);
-        case grid_workspace_high:
-            return uniform(launch.cooperative ? grid_workspace >> 32 : 0);
-        case grid_workspace_low:
-            return uniform(launch.cooperative ? uint32_t(grid_workspace) : 0);
-        case clusterid_x:
-            return uniform(block.index.x / launch.cluster.x);
-        case clusterid_y:
-            return uniform(block.index.y / launch.cluster.y);
-        case clusterid_z:
-            return uniform(block.index.z / launch.cluster.z);
-        case nclusterid_x:
-            return uniform(launch.grid.x / launch.cluster.x);
-        case nclusterid_y:
-            return uniform(launch.grid.y / launch.cluster.y);
-        case nclusterid_z:
-            return uniform(launch.grid.z / launch.cluster.z);
-        case cluster_ctaid_x:
-            return uniform(block.index.x % launch.cluster.x);
-        case cluster_ctaid_y:
-            return uniform(block.index.y % launch.cluster.y);
-        case cluster_ctaid_z:
-            return uniform(block.index.z % launch.cluster.z);
-        case cluster_nctaid_x:
-            return uniform(launch.cluster.x);
-        case cluster_nctaid_y:
-            return uniform(launch.cluster.y);
-        case cluster_nctaid_z:
-            return uniform(launch.cluster.z);
-        case cluster_ctarank:
-            return uniform(block.rank);
-        case cluster_nctarank:
-            return uniform(launch.cluster.count());
         default:
-            return uniform(0);
+            return fill<T>(w, op, [value = uniform_value(w, which)](int) { return value; });
     }
 }
 

@@ -1,5 +1,4 @@
-// The simulated special registers of PTX, such as %tid.x. Their values are computed in
-// ops_move.cpp.
+// The simulated special registers of PTX, such as %tid.x.
 #pragma once
 
 #include <cstdint>
@@ -59,10 +58,13 @@ enum class Special : uint8_t {
     is_explicit_cluster,  // this register is a predicate
 };
 
+struct Warp;
+
+// Returns the value of a register that is the same in all lanes of a warp. The other registers,
+// such as tid_x and laneid, are read in ops_move.cpp.
+[[nodiscard]] uint64_t uniform_value(const Warp& warp, Special which);
+
 // Returns the register of that name, or `unknown` if the register is not simulated.
 [[nodiscard]] Special special_named(std::string_view name);
-
-// The time that the clock registers show.
-[[nodiscard]] uint64_t nanoseconds();
 
 }  // namespace coalesce::sim
