@@ -302,7 +302,7 @@ void CheckObserver::misuse(const Warp& w, const Op& op, int lane, const std::str
     bool fresh = false;
     Finding* const f = findings_.group(FindingKind::heap, op.pc, op.pc, no_array, fresh);
     if (!f || !fresh) return;
-    f->title = wrong;
+    std::tie(f->title, f->details) = split(wrong);
     f->first = actor("call", w, op.pc, lane);
 }
 

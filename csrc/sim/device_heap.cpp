@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "sim/memory.hpp"
 #include "sim/observer.hpp"
@@ -38,6 +39,7 @@ Buffer DeviceHeap::Allocation::buffer(uint64_t address) const {
 }
 
 void DeviceHeap::map_into(AddressSpace& memory) {
+    ++launch_;
     memory.forget_from(device_heap_base);
     for (const auto& [address, a] : live_) memory.add_at(a.buffer(address));
 }
@@ -56,58 +58,102 @@ uint64_t DeviceHeap::allocate(AddressSpace& memory, uint64_t bytes, const Caller
     return address;
 }
 
-std::string DeviceHeap::release(AddressSpace& memory, uint64_t address) {
+bool DeviceHeap::release(AddressSpace& memory, uint64_t address, const Caller& caller) {
     const auto found = live_.find(address);
-    if (found == live_.end()) {
-        const Buffer* const known = memory.at(address);
-        if (known && known->host == nullptr) return "memory of malloc is freed twice";
-        return "free() was called with an address that malloc() did not return";
-    }
+    if (found == live_.end()) return false;
     memory.free_at(address);
     used_ -= rounded(found->second.bytes);
+    freed_[address] = {found->second.bytes, caller, launch_};
+    if (freed_.size() > most_freed) freed_.erase(freed_.begin());
     live_.erase(found);
-    return "";
+    return true;
+}
+
+const DeviceHeap::Freed* DeviceHeap::freed(uint64_t address) const {
+    const auto found = freed_.find(address);
+    return found == freed_.end() ? nullptr : &found->second;
 }
 
 void DeviceHeap::clear() {
     live_.clear();
+    freed_.clear();
     used_ = 0;
 }
 
 std::vector<DeviceHeap::Lost> DeviceHeap::lost(const AddressSpace& memory) const {
-    std::map<uint64_t, bool> known;
-    for (auto a = live_.lower_bound(marked_); a != live_.end(); ++a) known.emplace(a->first, false);
-    if (known.empty()) return {};
-    const auto note = [&](uint64_t pointer) {
-        const auto after = known.upper_bound(pointer);
-        if (after == known.begin()) return;
-        const auto at = std::prev(after);
-        if (pointer - at->first <= live_.at(at->first).bytes) at->second = true;
+    std::set<uint64_t> unfound;
+    for (auto a = live_.lower_bound(marked_); a != live_.end(); ++a) unfound.insert(a->first);
+    if (unfound.empty()) return {};
+    std::vector<Buffer> to_search;
+    for (const Buffer& b : memory.buffers())
+        if (b.address < marked_) to_search.push_back(b);
+    const auto follow = [&](uint64_t pointer) {
+        const auto after = live_.upper_bound(pointer);
+        if (after == live_.begin()) return;
+        const auto& [address, a] = *std::prev(after);
+        if (pointer - address <= a.bytes && unfound.erase(address))
+            to_search.push_back(a.buffer(address));
     };
-    for (const Buffer& b : memory.buffers()) {
+    while (!to_search.empty()) {
+        const Buffer b = std::move(to_search.back());
+        to_search.pop_back();
         for (uint64_t at = (0 - b.address) & 7; at + 8 <= b.bytes; at += 8) {
             uint64_t word;
             std::memcpy(&word, b.host + at, sizeof word);
-            if (word >= device_heap_base) note(word);
+            if (word >= device_heap_base) follow(word);
         }
     }
     std::vector<Lost> lost;
-    for (const auto& [address, found] : known)
-        if (!found) lost.push_back({live_.at(address).caller, live_.at(address).bytes});
+    for (const uint64_t address : unfound)
+        lost.push_back({live_.at(address).caller, live_.at(address).bytes});
     return lost;
 }
 
-uint64_t device_malloc(const Warp& w, const Op& op, int lane, uint64_t bytes) {
+namespace {
+
+DeviceHeap::Caller caller_of(const Warp& w, const Op& op, int lane) {
     const Block& b = *w.block;
     const size_t t = size_t(w.index) * warp_size + size_t(lane);
-    const Dim3 thread{b.thread_index[0][t], b.thread_index[1][t], b.thread_index[2][t]};
-    return DeviceHeap::get().allocate(*b.memory, bytes, {op.pc, thread, b.index});
+    return {op.pc, {b.thread_index[0][t], b.thread_index[1][t], b.thread_index[2][t]}, b.index};
+}
+
+std::string described(const Program& program, const DeviceHeap::Caller& caller) {
+    const auto text = [](const Dim3& d) {
+        return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) +
+               ")";
+    };
+    Op call;
+    call.pc = caller.pc;
+    return "thread " + text(caller.thread) + " in block " + text(caller.block) + ", " +
+           where(program, call);
+}
+
+// Returns the error message for free() of an address at which there is no allocation.
+std::string misuse_of_free(const Warp& w, uint64_t address) {
+    const DeviceHeap& heap = DeviceHeap::get();
+    if (const DeviceHeap::Freed* const freed = heap.freed(address))
+        return "memory of malloc is freed twice\n  the " + std::to_string(freed->bytes) +
+               " bytes were freed before by " +
+               (freed->launch == heap.launch() ? described(*w.block->program, freed->caller)
+                                               : "an earlier launch");
+    const std::string wrong = "free() was called with an address that malloc() did not return";
+    uint16_t hint = 0;
+    const Buffer* const b = w.block->memory->find(address, 1, hint);
+    if (!b) return wrong;
+    return wrong + "\n  " + describe(*b) + "; the address is that of " +
+           element(*b, int64_t(address - b->address));
+}
+
+}  // namespace
+
+uint64_t device_malloc(const Warp& w, const Op& op, int lane, uint64_t bytes) {
+    return DeviceHeap::get().allocate(*w.block->memory, bytes, caller_of(w, op, lane));
 }
 
 void device_free(const Warp& w, const Op& op, int lane, uint64_t address) {
     if (address == 0) return;
-    const std::string wrong = DeviceHeap::get().release(*w.block->memory, address);
-    if (wrong.empty()) return;
+    if (DeviceHeap::get().release(*w.block->memory, address, caller_of(w, op, lane))) return;
+    const std::string wrong = misuse_of_free(w, address);
     if (!w.block->announce->misuse(w.block->observer, w, op, lane, wrong))
         throw_misuse(w, op, lane, wrong);
 }

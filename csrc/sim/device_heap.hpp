@@ -38,22 +38,34 @@ class DeviceHeap {
     // Adds the allocations to a launch's memory, and removes those that were freed.
     void map_into(AddressSpace& memory);
 
-    // The thread that called malloc, and its instruction.
+    // The thread that called malloc or free, and its instruction.
     struct Caller {
         uint32_t pc = 0;
         Dim3 thread, block;
     };
     // Allocates memory and returns its address, or 0 if the heap is full.
     [[nodiscard]] uint64_t allocate(AddressSpace& memory, uint64_t bytes, const Caller& caller);
-    // Frees an allocation. Returns an error message, or an empty string if there is no error.
-    [[nodiscard]] std::string release(AddressSpace& memory, uint64_t address);
+    // Frees an allocation. Returns false if there is no allocation at this address.
+    [[nodiscard]] bool release(AddressSpace& memory, uint64_t address, const Caller& caller);
+
+    // An allocation that was freed, and the call of free().
+    struct Freed {
+        uint64_t bytes;
+        Caller caller;
+        uint64_t launch;  // the number of the launch that freed it
+    };
+    // Returns the allocation that was at this address, or null if there was none.
+    [[nodiscard]] const Freed* freed(uint64_t address) const;
+    // Returns the number of the current launch.
+    [[nodiscard]] uint64_t launch() const { return launch_; }
 
     [[nodiscard]] uint64_t limit() const { return limit_; }
     void set_limit(uint64_t bytes) { limit_ = bytes; }
     void clear();
 
     // An allocation that was lost: it was made after the last call of mark(), it was not freed, and
-    // no buffer of `memory` contains a pointer to it. lost() returns all of them.
+    // no kernel can find it any more. A kernel can find an allocation if an array, a variable or an
+    // allocation that it can find has a pointer to it. lost() returns all lost allocations.
     struct Lost {
         Caller caller;
         uint64_t bytes;
@@ -69,7 +81,10 @@ class DeviceHeap {
         std::unique_ptr<bool[]> undefined;
         [[nodiscard]] Buffer buffer(uint64_t address) const;
     };
+    static constexpr size_t most_freed = 100'000;  // the latest ones are kept
     std::map<uint64_t, Allocation> live_;
+    std::map<uint64_t, Freed> freed_;
+    uint64_t launch_ = 0;
     uint64_t next_ = device_heap_base, used_ = 0, marked_ = device_heap_base;
     uint64_t limit_ = device_heap_bytes;
 };

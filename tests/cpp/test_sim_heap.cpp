@@ -59,7 +59,10 @@ TEST(DeviceHeap, AnAllocationOfNothingTakesSpaceToo) {
         last = address;
     }
     EXPECT_EQ(heap.allocate(memory, 0, {}), 0u) << "the heap is full";
-    EXPECT_EQ(heap.release(memory, last), "");
+    EXPECT_FALSE(heap.release(memory, last + 1, {}));
+    EXPECT_TRUE(heap.release(memory, last, {}));
+    EXPECT_FALSE(heap.release(memory, last, {}));
+    ASSERT_NE(heap.freed(last), nullptr);
     EXPECT_GT(heap.allocate(memory, 16, {}), last);
 }
 

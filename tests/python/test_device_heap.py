@@ -150,19 +150,55 @@ TWICE = """extern "C" __global__ void k(int *out) {
 }"""
 
 
-def test_freeing_twice():
-    with pytest.raises(coalesce.LaunchError, match="memory of malloc is freed twice"):
-        run(TWICE, np.zeros(1, np.int32), block=1)
-    (found,) = coalesce.Kernel(TWICE, device="sim").check(1, 1, np.zeros(1, np.int32))
+@pytest.mark.parametrize("counts", [False, True])  # PTX and machine code
+def test_freeing_twice(counts):
+    kernel = coalesce.Kernel(TWICE, device="sim")
+    with pytest.raises(coalesce.LaunchError, match="memory of malloc is freed twice") as error:
+        kernel.launch(1, 1, np.zeros(1, np.int32), counts=counts)
+    assert "the 16 bytes were freed before by thread (0, 0, 0)" in str(error.value)
+    assert "line 4:   free(p);" in str(error.value)
+    (found,) = kernel.check(1, 1, np.zeros(1, np.int32))
     assert (found.kind, found.severity) == ("heap", "error")
     assert found.lines == (5,)
+    assert "line 4" in found.details[0]
 
 
-def test_freeing_what_malloc_did_not_return():
-    source = TWICE.replace("free(p);\n    free(p);", "free((char *)p + 4); free(p);")
-    with pytest.raises(coalesce.LaunchError, match=r"address that malloc\(\) did not return"):
-        run(source, np.zeros(1, np.int32), block=1)
-    # free(NULL) does nothing.
+def test_freeing_again_in_a_later_launch():
+    source = """
+    __device__ int *kept;
+    extern "C" __global__ void k(int frees) {
+        if (!frees) kept = (int *)malloc(16);
+        if (frees) free(kept);
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    for frees in (0, 1):
+        kernel[1, 1](frees)
+    with pytest.raises(coalesce.LaunchError, match="freed before by an earlier launch"):
+        kernel[1, 1](1)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize(
+    ("argument", "detail"),
+    [
+        ("(char *)p + 4", "the address is that of memory of malloc + 4 bytes"),
+        ("out + 1", "`out` has shape (2,), int32; the address is that of out[1]"),
+    ],
+)
+def test_freeing_what_malloc_did_not_return(argument, detail, counts):
+    kernel = coalesce.Kernel(
+        TWICE.replace("free(p);\n    free(p);", f"free({argument}); free(p);"), device="sim"
+    )
+    wrong = r"address that malloc\(\) did not return"
+    with pytest.raises(coalesce.LaunchError, match=wrong) as error:
+        kernel.launch(1, 1, np.zeros(2, np.int32), counts=counts)
+    assert detail in str(error.value)
+    (found,) = kernel.check(1, 1, np.zeros(2, np.int32))
+    assert (found.kind, found.severity) == ("heap", "error")
+    assert detail in str(found)
+
+
+def test_freeing_null():
     run(
         'extern "C" __global__ void k(int *x) { free(x - threadIdx.x); }'.replace(
             "x - threadIdx.x", "(void *)(size_t)(blockIdx.x)"
@@ -188,6 +224,26 @@ def test_lost_memory_is_reported():
     assert (found.kind, found.severity, found.count) == ("heap", "warning", 32)
     assert "never freed" in found.title
     assert "3200 bytes" in str(found)
+
+
+def test_a_lost_ring_is_reported():
+    """Each element has a pointer to the next one, but no kernel can find any of them."""
+    source = """
+    struct Node { Node *next; int value; };
+    __device__ Node *kept;
+    extern "C" __global__ void k(int *out, int keeps) {
+        Node *first = new Node{nullptr, 1};
+        Node *second = new Node{first, 2};
+        first->next = second;
+        *out = second->next->value;
+        if (keeps) kept = first;
+    }"""
+    kernel, out = coalesce.Kernel(source, device="sim"), np.zeros(1, np.int32)
+    assert not kernel.check(1, 1, out, 1)
+    kernel = coalesce.Kernel(source, device="sim")
+    found = kernel.check(1, 1, out, 0)
+    assert [(f.kind, f.severity) for f in found] == [("heap", "warning")] * 2
+    assert [f.lines for f in found] == [(5,), (6,)]
 
 
 def test_new_memory_holds_nothing():
