@@ -1,6 +1,8 @@
 #include "analysis/block_requests.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "analysis/l1_replay.hpp"
 
@@ -20,15 +22,12 @@ void BlockRequests::clear() {
 }
 
 uint64_t BlockRequests::operations() const {
-    uint64_t sum = 0;
-    for (const OfWarp& own : warps_) sum += own.operations;
-    return sum;
+    return std::transform_reduce(warps_.begin(), warps_.end(), uint64_t{0}, std::plus(),
+                                 std::mem_fn(&OfWarp::operations));
 }
 
 uint64_t BlockRequests::most_operations() const {
-    uint64_t most = 0;
-    for (const OfWarp& own : warps_) most = std::max(most, own.operations);
-    return most;
+    return std::ranges::max_element(warps_, {}, &OfWarp::operations)->operations;
 }
 
 void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {

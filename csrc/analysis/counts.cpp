@@ -1,6 +1,8 @@
 #include "analysis/counts.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "errors.hpp"
 
@@ -41,15 +43,13 @@ InstructionCounts Counts::sum(Space space, Access access) const {
 }
 
 uint64_t Counts::executed() const {
-    uint64_t n = 0;
-    for (const InstructionCounts& c : instructions) n += c.executed;
-    return n;
+    return std::transform_reduce(instructions.begin(), instructions.end(), uint64_t{0}, std::plus(),
+                                 std::mem_fn(&InstructionCounts::executed));
 }
 
 uint64_t Counts::threads() const {
-    uint64_t n = 0;
-    for (const InstructionCounts& c : instructions) n += c.threads;
-    return n;
+    return std::transform_reduce(instructions.begin(), instructions.end(), uint64_t{0}, std::plus(),
+                                 std::mem_fn(&InstructionCounts::threads));
 }
 
 std::string Counts::not_counted() const {

@@ -18,6 +18,7 @@ auto Staging::with_transfers(const Work& work) {
             from.kept_.pop_back();
         }
         ~Borrowed() {
+            if (!own) return;
             const std::lock_guard lock(from.mutex_);
             if (context != from.contexts_)
                 own->forget();

@@ -55,6 +55,19 @@ class Patience {
     Clock::time_point last_ = Clock::now();
 };
 
+struct Bytes {
+    size_t up = 0, down = 0;
+};
+// Returns how many bytes are copied in each direction.
+Bytes bytes_of(std::span<const Step> steps) {
+    Bytes sum;
+    for (const Step& step : steps) {
+        if (step.kind == Kind::to_device) sum.up += step.bytes;
+        if (step.kind == Kind::to_host) sum.down += step.bytes;
+    }
+    return sum;
+}
+
 bool done(const std::atomic<unsigned>& left) { return left.load(std::memory_order_acquire) == 0; }
 
 }  // namespace
@@ -187,11 +200,7 @@ bool Transfers::is_pinned(const void* pointer) const {
 
 Result Transfers::run(std::span<const Step> steps, const Streams& streams, const Waiting& waiting) {
     if (const Result result = wait_for_abandoned(waiting)) return result;
-    size_t up = 0, down = 0;
-    for (const Step& step : steps) {
-        if (step.kind == Kind::to_device) up += step.bytes;
-        if (step.kind == Kind::to_host) down += step.bytes;
-    }
+    const auto [up, down] = bytes_of(steps);
     try {
         const bool small = std::max(up, down) <= small_bytes && steps.size() <= small_steps;
         return small ? run_small(steps, streams, waiting) : run_overlapped(steps, streams, waiting);
@@ -290,19 +299,16 @@ class Transfers::Overlapped {
   public:
     Overlapped(Transfers& own, std::span<const Step> steps, const Streams& streams)
         : own_(own), driver_(own.driver_), streams_(streams) {
-        size_t up = 0, down = 0;
-        for (const Step& step : steps) {
-            if (step.kind == Kind::to_device) up += step.bytes;
-            if (step.kind == Kind::to_host) down += step.bytes;
-        }
+        const auto [up, down] = bytes_of(steps);
         size_t groups = 0;
         for (const Step& step : steps) {
             if (step.kind == Kind::launch) {
                 actions_.push_back({Kind::launch, &step, 0});
             } else if (step.kind == Kind::to_device) {
-                for (const Chunk& chunk : divided(step, up, up_ring_))
-                    actions_.push_back({Kind::to_device, nullptr, ups_.size()}),
-                        ups_.push_back(chunk);
+                for (const Chunk& chunk : divided(step, up, up_ring_)) {
+                    actions_.push_back({Kind::to_device, nullptr, ups_.size()});
+                    ups_.push_back(chunk);
+                }
             } else if (step.bytes != 0) {
                 actions_.push_back({Kind::to_host, nullptr, groups});
                 for (Chunk chunk : divided(step, down, down_ring_)) {
