@@ -11,9 +11,9 @@
 // pending read of the same data, the two reads are merged, and L2 gets only one
 // (model/request_coalescer.hpp).
 //
-// If replaying the whole grid would take too long, only its first blocks are replayed: at least
-// twice as many as the GPU holds at once. The rest of the grid is assumed to behave like the second
-// half of these blocks.
+// If replaying the whole grid would take too long, only its first blocks are replayed. Their number
+// is at least twice the number of blocks that the GPU holds at once. The rest of the grid is
+// assumed to behave like the second half of these blocks.
 #pragma once
 
 #include <cstdint>

@@ -90,7 +90,7 @@ class Attendant {
 
     pybind11::object progress_;
     uint64_t blocks_;
-    std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point last_report_ = std::chrono::steady_clock::now();
     std::mutex mutex_;
     sim::Printed printed_;
 };

@@ -39,8 +39,8 @@ void Attendant::flush() {
 void Attendant::report_progress(uint64_t finished) {
     using namespace std::chrono_literals;
     const auto now = std::chrono::steady_clock::now();
-    if (progress_.is_none() || now - told_ < 200ms) return;
-    told_ = now;
+    if (progress_.is_none() || now - last_report_ < 200ms) return;
+    last_report_ = now;
     progress_(finished, blocks_);
 }
 

@@ -3,7 +3,7 @@
 //
 // METHOD
 // Registration only stores pointers. The PTX of a registered module is read when the module is
-// first used. A module that the program loads is read at once, and a Python process is asked for
+// first used. A module that the program loads is read at once, and a Python process disassembles
 // its machine code (jit.hpp). A kernel is decoded separately for running, counting and checking,
 // each at the first launch of this kind.
 #pragma once

@@ -237,7 +237,7 @@ void Printed::add(const std::string& text) {
 
 std::string Printed::take() {
     std::string text = std::exchange(text_, {});
-    if (cut_ && !std::exchange(told_, true))
+    if (cut_ && !std::exchange(note_returned_, true))
         text += "\n[coalesce: the kernel printed more than " + std::to_string(most_printed >> 20) +
                 " MiB; the rest is left out]\n";
     return text;

@@ -26,8 +26,8 @@ class Printed {
   private:
     std::string text_;
     uint64_t kept_ = 0;
-    bool cut_ = false;
-    bool told_ = false;
+    bool cut_ = false;            // text was left out
+    bool note_returned_ = false;  // take() has returned the note
 };
 
 // Executes printf for one lane: formats like the C library and passes the text to launch.print.

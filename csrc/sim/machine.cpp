@@ -11,8 +11,9 @@
 //  0x44   address of a cooperative launch's workspace, in two halves
 //  0x140  extents of clusters and their number
 //  0x210  parameters
-// Bank 2 has the compiler's own constants, bank 3 the module's __constant__ variables, and bank 4
-// addresses of variables.
+// Bank 2 has the compiler's own constants, and bank 3 the module's __constant__ variables. Bank 4
+// has addresses of variables and of functions that are not in the cubin, such as vprintf (the
+// lifter has filled it: sass/lift.cpp).
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -31,7 +31,8 @@ std::string readable(const std::string& name) {
 
 // Records in `program` what the instruction requires of a launch: the heap, a cooperative launch,
 // or clusters.
-static void note_needs(Program& program, const ptx::Module& module, const ptx::Instruction& in) {
+static void record_requirements(Program& program, const ptx::Module& module,
+                                const ptx::Instruction& in) {
     const std::string_view called = callee_name(in), opcode = in.opcode;
     if ((called == "malloc" || called == "free") && !has_body(module, called))
         program.allocates = true;
@@ -83,7 +84,7 @@ Program outline(const ptx::Module& module, const ptx::Function& entry, const Cal
     program.shared_bytes = uint32_t(shared.bytes);
     program.reserved_shared = reserved_shared(module);
     for (const ptx::Function* f : graph.functions) {
-        for (const ptx::Instruction& in : f->body) note_needs(program, module, in);
+        for (const ptx::Instruction& in : f->body) record_requirements(program, module, in);
     }
     return program;
 }

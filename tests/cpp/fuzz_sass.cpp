@@ -76,7 +76,8 @@ class Maker {
     size_t below(size_t n) { return random_() % n; }
 
     // Replaces some words of the instruction. With probability 1 / `wrong`, a word is replaced by a
-    // word of any kind. Of the other words, a quarter are replaced by a word of the same kind.
+    // word of any kind. Otherwise it is replaced with probability 1 / 4, by a word of the same
+    // kind.
     std::string changed(const std::string& instruction, size_t wrong) {
         std::string text;
         size_t at = 0;
