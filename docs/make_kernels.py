@@ -35,8 +35,9 @@ chosen by a rule, before anything ran: at most 18 of each repository, ordered by
 names. None was left out afterwards.
 
 Each file was passed to `coalesce.Kernel` as it is. The arguments were made up: the script knows
-the types of the parameters, but not what they mean. The reference is the kernel's own source,
-compiled by g++ and run on the host (`tests/any_references.py`).
+the types of the parameters, also of the members of structures, but not what they mean. If a
+template needs a function object that its file does not have, the script adds one. The reference is
+the kernel's own source, compiled by g++ and run on the host (`tests/any_references.py`).
 
 - *right*: the result equals that of the reference, and the kernel wrote or printed something.
 - *wrong*: the results differ, and the check finds no reason.
@@ -46,7 +47,7 @@ compiled by g++ and run on the host (`tests/any_references.py`).
   kernel writes addresses.
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
 - *fault*: every launch with made-up arguments accesses memory outside its arrays. Most of these
-  kernels have structures with pointers as parameters, or need sizes that fit each other.
+  kernels need sizes that fit each other, or read addresses and indices from their arrays.
 - *refused by nvcc, too*: nvcc 13.0 reports the same error. Not every refused kernel was given to
   nvcc.
 - *refused*: coalesce does not compile the kernel, or does not simulate it. Some templates are
