@@ -13,7 +13,9 @@ chosen by a rule, before anything runs:
 Each file is passed to `coalesce.Kernel` as it is, with the name of the kernel. If the file includes
 headers of its repository, their folders are passed with -I. A .cuh file that does not compile alone
 is passed through a .cu file that includes it. If there are several instantiations of a template,
-the first is taken. If there is none, types become float, numbers 16 and bools true.
+the first is taken. If there is none, types become float, numbers 16 and bools true. A type whose
+values the kernel calls becomes the first function object of the file, or a sum that is added to it.
+A file that needs C++20 gets -std=c++20.
 Arguments, launches and the reference are those of `any_references.py`.
 
 The outcomes:
@@ -347,15 +349,19 @@ def _short(detail: str) -> str:
 
 def _refused_by_nvcc(path: Path, folder: Path, detail: str) -> bool:
     """Whether nvcc, too, reports one of the errors in a message."""
-    # The same error: the same text, or the same line.
-    same = r"error: ([^\n]+)|\b([\w.-]+\(\d+\)): error"
-    errors = set(re.findall(same, detail))
-    command = ["nvcc", "-ptx", "-arch=sm_90", "-x", "cu", "-o", os.devnull, str(path)]
+    errors = _errors(detail)
+    command = ["nvcc", "-rdc=true", "-ptx", "-arch=sm_90", "-x", "cu", "-o", os.devnull, str(path)]
     command += include_options(path, folder)
     if not errors or shutil.which("nvcc") is None:
         return False
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return bool(errors & set(re.findall(same, done.stdout + done.stderr)))
+    return bool(errors & _errors(done.stdout + done.stderr))
+
+
+def _errors(log: str) -> set[str]:
+    """Return the texts and the lines of the errors in the log of a compiler."""
+    lines = re.findall(r"([\w.-]+\(\d+\)): error", log)
+    return {*re.findall(r"error: ([^\n]+)", log), *lines}
 
 
 def _worker(path: Path, name: str, folder: Path) -> dict[str, Any]:

@@ -219,9 +219,9 @@ void add_launch_result(py::module_& m) {
 void add_program(py::module_& m) {
     py::class_<Program>(m, "Program", "A module of PTX text, ready to be simulated.")
         .def(py::init<std::string, const std::string&, py::object,
-                      std::map<std::string, uint64_t, std::less<>>>(),
+                      std::map<std::string, uint64_t, std::less<>>, std::string>(),
              py::arg("ptx"), py::arg("source") = "", py::arg("listing") = py::none(),
-             py::arg("functions") = py::dict())
+             py::arg("functions") = py::dict(), py::arg("filename") = "")
         .def_property_readonly("entries", &Program::entries, "Names of the kernels.")
         .def("parameters", &Program::parameters, py::arg("entry"),
              "(type, bytes, alignment, is_pointer) of each parameter.")

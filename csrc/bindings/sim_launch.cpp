@@ -149,7 +149,7 @@ std::unique_ptr<StepSession> Program::step(const std::string& entry, analysis::R
         auto added = std::make_unique<Stepped>();
         const sim::Engine& engine = sim::engine(analysis::watch_for(analysis::Purpose::step));
         added->program = sim::decode(module_, find(entry), memory_, engine, added->registers);
-        added->program.source = source_;
+        quote(added->program);
         known = stepped_.emplace(entry, std::move(added)).first;
     }
     const sim::Program& program = known->second->program;

@@ -18,8 +18,10 @@ using analysis::Counts;
 using analysis::Purpose;
 
 Program::Program(std::string ptx, const std::string& source, py::object listing,
-                 std::map<std::string, uint64_t, std::less<>> functions)
-    : module_(ptx::parse(std::move(ptx))), make_listing_(std::move(listing)) {
+                 std::map<std::string, uint64_t, std::less<>> functions, std::string filename)
+    : module_(ptx::parse(std::move(ptx))),
+      filename_(std::move(filename)),
+      make_listing_(std::move(listing)) {
     module_.function_addresses = std::move(functions);
     std::istringstream lines(source);
     for (std::string line; std::getline(lines, line);) {
@@ -139,8 +141,18 @@ const sim::Program& Program::decoded(const std::string& entry, Purpose purpose) 
     if (purpose == Purpose::count) lifted = lift(entry, engine);
     sim::Program program =
         lifted ? std::move(*lifted) : sim::decode(module_, find(entry), memory_, engine);
-    program.source = source_;
+    quote(program);
     return programs_.emplace(key, std::move(program)).first->second;
+}
+
+void Program::quote(sim::Program& program) const {
+    program.source = source_;
+    const auto file = program.files.find(program.source_file);
+    if (filename_.empty() || file == program.files.end() || file->second == filename_) return;
+    // The kernel is in a header, so the lines of the source are not the kernel's lines.
+    program.source_file = ~uint32_t(0);
+    for (const auto& [number, name] : program.files)
+        if (name == filename_) program.source_file = number;
 }
 
 std::optional<sim::Program> Program::lift(const std::string& entry, const sim::Engine& engine) {

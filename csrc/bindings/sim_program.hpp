@@ -37,9 +37,9 @@ class Program {
   public:
     // `listing` is None, or a function that returns the text of the machine code. It is called when
     // the text is first needed. `functions` maps the names of the machine code's functions to their
-    // addresses.
+    // addresses. `filename` is the name of the source in the PTX, or "" if every kernel is in it.
     Program(std::string ptx, const std::string& source, pybind11::object listing,
-            std::map<std::string, uint64_t, std::less<>> functions);
+            std::map<std::string, uint64_t, std::less<>> functions, std::string filename);
 
     [[nodiscard]] std::vector<std::string> entries() const;
     // Returns (type, bytes, alignment, is a pointer) for each parameter.
@@ -77,6 +77,8 @@ class Program {
     [[nodiscard]] std::span<std::byte> variable(const std::string& name);
     [[nodiscard]] const ptx::Function& find(const std::string& entry) const;
     const sim::Program& decoded(const std::string& entry, analysis::Purpose purpose);
+    // Gives a program the lines of the source, for messages.
+    void quote(sim::Program& program) const;
     // Makes the program of an entry's machine code. If it cannot be executed, the function returns
     // nothing and stores the reason.
     std::optional<sim::Program> lift(const std::string& entry, const sim::Engine& engine);
@@ -84,6 +86,7 @@ class Program {
     const std::shared_ptr<const analysis::Listing>& listing_of(const sim::Program& program);
 
     ptx::Module module_;
+    std::string filename_;
     std::vector<std::string> source_;
     std::shared_ptr<sim::ModuleMemory> memory_;
     std::map<std::pair<std::string, analysis::Purpose>, sim::Program> programs_;

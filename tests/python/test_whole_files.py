@@ -386,6 +386,25 @@ def test_macros_that_specialize_a_template() -> None:
     np.testing.assert_array_equal(x, np.arange(32)[::-1])
 
 
+def test_lines_of_a_kernel_in_a_header(tmp_path: Path) -> None:
+    """The lines of the source are not those of the header."""
+    (tmp_path / "own.cuh").write_text(
+        "#pragma once\n\n__global__ void k(float* x) { x[99] = 1; }\n"
+    )
+    source = tmp_path / "main.cu"
+    source.write_text(
+        '#include "own.cuh"\n// two\n// three\n__global__ void own(float* x) { x[9] = 1; }\n'
+        "int main() { k<<<1, 1>>>(0); }\n"
+    )
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    with pytest.raises(coalesce.MemoryFault, match=r"kernel k, line 3 of .*own\.cuh\n"):
+        kernel[1, 1](np.zeros(1, np.float32))
+    assert "three" not in str(kernel.check(1, 2, np.zeros(100, np.float32)))
+    assert "// three" not in str(kernel.profile(1, 2, np.zeros(100, np.float32)))
+    with pytest.raises(coalesce.MemoryFault, match=r"kernel own, line 4:   __global__ void own"):
+        kernel.get_function("own")[1, 1](np.zeros(1, np.float32))
+
+
 def test_types_that_only_the_chosen_instantiation_names(device: str) -> None:
     source = """
     #include <vector>

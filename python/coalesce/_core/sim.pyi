@@ -143,6 +143,7 @@ class Program:
         source: str = "",
         listing: Callable[[], str] | None = None,
         functions: Mapping[str, int] = {},
+        filename: str = "",
     ) -> None: ...
     @property
     def entries(self) -> list[str]: ...

@@ -90,6 +90,11 @@ class Module:
             return "\n".join([self.device_code.text, *self.device_code.headers.values()])
         return "" if self.is_ptx else self.source
 
+    @property
+    def file_in_ptx(self) -> str:
+        """The name of the source in the PTX; "" if it is not known. PTX escapes other letters."""
+        return self.filename if self.filename.isascii() and not self.is_ptx else ""
+
     def compiled(self, device: Device) -> nvrtc.Compiled:
         """Return the PTX and, for CUDA C++, the machine code for a device."""
         with self._lock:
@@ -184,6 +189,7 @@ class Module:
                     text,
                     self.disassembly(device),
                     cubin.functions(compiled.cubin),
+                    self.file_in_ptx,
                 )
                 self._programs[device.name] = program
             return program

@@ -39,6 +39,7 @@ class Launch:
 
     ptx: str
     source: str
+    filename: str  # the name of the source in the PTX
     listing: str | None  # the machine code, if there is any
     functions: Mapping[str, int]  # the addresses of functions in the machine code
     entry: str
@@ -171,6 +172,7 @@ def _shipped(launch: Prepared) -> Launch:
     return Launch(
         ptx=module.compiled(launch.device).ptx,
         source=module.text,
+        filename=module.file_in_ptx,
         listing=_machine_code(launch),
         functions=cubin.functions(module.compiled(launch.device).cubin),
         entry=launch.kernel.entry,
@@ -210,7 +212,9 @@ def _program(launch: Launch) -> Any:
     if getattr(_programs, "key", None) != key:
         text = launch.listing
         listing = None if text is None else lambda: text
-        _programs.program = sim.Program(launch.ptx, launch.source, listing, launch.functions)
+        _programs.program = sim.Program(
+            launch.ptx, launch.source, listing, launch.functions, launch.filename
+        )
         _programs.key = key
     return _programs.program
 
