@@ -46,11 +46,6 @@ size_t AddressSpace::number_at(uint64_t address) const {
                                                                 : buffers_.size();
 }
 
-const Buffer* AddressSpace::at(uint64_t address) const {
-    const size_t number = number_at(address);
-    return number < buffers_.size() ? &buffers_[number] : nullptr;
-}
-
 void AddressSpace::free_at(uint64_t address) {
     Buffer& b = buffers_.at(number_at(address));
     freed_[address] = b;

@@ -75,8 +75,6 @@ class AddressSpace {
 
     // Removes all buffers that start at this address or above.
     void forget_from(uint64_t address);
-    // Returns the buffer that starts at an address, or null.
-    [[nodiscard]] const Buffer* at(uint64_t address) const;
     // Frees the buffer that starts at this address. Its bytes can no longer be accessed, but
     // freed() still returns its description.
     void free_at(uint64_t address);
