@@ -251,6 +251,9 @@ class Worker {
         }
         const uint64_t ended = grid_.finished_blocks;
         if (grid_.at_grid_barrier[bit] + ended < launch_.block_count()) return;
+        // Since the bit was read, another worker may have run the last block that was missing, and
+        // then other blocks to their end. In that case this block continues, too.
+        if (bit_of_grid_barrier() != bit) return;
         throw LaunchError("grid.sync() waits for " + std::to_string(ended) +
                           " blocks that have ended without it; every block of the grid has to "
                           "call it\n  " +
