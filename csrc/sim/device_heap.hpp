@@ -8,6 +8,7 @@
 // changes the address space of the launch. So a kernel that allocates runs on one host thread only.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -84,7 +85,7 @@ class DeviceHeap {
     static constexpr size_t most_freed = 100'000;  // the latest ones are kept
     std::map<uint64_t, Allocation> live_;
     std::map<uint64_t, Freed> freed_;
-    uint64_t launch_ = 0;
+    std::atomic<uint64_t> launch_ = 0;  // launches of other host threads increment it, too
     uint64_t next_ = device_heap_base, used_ = 0, marked_ = device_heap_base;
     uint64_t limit_ = device_heap_bytes;
 };
