@@ -113,7 +113,8 @@ Error take_last_error(bool forget);
 // Returns the address of the last <<<...>>> in the host code, or null if there was none.
 [[nodiscard]] void* launched_from();
 
-// Reports the last failed launch of this host thread, if the program never asked for its error.
+// Reports the last failed launch of this host thread, unless the program has read its error, for
+// example with cudaGetLastError().
 void report_unchecked_error();
 
 inline void require(bool condition, Error error, const char* mistake = "") {

@@ -319,8 +319,8 @@ def replaced(
 ) -> dict[str, tuple[str, str]]:
     """Return the included headers that coalesce replaces by a text of its own.
 
-    These headers were not found, or kernels cannot use most of their contents. The result has for
-    each name what the user is told, and the text.
+    These headers were not found, or kernels cannot use most of their contents. The result maps the
+    name of a header to a message for the user and the text.
     """
     names = INCLUDE.findall("\n".join([source, *given.values()]))
     return {

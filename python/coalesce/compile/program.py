@@ -386,7 +386,7 @@ def section_of(executable: bytes, name: str = _SECTION) -> bytes:
 
 
 def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
-    """Return what the runtime library needs to know of each module of an executable.
+    """Return a description of each module of an executable, for the runtime library.
 
     The result maps the key of a module to its `code_file`. The names of parameters come from
     `source`.
