@@ -22,8 +22,9 @@ bool is_of_block(std::string_view special) {
     return name == "%ctaid" || name == "%nctaid" || name == "%ntid";
 }
 
-// Returns true if the instruction adds integers of 32 or 64 bits. Then the differences between
-// lanes do not change.
+// Returns true if the instruction computes with integers of 32 or 64 bits. If all lanes add the
+// same integer, the differences between the lanes stay the same. (Floating-point sums are rounded,
+// so there the differences may change.)
 bool adds_integers(const Instruction& in) {
     if (in.opcode == "cvta") return true;
     const bool low = in.opcode == "mad" && in.modifiers.size() == 2 && in.modifiers[0] == "lo";

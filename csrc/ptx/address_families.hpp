@@ -1,19 +1,20 @@
-// Groups registers into families. In all registers of a family, the differences between the lanes
-// are the same. So if the addresses in one register are equal or consecutive in all lanes, those in
-// the others are, too, and one test is enough.
+// Groups registers into families. A register has one value in each lane. In all registers of a
+// family, the differences between the values of the lanes are the same. So if the addresses in one
+// register of a family are equal or consecutive, the addresses in its other registers are, too. One
+// test is enough for the whole family.
 //
 // METHOD
-// A value is uniform if all lanes have the same value, whenever it is computed. It depends only on
-// the launch and the block: on parameters, the block index, constants. If a uniform value is added
-// to an address, the differences between the addresses of the lanes stay the same. Registers that
-// are connected by such additions form a family.
+// A value is uniform if it is the same in all lanes, every time that it is computed. Such a value
+// depends only on the launch and the block: on parameters, the block index, and constants. If a
+// uniform value is added to an address, the differences between the addresses of the lanes stay the
+// same. Registers that are connected by such additions form a family.
 //
-// If a member of a family gets its value in another way, the differences of the family change. The
-// other members would still have the old differences. So no other member may be live (still needed)
-// at that instruction. If this cannot be shown, the family is dropped.
+// If a register of a family gets its value in another way, its differences change. The other
+// registers of the family still have the old differences. So none of the others may be live (still
+// needed) at that instruction. If this cannot be shown, the family is dropped.
 //
 // All this holds only while the lanes of a warp execute together. If only some lanes change a
-// member, the user of the families must no longer rely on this family (`changed`).
+// register of a family, code that uses the families must no longer rely on this family (`changed`).
 //
 // The literature calls these values affine or uniform (Collange, Defour and Zhang, "Dynamic
 // detection of uniform and affine vectors in GPGPU computations", 2009).
@@ -30,14 +31,14 @@ namespace coalesce::ptx {
 struct AddressFamilies {
     static constexpr uint8_t none = UINT8_MAX, most = 64;
     std::vector<uint8_t> of_register;  // one entry for each register: its family, or `none`
-    // One entry for each instruction, a set of families. `changed` has the families of the
-    // registers that the instruction writes. `renewed` has those of them for which the instruction
-    // may change the differences between the lanes.
+    // One entry for each instruction; each entry is a set of families. `changed` has the families
+    // of the registers that the instruction writes. `renewed` has only those families of `changed`
+    // for which the instruction may also change the differences between the lanes.
     std::vector<uint64_t> changed, renewed;
 };
 
-// Returns the families of a kernel that contain an address. Functions that are not kernels have
-// none.
+// Returns the families of a kernel. Only families are returned in which a register holds the
+// address of a memory access. For a function that is not a kernel, there are no families.
 [[nodiscard]] AddressFamilies address_families(const Function& function,
                                                const std::vector<LiveRange>& ranges);
 

@@ -33,8 +33,8 @@ bool ends_block(const Instruction& i) {
                    at.line, at.column);
 }
 
-// Returns the possible targets of a branch, as indices into the body. The size of the body stands
-// for its end.
+// Returns the possible targets of a branch, as indices into the body. An index that equals the size
+// of the body stands for the end of the body.
 std::vector<uint32_t> targets_of(const Function& function, const Instruction& instruction) {
     const auto check = [&](uint32_t target) {
         if (target > function.body.size()) fail(instruction, "the label is not of this function");

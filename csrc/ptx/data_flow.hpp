@@ -11,16 +11,16 @@
 
 namespace coalesce::ptx {
 
-// The registers that an instruction writes, and those that it reads. If the instruction has a
-// guard, it does not write in all lanes. The old values of the other lanes are kept, so the written
-// register also counts as read.
+// The registers that an instruction writes, and the registers that it reads. An instruction with a
+// guard may write a register in some lanes only. The other lanes keep the old value of this
+// register, so the register also counts as read.
 struct Effects {
     std::vector<uint32_t> writes;
     std::vector<uint32_t> reads;
 };
 [[nodiscard]] Effects effects(const Instruction& instruction);
 
-// Describes the data flow through an instruction for analyses that do not have the instruction
+// Describes the data flow through an instruction, for analyses that do not have the PTX instruction
 // itself.
 struct DataFlow : Effects {
     // The part of `reads` that determines addresses. The base of the first address comes first.

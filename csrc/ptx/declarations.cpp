@@ -131,9 +131,9 @@ Variable Parser::variable(const Declaration& head) {
 }
 
 // METHOD
-// `initial` gets the values in the order of memory. In {{1, 2}, {3}}, a brace may list fewer values
-// than its row has elements. Zeros are then added before the next row begins. After the last row,
-// no zeros are added.
+// `initial` gets the values in the order that they have in memory. An inner brace may list fewer
+// values than its row has elements, as {1} in {{1}, {2, 3}} does. Then zeros are added before the
+// next row begins. No zeros are added after the last row.
 void Parser::initializer(Variable& variable, const std::vector<uint64_t>& dimensions) {
     if (!tokens_.at("{")) {
         variable.initial.push_back(initial_value(variable.type));

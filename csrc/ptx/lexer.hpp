@@ -2,11 +2,11 @@
 //
 // METHOD
 // The lexer is a cursor over the text. A token is a view of the text. The text is never copied. A
-// word after a dot is one token with its dot (".reg", ".L1::evict_last", ".2d"), so that opcodes,
-// types and directives are read in the same way. The lexer only finds the ends of numbers.
-// constant.cpp computes their values. `Tokens` adds one token of look-ahead and the errors. A
-// message has what was expected, what was found, and the line of the text with a caret below the
-// position.
+// dot and the word that follows it are one token (".reg", ".L1::evict_last", ".2d"), so that
+// opcodes, types and directives are read in the same way. The lexer only finds where a number ends;
+// constant.cpp computes its value. `Tokens` adds one token of look-ahead and the error messages. A
+// message says what was expected and what was found. It shows the line of the text, with a caret
+// (^) below the position.
 #pragma once
 
 #include <string>

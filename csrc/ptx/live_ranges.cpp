@@ -8,9 +8,9 @@
 // nothing changes. Finally, the interval of each register is extended to all instructions at which
 // it is live, read or written.
 //
-// Most registers are written and read in one block only. Such a register is not needed between
-// blocks, so the sets do not contain it. The others are a few hundred in a kernel with 10,000
-// registers. They are processed in batches, to limit the memory.
+// Most registers are written and read in one block only. They are never live between two blocks, so
+// the sets of live registers leave them out. The other registers are a few hundred in a kernel with
+// 10,000 registers. They are processed in batches, to limit the memory.
 #include <algorithm>
 #include <bit>
 #include <utility>

@@ -115,9 +115,9 @@ struct Instruction {
     std::vector<Operand> operands;
     Position position;
     SourceLine source;
-    // The line that the author of the kernel wrote. Code may be inlined from another file, such as
-    // a header. Then this is the line of the function's own file into which it was inlined.
-    // Otherwise it equals `source`.
+    // The line that the author of the kernel wrote. If the code of another file, such as a header,
+    // was inlined, this is the line in the function's own file at which it was inlined. Otherwise
+    // this is `source`.
     SourceLine written;
     std::string_view text;  // the whole statement, from the guard to the character before the ';'
     [[nodiscard]] bool has(std::string_view modifier) const {
@@ -125,10 +125,10 @@ struct Instruction {
     }
 };
 
-// One value of an initializer. It is either bytes, or the address of a symbol (a string, a table of
-// functions). The bits are those of an element (1 in an .f32 is 0x3F800000). Integers must be
-// truncated to the size of the element. Values that the text omits are zeros here. Omitted values
-// at the end have no entry.
+// One value of an initializer: a number, or the address of a symbol (a string, a table of
+// functions). `bits` has the number in the form of an element (1 in an .f32 is 0x3F800000). An
+// integer is not yet truncated to the size of the element. Values that the text omits are zeros
+// here. Omitted values at the end have no entry.
 struct Initializer {
     uint64_t bits = 0;
     // If it is empty, `bits` is the value. Otherwise, `bits` is an offset from the symbol.

@@ -124,9 +124,9 @@ void Parser::location() {
     written_ = written(source_);
 }
 
-// Follows inlined calls outwards until it reaches the function's own file. If code was inlined
-// through several calls, its inlined_at is a place that has a .loc of its own earlier in the text
-// (PTX ISA, ".loc").
+// Follows inlined calls outwards until it reaches the function's own file. The inlined_at of a .loc
+// is the place of the inlined call. If this call is itself in inlined code, an earlier .loc
+// describes the same place, and has an inlined_at, too (PTX ISA, ".loc").
 SourceLine Parser::written(SourceLine line) const {
     if (!function_) return line;
     SourceLine at = line;
@@ -220,8 +220,8 @@ void Parser::add_function(Function&& function, const Token& name, bool defined) 
     }
 }
 
-// Parses directives such as `.maxntid 256, 1, 1`, `.minnctapersm 2` and `.noreturn`. The numbers of
-// any directive are kept.
+// Parses directives such as `.maxntid 256, 1, 1`, `.minnctapersm 2` and `.noreturn`. For each
+// directive, the numbers after its name are stored, here {256, 1, 1}, {2} and {}.
 void Parser::function_directives(Function& function) {
     while (tokens_.at(Token::Kind::dotted)) {
         if (tokens_.at(".attribute")) {

@@ -108,8 +108,8 @@ class Parser {
     Scopes scopes_;
     SourceLine source_;
     SourceLine written_;  // see Instruction::written
-    // Where code was inlined. The key is the (file, line, column) of a .loc, and the value is its
-    // inlined_at.
+    // The calls of inlined code. The key is the place of the inlined code: the (file, line, column)
+    // of a .loc. The value is the place of the call: the inlined_at of this .loc.
     std::map<std::tuple<uint32_t, uint32_t, uint32_t>, SourceLine> call_sites_;
     std::string_view opcode_;
     std::unordered_set<std::string_view> call_targets_;  // the names of .calltargets lists

@@ -40,8 +40,8 @@ struct Reference {
 class Scopes {
   public:
     void open() { scopes_.emplace_back(); }
-    // References that no label of this scope resolves are passed to the enclosing scope. The
-    // outermost scope returns them.
+    // Closes the innermost scope. References to labels that this scope does not define are passed
+    // to the enclosing scope. If there is no enclosing scope, they are returned.
     std::vector<Reference> close();
     [[nodiscard]] size_t depth() const { return scopes_.size(); }
 

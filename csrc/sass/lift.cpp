@@ -1,11 +1,11 @@
 // METHOD
 // Each machine instruction is translated into operations of the simulator, which work on 32-bit
 // registers. Machine code uses pairs and groups of four neighbouring registers for larger values.
-// In the simulator, too, the registers of a warp are neighbours, so such groups need not be copied
-// together. If PTX has the same operation, its handler is used. The other handlers are in
-// sim/ops_machine.cpp. Operands in a constant bank become constant registers, which the launch
-// fills. In PTX, the simulator finds the points at which lanes reconverge. Machine code names them
-// with the instructions BSSY and BSYNC (sim/convergence.cpp).
+// In the simulator, too, the registers of a warp are neighbours, so an operation can use such a
+// group where it is, without a copy. If PTX has the same operation, its handler is used. The other
+// handlers are in sim/ops_machine.cpp. Operands in a constant bank become constant registers, which
+// the launch fills. In PTX, the simulator finds the points at which lanes reconverge. In machine
+// code, the instructions BSSY and BSYNC say where these points are (sim/convergence.cpp).
 #include "sass/lift.hpp"
 
 #include <algorithm>
@@ -131,11 +131,12 @@ void Lifter::check_shared() const {
                                      " bytes of shared memory, the PTX " + std::to_string(known));
 }
 
-// Finds the functions that a pointer can refer to. There are two cases. If several kernels call
-// through pointers, constant bank 2 begins with a table of the code offsets of functions. Its first
-// entry, for the null pointer, is 1. The address of a function is then the offset of its entry in
-// the table. Otherwise the address is the function's code offset. Functions outside this code
-// section are never called from it.
+// Finds the functions that can be called through a pointer, and checks their addresses. There are
+// two kinds of addresses. If several kernels call through pointers, constant bank 2 begins with a
+// table of the code offsets of functions. The first entry of the table is for the null pointer, and
+// is 1. The address of a function is then the offset of its entry in the table. If there is no
+// table, the address is the function's code offset. Functions outside this code section are left
+// out, because this code never calls them.
 void Lifter::find_functions() {
     if (!machine_->functions.empty()) return;
     const std::vector<std::byte>& bank = machine_->bank[2];
@@ -157,8 +158,9 @@ void Lifter::find_functions() {
     if (machine_->functions.empty()) unsupported("no function that it could call");
 }
 
-// Sets the text and the line of each machine instruction. Its line of the PTX tells which variable
-// it accesses.
+// Sets the text of each machine instruction, its source line, and the variable that it accesses.
+// The source line and the variable are those of the PTX line from which the machine instruction was
+// assembled.
 void Lifter::describe_instructions() {
     struct Line {
         ptx::SourceLine source;
@@ -192,8 +194,8 @@ void Lifter::describe_instructions() {
 }
 
 // Returns how many bytes of stack the code needs: the sum of all numbers by which its functions
-// decrease the stack pointer. This is enough, because no function is recursive: the lifter must
-// know the target of each jump back.
+// decrease the stack pointer. This is enough if no function is recursive. If functions are
+// recursive or called through pointers, lift() uses at least sim::unknown_depth_stack.
 uint32_t Lifter::stack_bytes() const {
     int64_t bytes = 0;
     for (const Instruction& in : code_.instructions) {
@@ -229,7 +231,7 @@ void Lifter::lift_instruction(uint32_t at) {
     }
 }
 
-// The targets of branches are numbers of instructions. Replaces them by numbers of ops.
+// The targets of branches are still indices of instructions. Replaces them by indices of ops.
 void Lifter::link() {
     op_of_.push_back(uint32_t(program_.ops.size()));
     append_between(sim::Control::exit);

@@ -2,8 +2,9 @@
 //
 // The simulator can execute the compiler's PTX or the assembler's machine code. The machine code
 // has the merged loads, predicates and unrolled loops that the hardware executes. Therefore its
-// counts are those of the hardware. The PTX has names and source lines. Each machine instruction
-// names its line of the PTX. So its names and source lines are those of that PTX line.
+// counts are those of the hardware. The machine code has no names and no source lines, but the PTX
+// has both. Each machine instruction has the number of the PTX line from which it was assembled. It
+// gets its names and its source line from that PTX line.
 #pragma once
 
 #include <memory>

@@ -153,8 +153,8 @@ void Lifter::jump(const Instruction& in) {
 }
 
 // BMOV.32.CLEAR R2, B6; BMOV.32 B6, R2: a function saves its caller's barrier in a register, and
-// restores it. The register needs no value here, because the path that set the barrier still knows
-// it.
+// restores the barrier later. The simulator does not store a value in the register, because it
+// keeps the barrier itself (the join for this barrier, sim/warp.hpp).
 void Lifter::save_barrier(const Instruction& in) {
     only(in, {"32", "CLEAR"});
     if (!in.has("32") || in.operands.size() != 2) unsupported();
@@ -383,9 +383,9 @@ void Lifter::redux(const Instruction& in) {
     machine(MachineOp::broadcast, {result(d), value});
 }
 
-// R2UR UR4, R8 and R2UR P0, URZ, R8 copy the value of one lane. P0 is set in lanes with another
-// value. If a BRA.DIV follows, it uses P0 to detect lanes with different member masks. No other use
-// is known.
+// R2UR UR4, R8 and R2UR P0, URZ, R8 copy the value of one lane. P0 becomes true in the lanes that
+// have a different value. If a BRA.DIV follows, it uses P0 to detect lanes with different member
+// masks. No other use of P0 is known.
 void Lifter::to_uniform(const Instruction& in) {
     only(in, {});
     const bool compares = in.operands.size() == 3;

@@ -193,8 +193,8 @@ void Lifter::dsetp(const Instruction& in) {
     as_ptx(OpCode::setp, {comparison(in), combination(in), "f64"}, {p, q, a, b, with});
 }
 
-// Reads two halves from operand `n` on: either one register with both, or two numbers, the upper
-// half first.
+// Reads two halves from operand `n` on, and moves `n` past them. The halves are either in one
+// register, or they are two numbers, the upper half first.
 Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
     const Operand& o = operand(in, n++);
     if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)
@@ -265,8 +265,8 @@ void Lifter::hsetp(const Instruction& in) {
            {p, q, a, b, with});
 }
 
-// HSET2.BF.GT.AND R0, R1, R2, PT compares two halves. Each result is 1.0 or 0. Without .BF, all its
-// bits are set or clear.
+// HSET2.BF.GT.AND R0, R1, R2, PT compares the two halves of R1 with the two halves of R2. With .BF,
+// each of the two results is 1.0 or 0. Without .BF, the 16 bits of a result are all 1 or all 0.
 void Lifter::hset(const Instruction& in) {
     only(in, {"BF", "BF16_V2", "FTZ", "AND", "OR",  "XOR", "LT",  "EQ",  "LE",  "GT",
               "NE", "GE",      "NUM", "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"});

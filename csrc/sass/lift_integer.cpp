@@ -169,8 +169,8 @@ void Lifter::lop3(const Instruction& in) {
     const Locator d = result(operand(in, n));
     const Operand &a = operand(in, n + 1), &b = operand(in, n + 2), &c = operand(in, n + 3);
     const uint8_t table = uint8_t(operand(in, n + 4).bits);
-    // The result may be combined with another predicate. This predicate must be constant and have
-    // no effect.
+    // The instruction may combine the result with another predicate. Here this predicate must be a
+    // constant that has no effect.
     if (truth_of == no_operand && in.operands.size() > n + 5)
         expect_constant(operand(in, n + 5), in.has("PAND"));
     const bool two = is_zero(c);
@@ -424,8 +424,9 @@ void Lifter::r2p(const Instruction& in) {
             sim::PredicateBits{uint32_t(operand(in, 2).bits), shift});
 }
 
-// I2IP.S8.S32.SAT R0, R1, R2, R3 clamps R1 and R2 to bytes. Above these two bytes is the lower half
-// of R3. I2IP.U16.S32.SAT R0, R1, R2, RZ clamps them to halves.
+// I2IP.S8.S32.SAT R0, R1, R2, R3 clamps R1 and R2 to bytes. These two bytes become the lower half
+// of R0. The lower half of R3 becomes the upper half of R0. I2IP.U16.S32.SAT R0, R1, R2, RZ clamps
+// R1 and R2 to 16 bits.
 void Lifter::pack_integers(const Instruction& in) {
     only(in, {"S8", "U8", "S16", "U16", "S32", "SAT"});
     if (in.modifiers.size() != 3 || in.modifiers[1] != "S32" || in.modifiers[2] != "SAT")

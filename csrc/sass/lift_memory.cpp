@@ -43,8 +43,9 @@ void Lifter::describe(Space space, sim::Access access, uint8_t bytes) {
     info.access = access;
     info.bytes = bytes;
     // Before some copies from global memory, the assembler inserts loads from shared memory that
-    // are never executed. They have the same line of the PTX as the copy, and the array of this
-    // line is in global memory. So it cannot be the array that they load from.
+    // are never executed. Such a load has the same line of the PTX as the copy, and the array of
+    // this line is in global memory. So the load does not access this array, and gets no array
+    // name.
     if (space == Space::shared && info.origin.parameter >= 0) info.origin = {};
 }
 

@@ -109,8 +109,8 @@ class Lifter : private sim::Emitter {
     }
 
     // machine() emits an operation that only machine code has. as_ptx() emits an operation that PTX
-    // also has. It takes the operation's code, and its modifiers and types as PTX writes them.
-    // Empty modifiers are ignored. Both functions apply the guard.
+    // also has. The parameters of as_ptx() are the code of this operation, and its modifiers and
+    // types as PTX writes them. Empty modifiers are ignored. Both functions apply the guard.
     using Words = std::initializer_list<std::string_view>;
     Op& machine(MachineOp code, std::initializer_list<Locator> operands,
                 const sim::Payload& payload = {});

@@ -4,13 +4,13 @@
 // METHOD
 // The reader keeps an instruction as it is printed: an opcode ("LDG"), its modifiers in order ("E",
 // "128"), a guard and operands, with labels resolved to instructions. As with PTX, the reader does
-// not know what an instruction does; the lifter does (lift.hpp). A code section is one Code. It
-// also contains the functions that the kernel calls, which follow the kernel and are called by
-// address.
+// not know what an instruction does; the lifter does (lift.hpp). Each code section becomes one
+// Code. It contains the kernel and, after the kernel, the functions that the kernel calls. They are
+// called by address.
 //
-// With `-gp`, a comment before each group of instructions names their line of the PTX. The PTX has
-// line information and the origins of addresses. So this one number provides source lines and array
-// names.
+// With `-gp`, a comment before each group of instructions has the number of their PTX line. The PTX
+// has line information and the origins of addresses. So this one number provides source lines and
+// array names.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,11 @@
 
 namespace coalesce::sass {
 
-// Returns one entry for each conditional branch. It lists the instructions that both sides reach
-// and for which `counts` is true.
+// Returns the instructions that diverged lanes may execute together. The key is the number of the
+// instruction at which the lanes diverge. For a conditional branch, the entry lists the
+// instructions that both sides reach. For a call through a pointer, the entry lists the
+// instructions that the code reaches from the call on. Only instructions for which `counts` is true
+// are listed.
 [[nodiscard]] std::map<uint32_t, std::vector<uint32_t>> meetings(
     const Code& code, const std::function<bool(uint32_t)>& counts);
 

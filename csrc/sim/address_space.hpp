@@ -45,11 +45,11 @@ struct Buffer {
     uint64_t bytes = 0;
     std::byte* host = nullptr;
     bool writable = true;
-    // `undefined[i]` is true if byte i was never written. Only runs with a checker, which reports
-    // such reads, use this array. If the pointer is null, all bytes are defined.
+    // `undefined[i]` is true if byte i was never written. Only runs with a checker use this array:
+    // the checker reports reads of such bytes. If the pointer is null, all bytes are defined.
     bool* undefined = nullptr;
-    // Messages describe the buffer as an array of this shape with `type` elements. The shape is
-    // empty if the buffer is plain bytes.
+    // Messages describe the buffer as an array with this shape, whose elements have the type
+    // `type`. The shape is empty if the buffer is plain bytes.
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;
     std::string type;

@@ -16,8 +16,9 @@ struct CallGraph {
     std::vector<std::vector<uint32_t>> callees;
     // True if some calls use a function pointer, so the called function is not known.
     bool through_pointers = false;
-    // All functions that the assembler keeps in the machine code of the kernel: those in
-    // `functions`, those whose address they use, all functions that these call, and so on.
+    // All functions that the assembler keeps in the machine code of the kernel. They are those in
+    // `functions`, and every function that one of these functions calls or whose address it uses,
+    // directly or indirectly.
     std::vector<const ptx::Function*> referred;
 
     // number_of() returns the number of a function in the graph, or no_function if it is not there.

@@ -136,8 +136,10 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
     op.operand[5] = constant(0, 8);
 }
 
-// Returns an op that has only an address in shared memory. An asynchronous copy has two addresses.
-// The caller takes this one for the copy's end in shared memory.
+// Converts an address in shared memory that is an operand of an asynchronous copy. Returns an op
+// that contains only this address: operand 5, and the offset in the MemoryOperand. The caller
+// copies both to other places in the op of the copy, whose own operand 5 is the address in global
+// memory.
 Op Decoder::shared_end(const Operand& address) {
     Op end;
     const MemoryOperand& memory = end.set(MemoryOperand{});
@@ -175,9 +177,9 @@ void Decoder::describe(Space space, Access access, uint8_t bytes) {
     info.bytes = bytes;
 }
 
-// Sets operands 0 to 3 of a load or store: the registers (or, for a store, also immediate values)
-// that it moves. Returns their width in bytes. The registers may be wider than the type, but all of
-// them must have the same width.
+// Sets operands 0 to 3 of a load or store: the registers that a load writes, or the registers and
+// immediate values that a store reads. Returns the width in bytes of one of them. The registers may
+// be wider than the type, but all of them must have the same width.
 uint32_t Decoder::set_values(Op& op, const Operand& data, Type type, int elements, bool is_load) {
     const std::vector<Operand> single{data};
     const std::vector<Operand>& values =

@@ -80,10 +80,10 @@ bool Decoder::begins_multiply_add(uint32_t op) const {
     return both && x != y && read[2] != x && read[2] != y && second.operand[5] != x;
 }
 
-// Finds the chains of multiply-adds (multiply_chain.hpp). Multiply-adds of loaded words form a
-// chain if only the next multiply-add uses each sum. Other ops may be in between if they neither
-// read a sum nor write memory. The handler of the first op then executes the whole chain. The other
-// ops keep their handlers, so a branch may still lead to any of them.
+// Finds the chains of multiply-adds (multiply_chain.hpp). Several multiply-adds of loaded words
+// form a chain if each sum is used only by the next multiply-add. Other ops may be in between if
+// they neither read a sum nor write memory. The handler of the first op then executes the whole
+// chain. The other ops keep their handlers, so a branch may still lead to any of them.
 void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
     std::vector<Op>& ops = program_.ops;
     const std::vector<bool> once = registers_read_once();

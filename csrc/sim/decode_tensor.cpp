@@ -74,8 +74,9 @@ bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
     Operand map = source_of_box;
     map.elements.clear();
     set_address(op, map, Space::generic);
-    // A box may begin and end at any element. The size of an element is known only from the tensor
-    // map.
+    // The size of an element is known only from the tensor map, which is read at run time. A box
+    // may begin and end at any element. So a checker must use small granules, and their size is
+    // chosen here (granule_bits() in analysis/check.cpp).
     operand.memory.bytes = to_global ? 2 : 4;
     operand.index = uint32_t(program_.tensor_copies.size());
     program_.tensor_copies.push_back(copy);

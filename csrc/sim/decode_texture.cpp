@@ -135,6 +135,7 @@ bool Decoder::decode_texture(const ptx::Instruction& in) {
     }
 }
 
+// Decodes instructions such as
 // tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [%rd1, {%f5, %f6}];
 // tex.level.2d.v4.f32.f32 {...}, [...], %f7;   tex.grad.2d.v4.f32.f32 {...}, [...], {...}, {...};
 // tld4.r.2d.v4.f32.f32 {...}, [...];
@@ -193,6 +194,7 @@ bool Decoder::decode_fetch(const ptx::Instruction& in) {
     return true;
 }
 
+// Decodes instructions such as
 // suld.b.2d.v4.b32.trap {%r1, %r2, %r3, %r4}, [%rd1, {%r5, %r6}];
 // sust.b.2d.b32.clamp [%rd1, {%r5, %r6}], %r1;
 bool Decoder::decode_surface(const ptx::Instruction& in) {

@@ -47,9 +47,9 @@ struct MemoryHandlers {
 enum class Watch : uint8_t {
     nothing,   // no events: for a plain run
     accesses,  // accesses, fences and completed asynchronous copies
-    // The same events as `accesses`, and two more. Accesses to a .local variable of the running
-    // function through its name are announced. Faults are announced, too, instead of thrown as
-    // exceptions.
+    // All events of `accesses`, and two more kinds. First, accesses to a .local variable of the
+    // running function through its name. Second, faults: the simulator announces a fault and throws
+    // no exception.
     faults,
 };
 

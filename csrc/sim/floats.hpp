@@ -8,11 +8,12 @@
 // (Figueroa, "When is double rounding innocuous?", 1995). For half, p is 11 and p' is 24.
 //
 // For two other operations, two roundings could change the result: an fma, which is computed in
-// double, and the conversion of a 64-bit integer by way of a double. There, a result that a double
-// cannot hold exactly is rounded to odd: of the two neighbouring doubles, the one whose last bit is
-// 1 is taken. So the later rounding to fewer bits never sees a tie (a number exactly in the middle
-// between two results) that is not a tie in fact (Boldo and Melquiond, "Emulation of FMA and
-// correctly rounded sums: proved algorithms using rounding to odd", 2008).
+// double, and the conversion of a 64-bit integer by way of a double. If a double cannot hold the
+// result of such an operation exactly, the result is rounded to odd: of the two neighbouring
+// doubles, the one whose last bit is 1 is taken. Such a double is never a tie of the second
+// rounding (a number exactly in the middle between two results) unless the exact result is. So the
+// second rounding gives the right result (Boldo and Melquiond, "Emulation of FMA and correctly
+// rounded sums: proved algorithms using rounding to odd", 2008).
 //
 // All functions are free of branches, so that the compiler can vectorize loops over lanes.
 #pragma once
@@ -123,8 +124,8 @@ inline double round_to_format(double x) {
         if (shrink && std::abs(r) > std::abs(x)) r -= away;
         if (!shrink && std::abs(r) < std::abs(x)) r += away;
     }
-    // The largest number of the format is 2^max_exponent * (2 - 2^-fraction). Values from half a
-    // unit above it on are rounded to infinity.
+    // The largest number of the format is 2^max_exponent * (2 - 2^-fraction). A value is rounded to
+    // infinity if it exceeds this number by half a unit of the last bit, or by more.
     constexpr double top = max_exponent < 64 ? double(uint64_t{1} << max_exponent) : 0x1p127;
     constexpr double unit_of_top = top / double(uint64_t{1} << fraction);
     constexpr double largest = 2 * top - unit_of_top;
@@ -198,8 +199,8 @@ inline double integer_to_odd(T x) {
     if constexpr (sizeof(T) < 8) {
         return double(x);
     } else {
-        // A double may not hold the low bits of an integer above 2^53. The lowest kept bit is set
-        // if any lost bit is set.
+        // A double has 53 significant bits. So the lowest 12 bits of an integer from 2^53 on are
+        // cleared. If any of them was set, the lowest remaining bit is set.
         const bool negative = x < T(0);
         uint64_t a = negative ? 0 - uint64_t(x) : uint64_t(x);
         const uint64_t kept = (a & ~uint64_t{0xfff}) | uint64_t((a & 0xfff) != 0) << 12;

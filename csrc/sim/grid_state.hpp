@@ -14,8 +14,8 @@ struct GridState {
     std::atomic<uint64_t> next_group{0};  // the next block or cluster to run
     std::atomic<uint64_t> finished_blocks{0};
     std::atomic<uint64_t> work{0};  // incremented whenever a block has done more than wait
-    // How many blocks wait in grid.sync(). Such a block waits until the highest bit of the grid's
-    // barrier changes. The index of the array is the value of this bit while the blocks wait.
+    // The number of blocks that wait in grid.sync(). A block waits there until the highest bit of
+    // the grid's barrier changes. Element [b] counts the blocks that wait while this bit is b.
     std::atomic<uint64_t> at_grid_barrier[2]{};
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};

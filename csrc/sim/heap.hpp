@@ -24,9 +24,9 @@ inline constexpr uint64_t heap_base = 0x7000'0000'0000;
 class HeapArray {
   public:
     // Makes an array of `shape`. Messages describe its elements by the name `type` and the size
-    // `item_bytes`. It is filled with 0xFF bytes, so a kernel that reads before it writes gets
-    // NaNs. Throws LaunchError if this machine does not have enough memory. If `address` is 0, the
-    // array gets the next free address.
+    // `item_bytes`. The array is filled with 0xFF bytes, so a kernel that reads before it writes
+    // gets NaNs. Throws LaunchError if this machine does not have enough memory. If `address` is 0,
+    // the array gets the next free address.
     HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
               uint64_t address = 0);
     ~HeapArray();

@@ -1,8 +1,8 @@
 // Detects which instruction sets of x86-64 this machine can execute.
 //
 // The levels are those of the x86-64 psABI: v3 has AVX2, FMA and BMI2; v4 adds AVX-512 F, BW, CD,
-// DQ and VL. CMake runs this header to configure a build for this machine only. The simulator calls
-// it when it starts.
+// DQ and VL. For a build that is for this machine only, CMake runs a small program that calls
+// host_level(). The simulator calls host_level() when it starts.
 #pragma once
 
 namespace coalesce::sim {

@@ -5,7 +5,7 @@
 // one lane, and `lanewise` applies it to all active lanes in a loop. Such a loop always has 32
 // iterations, which do not depend on each other. So the compiler can translate it into vector
 // instructions. Code with such loops is compiled once for each instruction set, in the namespace
-// COALESCE_ISA. The choice is made when the program starts; see isa.hpp.
+// COALESCE_ISA. When the program starts, it chooses one of these versions; see isa.hpp.
 #pragma once
 
 #include <bit>

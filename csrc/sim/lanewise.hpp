@@ -1,10 +1,13 @@
-// Applies the semantics of one lane to the active lanes, for any operation and any types.
+// Applies an operation that is defined for one lane to all active lanes. This works for any
+// operation and any types.
 //
-// An operation is a struct with a static function `of`, from the lane's operands to its result:
-// struct add { template <class T> static T of(T a, T b) { return T(a + b); } }; `select<add,
-// 2>(type, integers{})` returns the handler for this type, or none if the type is not in the list.
-// Results are also computed for inactive lanes, and are then not used. Inactive lanes may have any
-// operands. Therefore `of` must return a result for all operands, also for a division by zero.
+// An operation is a struct with a static function `of`, which takes the operands of one lane and
+// returns the result:
+// struct add { template <class T> static T of(T a, T b) { return T(a + b); } };
+// `select<add, 2>(type, integers{})` returns the handler of `add` for this type, or none if the
+// list `integers` does not contain the type. `of` is also called for inactive lanes, and the
+// results are not used. Inactive lanes may have any operands. Therefore `of` must return a result
+// for all operands, also for a division by zero.
 #pragma once
 
 #include <type_traits>

@@ -7,7 +7,7 @@
 // describes all types. Here E is the number of elements in a register (2 for f16). A lane has two
 // numbers, g = lane / 4 and t = lane % 4. Then lane 4g + t has these elements:
 // - a: row g, and in every second register row g + 8. The columns are E * t to E * t + E - 1.
-//   Further registers have the columns 4E, 8E, ... after these.
+//   In the next registers, the numbers of the columns are larger by 4E, 8E, ...
 // - b: as for a, with rows and columns exchanged.
 // - c and d: rows g and g + 8, columns 2t and 2t + 1.
 //

@@ -2,10 +2,11 @@
 //
 // METHOD
 // Tensor cores add several numbers in one step, and round only at the end:
-// 1. The products are computed exactly. They and the element of c are the terms of the sum.
+// 1. The products are computed exactly. The products and the element of c are the terms of the sum.
 // 2. The largest exponent of the terms is found. The exponent of a product is the sum of its
 //   factors' exponents. Zeros have no exponent. Subnormal factors are not normalized.
-// 3. Of each term, the bits more than `fraction_bits` below the largest exponent are cut off.
+// 3. All terms are aligned to the largest exponent. The bits of a term that are more than
+//   `fraction_bits` places below the largest exponent are cut off.
 // 4. The remaining bits are added exactly, and the sum is rounded: towards zero for a 32-bit
 //   result, to nearest for a half. A sum that rounds to zero is +0.
 //
@@ -221,9 +222,10 @@ inline void multiply_fused(const Matrices& given, Tile& t) {
     }
 }
 
-// Multiplies matrices of fp8 as on GPUs whose tensor cores do not support fp8. For these GPUs,
-// ptxas converts a and b to halves. A first product takes the first two of every four elements
-// along k. A second product takes the other two, and adds them to the first. Then c is added.
+// Multiplies matrices of fp8 in the same way as GPUs whose tensor cores do not support fp8. For
+// these GPUs, ptxas converts a and b to halves, and makes two products. The first product takes the
+// first two of every four elements along k. The second product takes the other two, and adds its
+// terms to the result of the first product. Then c is added.
 inline void multiply_in_halves(const Matrices& given, Tile& t) {
     Matrices x = given;
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type);

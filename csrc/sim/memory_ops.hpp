@@ -37,7 +37,7 @@ inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
         return different ? Shape::scattered : Shape::uniform;
     }
     if (last != A(first + (warp_size - 1) * bytes)) return Shape::scattered;
-    // `bytes` is a power of two. Multiply by a shift, because a shift is much faster than a
+    // `bytes` is a power of two. So i * bytes is computed with a shift, which is much faster than a
     // multiplication.
     const int by = std::countr_zero(bytes);
     A different = 0;
@@ -88,14 +88,16 @@ inline void read_addresses(Warp& w, const Op& op) {
     }
 }
 
-// Returns true if a space of `size` bytes contains `bytes` bytes from `at` on. For consecutive
-// addresses, call this for both ends, because they may wrap around at 2^64.
+// Returns true if a space of `size` bytes contains all bytes from `at` to at + bytes - 1. For
+// consecutive addresses, call this for the first and for the last address: it is not enough to test
+// the last one, because the addresses may wrap around at 2^64.
 inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
     return at <= size && bytes <= size - at;
 }
 
 // Returns base + by. The function is also called for inactive lanes, whose addresses have no
-// meaning. Therefore it computes with integers: such a sum of a pointer would be undefined in C++.
+// meaning. The sum may point outside all memory, and C++ does not define such sums of a pointer and
+// a number. Therefore the function adds integers.
 inline std::byte* displaced(std::byte* base, uint64_t by) {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + by);
 }
@@ -126,8 +128,7 @@ inline void take_tag_off(Warp& w) {
         if ((w.address[i] & 0xff000000) == tag) w.address[i] -= tag;
 }
 
-// The lowest and the highest address of an access. `together` has all bits that are set in some
-// address.
+// The lowest and the highest address of an access. `together` is the bitwise OR of all addresses.
 struct AddressRange {
     uint64_t low, high, together;
 };
@@ -361,8 +362,8 @@ inline void load_parameter(Warp& w, const Op& op) {
 }
 
 // Returns the address that observers get for an offset in a constant bank. If a variable of the
-// module is at this offset, the result is the address in that variable. If there are parameters or
-// constants of the compiler, the result is the offset itself.
+// module is at this offset, the result is the address in that variable. If the offset belongs to
+// the parameters or to constants of the compiler, the result is the offset itself.
 inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t offset) {
     if (bank != MachineCode::of_variables) return offset;
     for (const MachineCode::Variable& v : code.variables) {
@@ -406,8 +407,8 @@ void finish(Warp& w, AsyncCopy& copy) {
     copy.mask &= ~lanes;
 }
 
-// Reads the number of source bytes that each lane of a cp.async reads. The rest of the copy is
-// filled with zeros.
+// Determines how many source bytes each lane of a cp.async reads. The rest of the copy is filled
+// with zeros.
 inline void read_source_bytes(Warp& w, const Op& op, AsyncCopy& copy) {
     const uint32_t* size =
         op.operand[1] == no_operand ? nullptr : w.lanes<const uint32_t>(op.operand[1]);
@@ -498,8 +499,8 @@ inline void async_commit(Warp& w, const Op&) {
     w.async_open.clear();
 }
 
-// Executes cp.async.wait_group and wait_all: performs the pending copies of all groups, except of
-// as many of the latest groups as may stay incomplete.
+// Executes cp.async.wait_group and wait_all. wait_group N performs the pending copies of all
+// groups, except of the latest N groups. wait_all performs all pending copies.
 template <Watch watch>
 void async_wait(Warp& w, const Op& op) {
     const auto finish_all = [&](std::vector<AsyncCopy>& copies) {

@@ -49,14 +49,14 @@ enum class Hook : uint16_t {
     call = 1 << 4,
     // void access(const Warp&, const MemoryEvent&): a memory instruction is about to move its data.
     access = 1 << 5,
-    // void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*):
-    // these lanes make an access that is not allowed. If an observer listens, the faulting lanes do
-    // not access memory, and the kernel continues. Otherwise the kernel ends with a MemoryFault. An
-    // observer with this event also gets an `access` event when the code accesses a .local variable
-    // of the running function through its name.
+    // void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*): the
+    // lanes of the LaneMask make an access that is not allowed. If an observer listens, these lanes
+    // do not access memory, and the kernel continues. Otherwise the kernel ends with a MemoryFault.
+    // An observer with this event also gets an `access` event when the code accesses a .local
+    // variable of the running function through its name.
     fault = 1 << 6,
-    // void landed(const Warp&, const AsyncCopy&, LaneMask): asynchronous copies that these lanes
-    // issued are complete.
+    // void landed(const Warp&, const AsyncCopy&, LaneMask): asynchronous copies that the lanes of
+    // the LaneMask issued are complete.
     landed = 1 << 7,
     // void fence(const Warp&, const Op&): a fence of memory is executed.
     fence = 1 << 8,

@@ -60,8 +60,8 @@ inline constexpr uint32_t no_result = 1u << 8;  // writes no register
 // negated. `any_width`: registers may be wider than the types of the instruction, as in cvt.
 inline constexpr uint32_t negates = 1u << 9;
 inline constexpr uint32_t any_width = 1u << 10;
-// Arrives at an mbarrier, which is a release in the memory model, or waits for an mbarrier, which
-// is an acquire.
+// The instruction arrives at an mbarrier (a release in the memory model), or it waits for an
+// mbarrier (an acquire).
 inline constexpr uint32_t mbarrier = 1u << 11;
 inline constexpr uint32_t bulk = 1u << 12;     // copies without the load/store unit
 inline constexpr uint32_t matrix = 1u << 13;   // lanes provide the addresses of a matrix's rows
@@ -77,8 +77,8 @@ struct Operation {
     uint32_t traits = 0;  // the sum of some constants of `trait`
     std::string_view sentence;
     [[nodiscard]] bool has(uint32_t trait) const { return (traits & trait) != 0; }
-    // Returns true if the row is for machine code. Such a spelling starts with a capital letter, as
-    // in "FFMA".
+    // Returns true if the row is for machine code. The spelling of such a row starts with a capital
+    // letter, as in "FFMA".
     [[nodiscard]] bool is_machine_code() const {
         return !spelling.empty() && spelling[0] >= 'A' && spelling[0] <= 'Z';
     }

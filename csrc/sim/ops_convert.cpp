@@ -57,9 +57,9 @@ struct float_to_integer {
     }
 };
 
-// Corrects a result that was rounded to nearest, if the instruction has another rounding mode:
-// returns the result itself, or the next smaller or larger number. `exact` is negative if `nearest`
-// is too small, positive if `nearest` is too large, and 0 if it is exact.
+// Corrects a result that was rounded to nearest, if the instruction has another rounding mode.
+// Returns `nearest`, or the next smaller or larger number. `exact` is the sign of the rounding
+// error: negative if `nearest` is too small, positive if it is too large, and 0 if it is exact.
 template <class D>
 inline D redirect(Round r, D nearest, int exact) {
     constexpr D inf = std::numeric_limits<D>::infinity();

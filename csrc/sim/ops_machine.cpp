@@ -1,5 +1,6 @@
-// Operations that machine code has and PTX does not: sums of three terms with carries, shifts of
-// register pairs, words of predicates, votes of the uniform registers.
+// Operations that machine code has and PTX does not. Examples are sums of three terms with carries,
+// shifts of register pairs, copies of predicates to the bits of a word, and operations on uniform
+// registers.
 //
 // Each handler documents its operands. csrc/sass chooses handlers by MachineOp.
 #include <algorithm>
@@ -95,8 +96,9 @@ void shift_add(Warp& w, const Op& op) {
 }
 
 // LEA d, a, b, c. Operand 4 is the carry out, and operand 5 the carry in. d is the sum of b and a
-// shifted word: the lower word of a << by, or the upper word of the 64-bit value c:a << by. If the
-// shift is signed, the sign of a is used in place of c.
+// shifted word. This is either the lower word of a << by, or the upper word of (c:a) << by. Here
+// c:a is the 64-bit value with the upper word c and the lower word a. If the shift is signed, the
+// sign of a is used in place of c.
 void shift_add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -178,7 +180,8 @@ void shift_pair(Warp& w, const Op& op) {
 }
 
 // Fast versions of frequent shifts by a constant below 32. shift_funnel() sets d to the upper word
-// of b:a << by. shift_word() sets d = a << by or d = a >> by.
+// of (b:a) << by. Here b:a is the 64-bit value with the upper word b and the lower word a.
+// shift_word() sets d = a << by or d = a >> by.
 void shift_funnel(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -307,9 +310,9 @@ void whole_warp(Warp& w, const Op& op) {
     w.mask = mask;
 }
 
-// BRA.DIV tests whether lanes have diverged. The word a is a mask of lanes. Predicate d is set if
-// one of these lanes that has not exited is inactive here, or has a false predicate b. BRA.CONV
-// sets d in the opposite case.
+// BRA.DIV tests whether lanes have diverged. The word a is a mask of lanes. Lanes that have exited
+// are removed from it. Predicate d is set if one of the remaining lanes is inactive here, or if
+// predicate b is false in it. BRA.CONV sets d in the opposite case.
 template <bool opposite>
 void has_diverged(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);

@@ -59,8 +59,8 @@ void multiply_wide(Warp& w, const Op& op) {
     });
 }
 
-// Pair d = (a << by) + pair b. Here a is an index, 1 << by the size of an element, and b the start
-// of an array.
+// Sets d = (a << by) + b. Here d and b are pairs, a is an index, 1 << by the size of an element,
+// and b the start of an array.
 template <class T>
 void shift_add_wide(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
@@ -111,8 +111,9 @@ void fma_f64(Warp& w, const Op& op) {
     });
 }
 
-// DSETP.MIN and DSETP.MAX. Predicate d is set if a is the minimum or maximum. Predicate e is set if
-// both operands are NaNs. Both results are combined with the predicate in operand 4.
+// DSETP.MIN and DSETP.MAX compare a and b. Predicate d is set if a is the minimum or maximum of the
+// two. Predicate e is set if both are NaNs. Both results are combined with the predicate in operand
+// 4.
 template <bool greatest>
 void first_is_extreme(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
@@ -151,10 +152,10 @@ void add_to_pair(Warp& w, const Op& op) {
         put_pairs(w, op.operand[0], [=](int i) { return add_words(b[i], 0, a, i); });
 }
 
-// ATOMS.CAST.SPIN, one attempt of a compare-and-swap: if memory contains b, stores c there, and
-// sets d to say so. If several lanes access the same bank, only the first of these lanes succeeds,
-// and the others must repeat the instruction. For 64-bit values (pairs), this rule holds separately
-// for each half of the warp.
+// ATOMS.CAST.SPIN is one attempt of a compare-and-swap. If memory contains b, c is stored there,
+// and d is 1. Otherwise d is 0. If several lanes access the same bank, only the first of these
+// lanes can succeed, and the others must repeat the instruction. For 64-bit values (pairs), this
+// rule holds separately for each half of the warp.
 template <class T>
 void try_to_swap(Warp& w, const Op& op, const Resolved& r) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);

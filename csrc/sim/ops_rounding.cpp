@@ -57,8 +57,8 @@ struct square_root {
     }
 };
 
-// d = F(a, b, c), rounded as the payload specifies. If the op has fewer than three sources, F gets
-// a in place of the missing ones.
+// Computes d = F(a, b, c), rounded as the payload specifies. If the op has fewer than three
+// sources, F gets a in place of each missing source.
 template <class F, class T>
 void rounded(Warp& w, const Op& op) {
     const auto source = [&](int n) {

@@ -1,5 +1,5 @@
-// Defines the engines of one host instruction set. They are constants, and are all that other files
-// use of this instruction set.
+// Defines the engines of one host instruction set. The engines are constants. Other files use
+// nothing else of this instruction set.
 #include "sim/lanewise.hpp"
 #include "sim/memory_handlers.hpp"
 #include "sim/modifiers.hpp"
@@ -51,7 +51,7 @@ constexpr OpTable op_table = {{
 }  // namespace
 
 // The index of an engine is a value of Watch (engine.hpp). The compiler and the linker fill the
-// table, so no code must run when the program starts.
+// table. So nothing has to be computed when the program starts.
 constinit const Engine engines[3] = {{&op_table, memory_handlers<Watch::nothing>()},
                                      {&op_table, memory_handlers<Watch::accesses>()},
                                      {&op_table, memory_handlers<Watch::faults>()}};

@@ -37,8 +37,8 @@ struct maximum {
 
 enum class Then : uint8_t { merge, saturate, accumulate };
 
-// Applies F to each pair of elements of type S. The results have type D. Depending on `then`, they
-// are packed, clamped and packed, or added to c.
+// Applies F to each pair of elements of type S. The results have type D. `then` says what happens
+// to the results: they are packed, or clamped and then packed, or added to c.
 template <class F, class D, class S, Then then>
 struct elements {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {

@@ -74,8 +74,8 @@ void match_any(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) { d[i] = found[i]; });
 }
 
-// match.all d|p, a, members. If all lanes have the same value, the result is the mask of all
-// members.
+// match.all d|p, a, members. If all members have the same value of a, d is the mask of all members
+// and p is true. Otherwise d is 0 and p is false.
 template <class T>
 void match_all(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[3]);

@@ -7,10 +7,10 @@
 // Products do not, so an index that is multiplied by a parameter has no origin. The order of the
 // instructions is ignored.
 //
-// An address may have several possible origins. If several parameters are possible, one of them
-// must be known to be a pointer, and the others not. A parameter is known to be a pointer if it is
-// marked .ptr, or if cvta converts it from the global space. Otherwise the address has no name in
-// messages.
+// An address may have several possible origins. Then parameters that are not known to be pointers
+// are left out. A parameter is known to be a pointer if it is marked .ptr, or if a cvta.to
+// instruction, such as cvta.to.global, converts it. If more than one origin remains, or none, the
+// address has no name in messages.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct Origin {
     bool operator==(const Origin&) const = default;
 };
 
-// Returns one entry for each instruction of the body. It is empty if the instruction accesses no
-// memory, or if the origin is not known. `codes` are the OpCodes of the instructions.
+// Returns one entry for each instruction of the body. An entry is empty if its instruction accesses
+// no memory, or if the origin is not known. `codes` are the OpCodes of the instructions.
 [[nodiscard]] std::vector<Origin> address_origins(const ptx::Module& module,
                                                   const ptx::Function& function,
                                                   std::span<const OpCode> codes);

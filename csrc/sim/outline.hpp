@@ -1,8 +1,8 @@
-// Reads the properties of a kernel as a whole from its PTX.
+// Reads the properties of a kernel from its PTX, except those of single instructions.
 //
 // The result is a Program without operations: its name, parameters, limits, variables in shared
-// memory and in the module, and requirements for a launch. Programs from PTX and from machine code
-// start with it.
+// memory and in the module, and requirements for a launch. The decoder (for PTX) and the lifter
+// (for machine code) then add the operations to it.
 #pragma once
 
 #include <memory>

@@ -48,8 +48,8 @@ struct MemoryOperand {
     // True for a load in a chain of multiply-adds (multiply_chain.hpp) if no other instruction
     // reads the loaded value. Only plain runs use this.
     bool read_once : 1 = false;
-    // True if the address register has the same value as in the corresponding load of the product
-    // before in the chain.
+    // A chain has one product after another, each with two loads. True if this load has the same
+    // value in its address register as the same load of the product before.
     bool same_address : 1 = false;
 };
 
@@ -226,7 +226,7 @@ struct LocalAddress {
 };
 
 // The payload of sums in machine code. Bit i of `negated` says whether term i is negated. Bit i of
-// `inverted` says whether its bits are inverted.
+// `inverted` says whether the bits of term i are inverted.
 struct CarryOperand {
     uint8_t negated = 0, inverted = 0;
     Locator carry_in[2] = {no_operand, no_operand};  // the carries into a sum of three terms
@@ -258,8 +258,8 @@ class Payload {
         static_assert(((sizeof(Ts) <= bytes) && ...));
         static_assert((std::is_trivially_copyable_v<Ts> && ...));
     };
-    // Payloads of memory instructions come first in the list. The first member of each of them is a
-    // MemoryOperand (or the payload is one).
+    // The payloads of memory instructions come first in the list. Such a payload is a
+    // MemoryOperand, or a struct whose first member is a MemoryOperand.
     using Types =
         List<MemoryOperand, AsyncCopyOperand, BulkCopyOperand, MbarrierOperand, BankOperand,
              TensorCopyOperand, TextureOperand, WarpgroupOperand, MatrixOperand, AsyncGroups,

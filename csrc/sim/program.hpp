@@ -213,7 +213,7 @@ struct Schedule {
 };
 
 // Additional data of a program from machine code: the constant banks, the words in the banks that a
-// launch fills, and the ops that belong to code offsets.
+// launch fills, and the op at each code offset.
 struct MachineCode {
     static constexpr uint32_t banks = 5;
     // The offset of the parameters in bank 0, for compute capability 9.0.
@@ -239,9 +239,10 @@ struct MachineCode {
     // Code offsets of the functions that a call through a pointer may call.
     std::set<uint32_t> functions;
     std::vector<Schedule> schedule;  // one entry per instruction
-    // For a branch: memory instructions that both of its sides reach, and before which no barrier
-    // makes the sides reconverge. So the sides may execute these instructions together or
-    // separately. The key is the number of the branch; see sass/meetings.hpp.
+    // For each instruction at which lanes may diverge: the memory instructions that the diverged
+    // lanes may execute together or separately, because no barrier makes the lanes reconverge
+    // before. The key is the number of the instruction at which lanes may diverge; see
+    // sass/meetings.hpp.
     std::map<uint32_t, std::vector<uint32_t>> meetings;
 };
 
@@ -274,9 +275,10 @@ struct Program {
     // one can have a control other than Control::none (such as a branch). The end is the number of
     // that op + 1.
     std::vector<uint32_t> segment_end;
-    // Used by plain runs (lane_strides.hpp), with one entry per op. The sets are for the ops from
-    // this one to the end of its segment. `changed` has a bit for each address family of which a
-    // register is written. `renewed` has a bit for each family whose stride may then be different.
+    // Used by plain runs (lane_strides.hpp), with one entry per op. An entry describes the ops from
+    // this op to the end of its segment. `changed` has a bit for each address family: the bit is
+    // set if these ops write a register of the family. The bit in `renewed` is set if the stride of
+    // the family may be different after these ops.
     struct FamilyChanges {
         uint64_t changed = 0, renewed = 0;
     };
@@ -351,8 +353,8 @@ struct Engine;
 // Sets Program::segment_end for all ops.
 void find_segments(Program& program);
 
-// Marks the backward branch of each loop that only reads memory until another thread has changed it
-// (Branch::spins).
+// Marks loops in which a thread waits for another thread: the loop only reads memory until the
+// other thread has changed it. The mark is Branch::spins of the loop's backward branch.
 void find_spins(Program& program);
 
 // Returns the layout of an entry's parameters.

@@ -47,8 +47,8 @@ Type signed_of_size(uint32_t bytes) {
     return bytes == 1 ? Type::s8 : bytes == 2 ? Type::s16 : bytes == 4 ? Type::s32 : Type::s64;
 }
 
-// Returns the type of the values in a register: the declared type or, if this is only a width
-// (.b32), the type that the uses show.
+// Returns the type of the values in a register. This is the declared type. But if the declared type
+// is only a width (.b32), this is the type that instructions with this register use.
 Type meaning(Type declared, const Uses& uses) {
     const bool by_width = declared == Type::b8 || declared == Type::b16 || declared == Type::b32 ||
                           declared == Type::b64;
@@ -60,8 +60,9 @@ Type meaning(Type declared, const Uses& uses) {
     return uses.of_signed ? signed_of_size(bytes) : unsigned_of_size(bytes);
 }
 
-// Returns how many of the first operands have the same value, because the instruction copies it.
-// The result is 0 if the instruction copies nothing.
+// If an instruction copies values, its destination and its sources hold values of the same kind.
+// Returns the number of these operands, counted from the first one: 2 for mov, 3 for selp. Returns
+// 0 if the instruction copies nothing.
 size_t copied_operands(OpCode code) {
     if (code == OpCode::mov || code == OpCode::shfl) return 2;
     return code == OpCode::selp ? 3 : 0;

@@ -19,8 +19,9 @@ namespace coalesce::sim {
 
 struct RegisterPlace {
     std::string name;  // the name in PTX: "%r12"
-    // The type of the register, as far as the instructions that use it show it. If none does, this
-    // is the declared type, such as .b32.
+    // The type of the values in the register. If the declared type is only a width, such as .b32,
+    // this is the type that the instructions with this register use. If no instruction shows a
+    // type, this is the declared type.
     ptx::Type type = ptx::Type::none;
     Locator slot = no_operand;  // no_operand if the register is never used
     // The range of instructions in which the register keeps its value.

@@ -145,8 +145,8 @@ int64_t whole(double at) {
 
 Span nearest(double at, uint32_t extent, AddressMode mode) {
     int64_t i = whole(at);
-    // After mirroring, the position may be exactly at the end of the range, which counts as inside.
-    // After wrapping, rounding may lead to the end.
+    // After mirroring, the position may be exactly at the end of the range. After wrapping,
+    // rounding may move it to the end. In both cases, the last texel is used.
     const bool folded = mode == AddressMode::wrap || mode == AddressMode::mirror;
     if (folded) i = std::clamp<int64_t>(i, 0, int64_t{extent} - 1);
     i = in_range(i, extent, mode);

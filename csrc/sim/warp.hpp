@@ -5,9 +5,9 @@
 // becomes a path of its own. A join is a place where paths wait for each other, so that their lanes
 // reconverge. It stores which lanes reconverge, and at which instruction. In PTX, this instruction
 // is the branch's immediate post-dominator: the first instruction that both sides reach in any
-// case. A path that reaches the place of its join ends, and its lanes wait there. When all pending
-// lanes have arrived, one path continues with all of them. A join does not wait for lanes that
-// exit.
+// case. A path that reaches the place of its join ends, and its lanes wait there. When all lanes
+// for which the join waits have arrived, one path continues with all of them. A join does not wait
+// for lanes that exit.
 //
 // Any path of a warp may run next. So a path that waits for a lock in a loop cannot prevent the
 // path that holds the lock from running. This is the independent thread scheduling of compute

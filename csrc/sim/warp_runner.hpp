@@ -77,8 +77,8 @@ class WarpRunner {
     int stalled_slices = 0;     // consecutive stalled slices of the running block
     // How many warps of the block only read memory in their last turn.
     uint32_t watching_warps = 0;
-    // The branch of the last loop that only reads memory, if the loop reads the barrier of the
-    // grid; otherwise null.
+    // Some loops only read memory until another thread changes it. This is the branch of such a
+    // loop that was executed last, if the loop reads the barrier of the grid; otherwise null.
     const Op* grid_barrier = nullptr;
 
   private:
@@ -232,8 +232,8 @@ class WarpRunner {
         left_ = 0;
     }
 
-    // Returns the number of operations in a slice. With an instruction limit, it is at most the
-    // number that remains.
+    // Returns the number of operations in a slice. If the launch has an instruction limit, this is
+    // at most one operation more than the limit still allows.
     [[nodiscard]] int64_t slice() const {
         const int64_t most = short_slices ? slice_ops >> 6 : slice_ops;
         if (launch_.instruction_limit == 0) return most;

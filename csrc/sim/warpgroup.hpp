@@ -10,12 +10,12 @@
 //    0-13   address / 16           16-29  leading distance / 16    32-45  stride distance / 16
 //    49-51  base offset            62-63  swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
 //
-// The smallest unit is a row of 16 bytes. Its elements are neighbours along k ("k-major") or, for
-// 16-bit elements only, possibly along the other dimension. Eight such rows form a core matrix.
-// Without a swizzle, these rows are adjacent in memory. With a swizzle, they are `span` bytes
-// apart, and the 16-byte parts are permuted depending on the address, as with tensor maps
-// (tensor_map.hpp). The leading distance and the stride distance in the descriptor are the
-// distances between core matrices.
+// The smallest unit is a row of 16 bytes. Its elements are neighbours along k ("k-major"). If the
+// elements have 16 bits, they may instead be neighbours along the other dimension. Eight such rows
+// form a core matrix. Without a swizzle, these rows are adjacent in memory. With a swizzle, they
+// are `span` bytes apart, and the 16-byte parts are permuted depending on the address, as with
+// tensor maps (tensor_map.hpp). The leading distance and the stride distance in the descriptor are
+// the distances between core matrices.
 #pragma once
 
 #include <cstdint>
@@ -55,16 +55,16 @@ struct SharedMatrix {
           base(uint32_t(bits >> 49) & 7),
           swizzle(Swizzle((4 - (bits >> 62)) & 3)) {}
 
-    // Returns the address of the 16-byte part number `part` of row `i` of a, or of column `i` of b.
-    // The elements must be contiguous along k, the dimension that the product sums over.
+    // Returns the address of part number `part` of row `i` of a, or of column `i` of b. A part has
+    // 16 bytes. The elements must be contiguous along k, the dimension that the product sums over.
     [[nodiscard]] uint32_t along_k(uint32_t i, uint32_t part) const {
         const bool plain = swizzle == Swizzle::none;
         const uint32_t row = plain ? part_bytes : span_of(swizzle);
         return at(i % 8 * row + i / 8 * stride + part * (plain ? leading : part_bytes));
     }
-    // Returns the address of 16 bytes for one index `k`. They hold the eight 16-bit elements from
-    // number 8 * part on along the other dimension (rows of a, columns of b), along which elements
-    // must be contiguous.
+    // Returns the address of 16 bytes that have the same index `k`. They are eight 16-bit elements
+    // along the other dimension (rows of a, columns of b), from number 8 * part on. The elements
+    // must be contiguous along this dimension.
     [[nodiscard]] uint32_t across_k(uint32_t k, uint32_t part) const {
         if (swizzle == Swizzle::none)
             return at(part * stride + k % 8 * part_bytes + k / 8 * leading);
@@ -77,9 +77,9 @@ struct SharedMatrix {
     static uint32_t field(uint64_t bits, int from) {
         return uint32_t(bits >> from & 0x3fff) * part_bytes;
     }
-    // The permutation repeats every 1024 bytes. Usually a matrix begins where it repeats. If not,
-    // the base offset says how many units of 128 bytes after that the matrix begins (recorded on an
-    // H100 by tests/record_hopper.py).
+    // The permutation repeats every 1024 bytes. Usually a matrix begins at the start of such a
+    // period. Otherwise it begins later, and the base offset is the number of units of 128 bytes
+    // from the start of the period to the matrix (recorded on an H100 by tests/record_hopper.py).
     [[nodiscard]] uint32_t at(uint32_t offset) const {
         const uint32_t address = start + offset, since = address - base * 128;
         return address ^ since ^ swizzled(since, swizzle);

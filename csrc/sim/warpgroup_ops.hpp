@@ -25,8 +25,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Announces the reads of a product. The tensor cores read, and not single lanes. In the events,
-// each lane stands for one of the read parts of 16 bytes.
+// Announces the reads of a product. The data are read by the tensor cores, and not by single lanes.
+// So each lane of an event stands for one part of 16 bytes that was read.
 inline void announce_reads(Warp& w, const ProductReads& reads) {
     const LaneMask all = w.mask;
     for (size_t first = 0; first < reads.places.size(); first += warp_size) {

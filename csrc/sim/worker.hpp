@@ -30,9 +30,9 @@
 
 namespace coalesce::sim {
 
-// For the case that all running blocks only read memory, because they wait for each other: the
-// number of turns of such blocks after which lanes that wait for reconvergence continue without the
-// others. Only turns in which no block did anything else are counted.
+// The running blocks may wait for each other, and only read memory meanwhile. Turns of such blocks
+// are counted while no block does anything else. After this number of turns, lanes that wait for
+// reconvergence continue without the lanes for which they wait.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
 template <Observer O>
@@ -251,8 +251,9 @@ class Worker {
         }
         const uint64_t ended = grid_.finished_blocks;
         if (grid_.at_grid_barrier[bit] + ended < launch_.block_count()) return;
-        // Since the bit was read, another worker may have run the last block that was missing, and
-        // then other blocks to their end. In that case this block continues, too.
+        // After this function read the bit, another worker may have run the last block that had not
+        // reached grid.sync(), and then other blocks to their end. Then the bit has changed, and
+        // this block continues, too.
         if (bit_of_grid_barrier() != bit) return;
         throw LaunchError("grid.sync() waits for " + std::to_string(ended) +
                           " blocks that have ended without it; every block of the grid has to "
