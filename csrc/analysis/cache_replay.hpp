@@ -42,8 +42,8 @@ struct CacheSite;
 // Replays the caches for one launch. The host threads of the launch share this object.
 class CacheReplay {
   public:
-    // `most_lines` limits the time of the replay: it is the approximate largest number of lines
-    // that are looked up in L1 caches.
+    // `most_lines` limits the time of the replay. It is the approximate maximum of the number of
+    // line lookups in L1 caches.
     CacheReplay(const sim::Program& program, const sim::Launch& launch, const model::Gpu& gpu,
                 const model::Occupancy& occupancy, uint64_t most_lines = 300'000'000);
     ~CacheReplay();
@@ -92,9 +92,9 @@ class CacheReplay {
     uint64_t retired_at_half_ = 0;
 };
 
-// Records accesses for the replay. In the list of observers, CountObserver must come before this
-// one: it counts the wavefronts of each access to shared memory, and this observer asks it for
-// them.
+// Records accesses for the replay. CacheObserver asks CountObserver for the number of wavefronts of
+// each access to shared memory. Therefore CountObserver must come before CacheObserver in the list
+// of observers.
 class CacheObserver {
   public:
     static constexpr sim::Hooks hooks =

@@ -143,8 +143,9 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
                r.lane == at.me.lane && r.extra == other;
     };
     if (same(a) || same(b)) return true;
-    // A cell keeps two earlier reads. If both are of other warps or blocks, this read need not be
-    // kept: a later write that races with this read also races with one of the two kept reads.
+    // A cell keeps two earlier reads, by different warps. If neither is by this warp, this read
+    // need not be kept: a later write that races with this read also races with one of the two kept
+    // reads. But if both are by the same other block, read() replaces one of them by this read.
     const auto elsewhere = [&](const Stamp& r) {
         return r.time &&
                (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));
@@ -299,9 +300,9 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
             return;
         }
     }
-    // A cell keeps two earlier reads. Both are of other warps here, and this read replaces one of
-    // them. If possible, the two kept reads are of different blocks, because two reads of the same
-    // block would detect fewer races.
+    // A cell keeps two reads. Here, both earlier reads are by other warps, and this read replaces
+    // one of them. If possible, the two kept reads are by different blocks, because two reads by
+    // the same block would detect fewer races.
     const bool replace_first =
         me.block == cell.read[0].block && cell.read[1].block != cell.read[0].block;
     cell.read[replace_first ? 0 : 1] = me;

@@ -40,15 +40,16 @@ struct CheckedInstruction {
     bool guesses = false;
 };
 
-// For each load, returns which bytes are only copied: the register into which they are loaded is
-// only read by a store. If a kernel copies a structure, it also copies the unused bytes between the
-// members (padding). These may be uninitialized, and this is no mistake.
+// Returns one bit mask for each instruction. For a load, the mask has the bytes that are only
+// copied: only stores of these bytes read the registers into which they are loaded. If a kernel
+// copies a structure, it also copies the unused bytes between the members (padding). These bytes
+// may be uninitialized, and this is no mistake.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
-// Returns one entry for each instruction: true if it is a plain load from the address of a
-// compare-and-swap in the same function. Such a load provides the first value of a loop, as in the
-// atomicAdd() for double of the CUDA C++ Programming Guide. An outdated value does no harm: the
-// compare-and-swap fails, and the loop repeats.
+// Returns one entry for each instruction: true if it is a plain load from an address at which a
+// compare-and-swap of the same function updates memory. Such a load provides the first value of a
+// loop, as in the atomicAdd() for double of the CUDA C++ Programming Guide. An outdated value does
+// no harm: the compare-and-swap fails, and the loop repeats.
 [[nodiscard]] std::vector<bool> guessing_loads(const sim::Program& program);
 
 class CheckObserver {
@@ -102,8 +103,8 @@ class CheckObserver {
     // Starts a frame of local memory for these lanes. All its variables are uninitialized.
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
-    // Returns true if a thread of the block has ended behind the barrier (is_past), on a path
-    // without it.
+    // Returns true if a thread of the block has ended at an op behind the barrier (see is_past()).
+    // This thread took a path without the barrier.
     [[nodiscard]] bool left_past(const sim::Block& block, uint32_t barrier_pc);
     [[nodiscard]] bool is_past(uint32_t op, uint32_t barrier_pc) const;
 

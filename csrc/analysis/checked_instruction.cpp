@@ -37,8 +37,9 @@ class Addresses {
         }
     }
 
-    // An address: the function, the name of a variable or else the number of a register from which
-    // the address is computed, and the offset.
+    // An address has four parts: the function, the name of a variable, the number of a register,
+    // and an offset. The offset is added to the address of the variable or to the register. If
+    // there is a variable, the register is -1. Otherwise the name is empty.
     using Address = std::tuple<uint32_t, std::string, int64_t, int64_t>;
     [[nodiscard]] Address of(size_t instruction) const {
         const uint32_t function = program_.instructions[instruction].function;

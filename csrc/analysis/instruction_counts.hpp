@@ -16,12 +16,11 @@ struct InstructionCounts {
     uint64_t bytes = 0;     // bytes that the active lanes request
     uint64_t sectors = 0;   // sectors of global and local memory
     uint64_t lines = 0;     // lines of global and local memory
-    // Wavefronts of shared memory. They include the accesses of asynchronous copies to shared
-    // memory.
+    // Wavefronts of shared memory, including those of asynchronous copies to shared memory.
     uint64_t wavefronts = 0;
-    // The smallest number of sectors that could hold the elements of the active lanes without gaps.
-    // For shared memory, the smallest number of wavefronts. If the access itself needs even fewer
-    // (lanes can share elements), that number is counted.
+    // The smallest number of sectors that can hold one element per active lane, stored without
+    // gaps. For shared memory, the smallest number of wavefronts. If several lanes share an
+    // element, the access may need even fewer. Then the number that the access needs is counted.
     uint64_t ideal = 0;
     // Sectors and wavefronts that Nsight Compute's source page computes from the addresses.
     // model/banks.hpp says where they differ from the hardware's own counts.
@@ -35,8 +34,9 @@ struct InstructionCounts {
     uint64_t sourceless = 0;
     // The following counts are cases in which the hardware's own counts may differ from run to run.
     uint64_t diverged = 0;  // for a branch: how often lanes diverged
-    // For a memory access: the number of divergences of a branch after which the diverged lanes may
-    // execute this access together by chance (sass/meetings.hpp).
+    // For a memory access: how often lanes diverged at a branch whose two sides both lead to this
+    // access before the lanes reconverge. The diverged lanes then execute the access separately, or
+    // together by chance (sass/meetings.hpp).
     uint64_t unjoined = 0;
     // Requests whose number of sectors the hardware may count differently. For an atomic, these are
     // requests with a sector that may be sent in two parts. For a copy that bypasses L1, they are

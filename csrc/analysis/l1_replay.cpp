@@ -16,23 +16,25 @@ using model::Traffic;
 
 namespace {
 
-// The base address of local memory in the replay, and the size of the part of one warp. The base is
-// far from the addresses of arrays. Local memory is interleaved: a line of 128 bytes holds one word
-// of each lane.
+// The base address of local memory in the replay, and the number of bytes for each warp. The base
+// is far from the addresses of arrays. Local memory is interleaved: a line of 128 bytes holds one
+// word of each lane.
 constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
 
 // Returns how many rounds a warp waits before its first request, if the kernel has no barriers. In
 // a round, each warp replays one request. The number is pseudo-random and depends only on the block
-// and the warp, so every run is the same. It is at most 64. This limit was fitted: with it, the
-// model merges about as many reads of `a` as an H200 in the kernels naive_2d and untiled.
+// and the warp, so every run is the same. The number is below 64. This limit was fitted: with it,
+// the model merges about as many reads of the matrix `a` as an H200 does, in the kernels naive_2d
+// and untiled.
 uint32_t idle_rounds(uint64_t block, uint32_t warp) {
     constexpr uint64_t most = 64;
     const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
     return uint32_t(((x * 0xd6e8feb86659fd93) >> 32) * most >> 32);
 }
 
-// Adds an access of `bytes` bytes to the lines of a request. `n` is the number of lines so far, and
-// `highest` the highest of them. `covered` counts the accessed bytes of each sector.
+// Adds the access of one lane, to `bytes` bytes, to the lines of a request. `n` is the number of
+// lines so far, and `highest` is the highest line number so far. `covered` counts the accessed
+// bytes of each sector.
 void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*covered)[4], int& n,
                 uint64_t& highest) {
     const uint64_t line = address / model::line_bytes;
@@ -68,9 +70,9 @@ AlikeLines alike_lines(uint64_t first, int32_t stride, uint32_t bytes) {
     return {};
 }
 
-// Returns the address under which a regular load is remembered. If the lanes access the same
-// sectors in all lines (`alike`), every address within the first line gives the same load, so the
-// start of the line is used.
+// Returns the address that identifies a regular load among the remembered loads. If the lanes
+// access the same sectors in all lines (`alike`), this is the start of the first line, because the
+// offset in the line does not matter. (The accessed sectors are compared separately.)
 uint64_t start_of(uint64_t first, const AlikeLines& alike) {
     return alike.count ? alike.first.line * model::line_bytes : first;
 }

@@ -51,8 +51,8 @@ struct ReplayMemory {
     };
     static constexpr uint32_t most_patterns = 512;
 
-    // The L1 cycles of requests by their stride. Requests with the same stride and the same offset
-    // of the first address take equally long.
+    // Remembers how many L1 cycles a request takes. Requests take equally long if they have the
+    // same stride, the same number of bytes per lane, and the same lower bits in the first address.
     class CyclesByStride {
       public:
         template <class Compute>
@@ -75,8 +75,9 @@ struct ReplayMemory {
     std::vector<Misses> misses;  // misses of the block, by instruction
 };
 
-// The lines of a request, if they are `step` apart and the lanes access the same sectors in each of
-// them. If a request does not have this form, `count` is 0.
+// Describes the `count` lines of a regular request: the first line, and the distance `step` from
+// each line to the next. The lanes access the same sectors in every line. If a request does not
+// have this form, `count` is 0.
 struct AlikeLines {
     model::LineAccess first;
     uint64_t step = 0;
@@ -85,8 +86,8 @@ struct AlikeLines {
 
 class L1Replay {
   public:
-    // `first_slot` is the number of warps that come before those of the block in the interleaved
-    // local memory.
+    // `first_slot` is the number of warps whose local memory comes before that of the block's first
+    // warp.
     L1Replay(BlockRequests& requests, const std::vector<CacheSite>& sites,
              model::AtomicUnits& atomics, uint64_t block, uint64_t first_slot, bool has_barriers);
     ~L1Replay();

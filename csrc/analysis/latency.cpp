@@ -19,8 +19,8 @@ namespace {
 constexpr double late_result = 20;
 constexpr double operands_read = 12;  // cycles until a memory access has read its operands
 constexpr int warps_tried = 8;
-// Limits the number of steps of the walk: at most this number times the number of instructions. It
-// is enough for five nested loops.
+// Limits the steps of the walk. After this number of steps per instruction of the kernel, inner
+// loops are passed only once. The limit is enough for five nested loops.
 constexpr uint64_t most_steps = 32;
 
 class Walk {

@@ -8,10 +8,10 @@
 // a warp that jumps over it.
 //
 // L1, L2 or DRAM answers each access. The model chooses among them at random, with the frequencies
-// of the cache replay. Therefore it follows several warps and takes the average. An access to
-// memory takes one cycle per pass in the load-store unit, and starts when all passes of the access
-// before it have ended. The time of the warp at an instruction is multiplied by the number of
-// executions of the instruction.
+// of the cache replay. Therefore it follows several warps and takes the average. The load-store
+// unit needs one or more passes for a memory access (for cycles of L1 and for wavefronts), and one
+// cycle per pass. An access starts when all passes of the previous access have ended. The time that
+// the warp spends at an instruction is multiplied by the number of executions of the instruction.
 #pragma once
 
 #include <vector>
@@ -21,8 +21,8 @@
 
 namespace coalesce::analysis {
 
-// Returns the cycles of all warps together, without the waiting times at barriers. `work` has the
-// shares of the loads that L2 and DRAM answer.
+// Returns the sum of the cycles of all warps, without the waiting times at barriers. `work` says
+// which shares of the loads are answered by L2 and by DRAM.
 [[nodiscard]] double latency(const Counts& counts, const std::vector<sim::Schedule>& schedule,
                              const model::Work& work, const CacheResult* caches);
 

@@ -82,8 +82,9 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
         FirstEventObserver firsts;
         Profiling all{counts, contention, caches, trace, firsts};
     };
-    // A trace together with caches uses this combination of observers, with and without exemplars.
-    // Without exemplars, the events that FirstEventObserver has found are ignored.
+    // If a launch is traced and its caches are replayed, one combination of observers is used, with
+    // or without exemplars. Without exemplars, the events that FirstEventObserver has kept are
+    // ignored.
     if (recorder && replay) {
         observe<Profiling>(
             program, launch, memory,

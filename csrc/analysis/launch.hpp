@@ -26,8 +26,8 @@
 
 namespace coalesce::analysis {
 
-// Why a program is decoded. Counted launches execute the machine code if possible. All others
-// execute the PTX.
+// The purpose for which a program is decoded. Counted launches execute the machine code if
+// possible. Launches for the other purposes execute the PTX.
 enum class Purpose : uint8_t { run, count, trace, check, step };
 
 // Returns which memory events the instructions of a program for this purpose announce.

@@ -24,9 +24,9 @@
 // synchronize only some lanes, or use fences or flags, also need times for pairs of lanes, and
 // clocks.
 //
-// Lanes that execute an instruction together are not ordered by this. On GPUs before compute
-// capability 7.0, they were (the lanes ran in lockstep). lockstep() returns true if two accesses
-// would be ordered under this older rule.
+// If lanes execute an instruction together, this does not order their accesses. On GPUs before
+// compute capability 7.0, it did, because the lanes ran in lockstep. lockstep() returns true if two
+// accesses would be ordered under this older rule.
 #pragma once
 
 #include <array>

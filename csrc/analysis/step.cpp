@@ -95,8 +95,8 @@ class OneBlock : public sim::Worker<StepObserver> {
     // Executes the next op of the running path of the warp.
     void execute(Warp& w) { runner_.execute_one(w); }
 
-    // Returns true if a warp has executed a loop that only reads memory since the last call of this
-    // function.
+    // Returns true if, since the last call of this function, a warp has executed a loop that only
+    // reads memory.
     bool has_spun() { return std::exchange(runner_.spun, false); }
 
     sim::Block block;
@@ -241,8 +241,8 @@ struct Stepper::Impl {
         Warp& w = warp(n);
         Executed result{n, 0, 0};
         LaneMask writes = 0;
-        // True if an instruction was executed, and not only a point of reconvergence, which is an
-        // op without a PTX instruction.
+        // True if a PTX instruction was executed. A point of reconvergence is also an op, but it
+        // has no PTX instruction and does not count.
         bool executed_one = false;
         sim::Frame frame = w.current.frame;
         while (w.running) {

@@ -50,8 +50,8 @@ struct Until {
     std::vector<bool> instructions;
     std::optional<uint32_t> warp;
     bool barrier = false;  // stop when a barrier of the block opens
-    // If set, run only this warp. Stop when the warp is at none of `instructions` any more, waits,
-    // or has ended.
+    // If set, only this warp runs. Stop when the warp has left `instructions`, when it waits, or
+    // when it has ended.
     std::optional<uint32_t> off_lines;
 };
 

@@ -140,8 +140,8 @@ class TraceObserver {
 };
 static_assert(sim::Observer<TraceObserver>);
 
-// Keeps the first event of each instruction that a host thread sees. So there is an example event
-// for each instruction, even if no recorded block executes the instruction.
+// For each instruction, keeps the first event on this host thread. So there is an example event for
+// each instruction, even if no recorded block executes the instruction.
 class FirstEventObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::access;

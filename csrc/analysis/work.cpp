@@ -53,9 +53,10 @@ struct Waits {
 
 Waits waits_of(const Counts& counts, uint64_t warps) {
     Waits total;
-    // Numbers of the current stretch: how often it is executed, how often its most frequent load of
-    // global memory (`memory`) and of shared memory (`shared`) is executed, and how many loads it
-    // has (`loads`).
+    // These numbers describe the current stretch. `executed` says how often it is executed.
+    // `memory` says how often its most frequent load of global or local memory is executed, and
+    // `shared` says the same for shared memory. `loads` is the number of its loads of global or
+    // local memory.
     uint64_t executed = 0, memory = 0, shared = 0, loads = 0;
     bool after_barrier = false;
     bool machine_code = false;  // in machine code, the assembler has already unrolled loops

@@ -113,8 +113,8 @@ py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned sha
     return py::make_tuple(timing.median_ms, timing.spread, timing.runs);
 }
 
-// Makes a launcher. A parameter is ("pointer", [names]) or ("scalar", name). A pointer without
-// names accepts any element type. The fallback handles a scalar with an empty name.
+// Makes a launcher. A parameter is ("pointer", [element types]) or ("scalar", type). An empty list
+// accepts any element type. If the type of a scalar is "", the fallback handles the calls.
 py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Triple block,
                        unsigned shared, const py::list& parameters, py::object fallback,
                        std::optional<uint64_t> stream) {
@@ -139,9 +139,12 @@ py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Tr
     return make_launcher(std::move(plan), std::move(fallback));
 }
 
-// Converts an argument of a recorded launch: the bytes of a value, a place in the workspace, or a
-// tuple for a tensor map. The tuple has a place, the element type, the shape, the bytes from row to
-// row, the box, and whether the box is swizzled.
+// Converts an argument of a recorded launch. The argument has one of three forms:
+// - bytes: the value of the parameter.
+// - int: a place in the workspace, whose address is the value.
+// - tuple: a tensor map of a matrix in the workspace. It has the place and the element type of the
+//   matrix, its shape, the bytes from one row to the next, the shape of the box, and a bool that
+//   says whether the box is swizzled.
 cuda::HostCall::Argument argument_of_step(const py::handle& given) {
     cuda::HostCall::Argument argument;
     if (py::isinstance<py::bytes>(given)) {

@@ -162,9 +162,10 @@ inline pybind11::capsule export_array(pybind11::object owner, uint64_t address,
     return capsule;
 }
 
-// Reads a producer's capsule. Returns a dict: address, shape, strides (bytes or None), dtype
-// ("f4"), device (type, id), read_only. The caller must keep the producer's array alive. The
-// capsule does not change, and its own destructor releases it.
+// Reads the capsule of another library (the producer). Returns a dict: address, shape, strides
+// (bytes or None), dtype ("f4"), device (type, id), read_only. The caller must keep the producer's
+// array alive. This function does not change the capsule. The capsule's own destructor releases its
+// contents.
 inline pybind11::dict import_array(const pybind11::object& capsule) {
     namespace py = pybind11;
     const Tensor* tensor = nullptr;

@@ -380,8 +380,9 @@ inline PyTypeObject* type() {
     return made;
 }
 
-// Whether a key of kernel[key] has only ints and tuples of ints, of exactly these types. Other keys
-// may be equal to them: True and 1.0 equal 1.
+// Returns true if the key of kernel[key] is a tuple of ints and of tuples of ints. The types must
+// be exactly int and tuple. Keys with other types could be equal to such a key, because True == 1
+// and 1.0 == 1.
 inline bool is_plain(PyObject* key) {
     if (!PyTuple_CheckExact(key)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
@@ -394,8 +395,8 @@ inline bool is_plain(PyObject* key) {
     return true;
 }
 
-// bound(launchers, key, make): launchers[key], or else make(key), which is stored if the key is
-// plain.
+// The Python function bound(launchers, key, make). Returns launchers[key] if the key is plain and
+// in the dict. Otherwise returns make(key), and stores it in the dict if the key is plain.
 inline PyObject* bound(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (count != 3 || !PyDict_Check(arguments[0])) {
         PyErr_SetString(PyExc_TypeError, "bound takes a dict, a key and a function");

@@ -9,8 +9,8 @@
 
 namespace coalesce::bindings {
 
-// "f4" is float32. "V2" is bfloat16, for which NumPy has no type. A set of element types is a bit
-// mask.
+// The names of all element types. "f4" is float32. "V2" is bfloat16, for which NumPy has no type. A
+// set of element types is a bit mask with one bit for each name.
 inline constexpr std::array<std::string_view, 15> scalar_names = {
     "b1", "i1", "u1", "i2", "u2", "f2", "V2", "i4", "u4", "f4", "i8", "u8", "f8", "c8", "c16"};
 

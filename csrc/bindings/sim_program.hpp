@@ -37,7 +37,8 @@ class Program {
   public:
     // `listing` is None, or a function that returns the text of the machine code. It is called when
     // the text is first needed. `functions` maps the names of the machine code's functions to their
-    // addresses. `filename` is the name of the source in the PTX, or "" if every kernel is in it.
+    // addresses. `filename` is the name that the PTX uses for the file of `source`. It may be "" if
+    // all kernels are in this file.
     Program(std::string ptx, const std::string& source, pybind11::object listing,
             std::map<std::string, uint64_t, std::less<>> functions, std::string filename);
 
@@ -79,8 +80,8 @@ class Program {
     const sim::Program& decoded(const std::string& entry, analysis::Purpose purpose);
     // Gives a program the lines of the source, for messages.
     void quote(sim::Program& program) const;
-    // Makes the program of an entry's machine code. If it cannot be executed, the function returns
-    // nothing and stores the reason.
+    // Makes a program that executes the machine code of a kernel. If the simulator cannot execute
+    // this code, the function returns nothing and stores the reason.
     std::optional<sim::Program> lift(const std::string& entry, const sim::Engine& engine);
     // Returns a listing that is stored, because all counts of a kernel share it.
     const std::shared_ptr<const analysis::Listing>& listing_of(const sim::Program& program);

@@ -77,8 +77,8 @@ Device& Device::get(int ordinal) {
         throw DeviceUnavailable("there is no GPU cuda:" + std::to_string(ordinal) +
                                 "; the number of GPUs that the driver sees is " +
                                 std::to_string(driver.devices));
-    // This object is never destroyed: when Python exits, arrays may still exist after all other
-    // objects are gone, and they need it.
+    // These objects are never destroyed. When Python exits, arrays may still exist after all other
+    // objects are gone, and the arrays need these objects.
     static auto& mutex = *new ForkSafe<std::mutex>;
     static auto& devices = *new std::vector<Device*>;
     const std::lock_guard lock(mutex);

@@ -41,9 +41,9 @@ class Memory {
     // Returns whether a kernel fault has reset the context since the allocation.
     [[nodiscard]] bool lost() const;
 
-    // Call this if the memory may be used by a stream that does not wait for the default stream.
-    // When this object is destroyed, the memory is then not reused before all work that the GPU has
-    // at this time has ended.
+    // Call this if a stream that does not wait for the default stream may use the memory. Then,
+    // when this object is destroyed, the memory is not reused until all current work of the GPU has
+    // ended.
     void used_elsewhere() { elsewhere_ = true; }
 
   private:
@@ -84,8 +84,9 @@ class Device {
         ContextHandle before_ = nullptr;
     };
 
-    // Allocates at least `bytes` of device memory. `what` is a phrase for the message. Throws
-    // LaunchError with the requested and the free memory.
+    // Allocates at least `bytes` of device memory. `what` names the purpose of the memory in
+    // messages. If there is not enough memory, throws LaunchError with the requested and the free
+    // memory.
     [[nodiscard]] std::shared_ptr<Memory> allocate(size_t bytes, const std::string& what);
 
     // See Staging. These functions make the context current, and report errors as check() does.

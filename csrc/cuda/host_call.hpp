@@ -22,8 +22,8 @@ namespace coalesce::cuda {
 
 class HostCall {
   public:
-    // The value of a kernel's parameter: bytes, the address of a place, or a tensor map of a matrix
-    // at a place.
+    // The value of a kernel's parameter: bytes, the address of a place in the workspace, or a
+    // tensor map of a matrix at such a place.
     struct Argument {
         std::string bytes;
         std::optional<size_t> place;
@@ -35,8 +35,9 @@ class HostCall {
     HostCall(Device& device, size_t workspace, std::string what, bool overlap)
         : device_(device), workspace_(workspace), what_(std::move(what)), overlap_(overlap) {}
 
-    // These functions append a step; see Step. Copies are of `bytes` bytes, which begin `at` bytes
-    // after the start of the array with this number.
+    // These functions append a step; see Step. A copy transfers `bytes` bytes between a host array
+    // and the workspace. `array` is the number of the array. `at` is an offset in bytes in the
+    // array, and `place` is an offset in the workspace.
     void to_device(size_t array, size_t at, size_t place, size_t bytes);
     void to_host(size_t array, size_t at, size_t place, size_t bytes);
     void launch(std::shared_ptr<Function> function, const Geometry& geometry,

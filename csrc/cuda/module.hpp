@@ -23,8 +23,8 @@ class Module {
     [[nodiscard]] Device& device() const { return device_; }
 
     // Loads the module at the first call, and again after a fault has reset the context. Sets
-    // `generation` to the device's. Throws CompileError with the driver's log if the driver refuses
-    // the image.
+    // `generation` to the generation of the device for which the module is loaded. Throws
+    // CompileError with the driver's log if the driver refuses the image.
     [[nodiscard]] ModuleHandle load(uint64_t& generation);
 
     struct Global {

@@ -187,8 +187,9 @@ Result Transfers::overlapping(Streams& streams) {
 }
 
 bool Transfers::is_pinned(const void* pointer) const {
-    // The driver function takes a list of attributes; this list has one. For memory that the driver
-    // does not know, it reports no error. (compute-sanitizer would show such an error to the user.)
+    // cuPointerGetAttributes() takes a list of attributes; here the list has one. This function
+    // reports no error for memory that the driver does not know. (If it did, compute-sanitizer
+    // would show the error to the user.)
     constexpr int memory_type = 2;
     // 1 means host memory that is registered with the driver.
     unsigned type = 0;
@@ -293,8 +294,8 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
     return success;
 }
 
-// A list of steps while it is executed. Each function advances one part of the work as far as it
-// can go at once.
+// Executes a list of steps, so that copies overlap with launches. Each function advances one part
+// of the work as far as it can without waiting.
 class Transfers::Overlapped {
   public:
     Overlapped(Transfers& own, std::span<const Step> steps, const Streams& streams)

@@ -53,14 +53,15 @@ struct Streams {
 // Is called about every 100 ms while the GPU works (to check for Ctrl-C). It may throw.
 using Waiting = std::function<void()>;
 
-// The pinned memory and the threads for one list of steps at a time. The device's context must be
-// current in calls of its functions.
+// Executes lists of steps, one at a time, with its own pinned memory and threads. The device's
+// context must be current in the thread that calls these functions.
 class Transfers {
   public:
     static constexpr size_t slot_bytes = size_t{4} << 20;
     static constexpr size_t slot_count = 8;
-    // In lists with at most so many bytes in each direction and so many steps, the calling thread
-    // copies. Arrays that lie side by side on the GPU need one copy to the GPU.
+    // Limits for a small list of steps: the bytes in each direction, and the number of steps. The
+    // calling thread executes a small list without the workers. Arrays that lie side by side on the
+    // GPU are then sent to the GPU with one copy.
     static constexpr size_t small_bytes = size_t{512} << 10;
     static constexpr size_t small_steps = 64;
 
@@ -70,13 +71,14 @@ class Transfers {
     Transfers& operator=(const Transfers&) = delete;
 
     // Executes the steps. After the return, the caller may change the host arrays that were copied
-    // to the GPU, and the others have their data. If `waiting` throws, launches may still run.
-    // Launches have ended if a copy to the host follows them.
+    // to the GPU, and the other host arrays contain the results. A launch has ended if a copy to
+    // the host follows it in the list; otherwise it may still run. It may also still run if
+    // `waiting` throws.
     [[nodiscard]] Result run(std::span<const Step> steps, const Streams& streams,
                              const Waiting& waiting);
 
-    // Streams for overlapping copies and launches. They are ordered with the legacy default stream,
-    // but not with each other.
+    // Sets `streams` to streams for copies that overlap with launches. These streams are ordered
+    // with the legacy default stream, but not with each other.
     [[nodiscard]] Result overlapping(Streams& streams);
 
     // Makes a ring for each direction and starts the workers. Otherwise the first use does so.

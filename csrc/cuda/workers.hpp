@@ -19,10 +19,10 @@ class Workers {
 
     [[nodiscard]] unsigned count() const { return static_cast<unsigned>(threads_.size()); }
 
-    // Runs `task` on the workers and `lead` on the calling thread. Returns when `lead` and the
-    // begun tasks have ended. A worker that wakes up later does not run the task: on a busy machine
-    // that may take milliseconds. `task` must not throw. If `lead` throws, it must first make the
-    // tasks end. The caller gets the exception.
+    // Runs `task` on each worker and `lead` on the calling thread. When `lead` has ended, waits for
+    // the workers that have begun the task. It does not wait for workers that have not woken up
+    // yet, which may take milliseconds on a busy machine. These do not run the task. `task` must
+    // not throw. If `lead` throws, it must first make the tasks end. The caller gets the exception.
     void run(const std::function<void()>& task, const std::function<void()>& lead);
 
     // Returns the usual number of workers: half of the number of processors, but at least 1 and at

@@ -40,8 +40,8 @@ void enter(void* caller);
 [[nodiscard]] Error enter_runtime(const char* function);
 // Whether a function of the driver API has called this function of the runtime API (driver.hpp).
 [[nodiscard]] bool called_by_driver();
-// While it exists, functions of the runtime API throw their errors instead of returning them, and
-// messages name the driver's function.
+// While a DriverCall exists, functions of the runtime API throw their errors instead of returning
+// them, and messages name the driver's function.
 class DriverCall {
   public:
     explicit DriverCall(const char* function);  // the name that messages use

@@ -34,8 +34,8 @@ void write(void* to, const sim::TensorMap& map) {
     std::memcpy(to, bytes.data(), bytes.size());
 }
 
-// The names of functions that changed their parameters, with the CUDA version that introduced each.
-// Source: the names of the types in cudaTypedefs.h.
+// New versions of functions whose parameters have changed, and the CUDA version that introduced
+// each of them. Source: the names of the types in cudaTypedefs.h.
 struct Introduced {
     std::string_view name;
     int version;

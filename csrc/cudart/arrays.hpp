@@ -1,11 +1,11 @@
 // CUDA arrays, mipmapped arrays, and texture and surface objects.
 //
 // METHOD
-// Each is an allocation of the simulated memory (memory.hpp), so that leaks and the use after
-// freeing are found as for other memory. The handle that the program gets is its address. A
-// texture object's bytes are what kernels read (sim/texture.hpp). The program cannot see the layout
-// of an array, as on a GPU; here it is row-major. The levels of a mipmapped array follow each
-// other.
+// Each of these objects is an allocation in the simulated memory (memory.hpp). So leaks, and uses
+// after freeing, are found as for other memory. The program gets the address of the allocation as
+// the handle. For a texture object, kernels read the allocation's bytes (sim/texture.hpp). Arrays
+// are stored row by row. As on a GPU, the program cannot see this layout. The levels of a mipmapped
+// array are stored one after another.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,10 @@ void copy_from(CopyWork& copy, const ArrayEnd& end);
 // Texture objects. A surface object is one whose description is null.
 [[nodiscard]] uint64_t create_object(const ResourceDescription& resource,
                                      const TextureDescription* texture, const char* function);
-// Replaces the object of a texture reference (python/coalesce/compile/texture_references.h), which
-// may be 0. Returns the bytes from the start of the object's memory to the pointer that was bound.
+// Makes a texture object for a texture reference (python/coalesce/compile/texture_references.h),
+// and stores its handle in `object`. Destroys the old object, unless `object` is 0. The memory of
+// the new object starts at an aligned address. Returns the distance in bytes from there to the
+// pointer that the program binds.
 [[nodiscard]] uint64_t bind_texture(uint64_t& object, ResourceDescription resource,
                                     const TextureDescription& texture);
 // Objects of texture references have this function. They live until the end of the program.

@@ -1,5 +1,5 @@
 // The types that a program passes to the driver API, with the layout of CUDA 13. Types that have
-// the layout of the runtime API's are in abi.hpp.
+// the same layout in the runtime API are in abi.hpp.
 #pragma once
 
 #include "cudart/abi.hpp"

@@ -2,10 +2,10 @@
 // is mapped at addresses.
 //
 // METHOD
-// Created memory is a file of the kernel's without a name (memfd). A reservation has a range of
-// simulated addresses, and a range of the same size in this process, where the simulator accesses
-// the data. Memory is mapped there with mmap(). Neighbouring mappings with the same access become
-// one allocation, because kernels and copies may use them as one array.
+// Created memory is a Linux file without a name (memfd). A reservation has a range of simulated
+// addresses, and a range of the same size in this process, where the simulator accesses the data.
+// Memory is mapped there with mmap(). Neighbouring mappings with the same access become one
+// allocation, because kernels and copies may use them as one array.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

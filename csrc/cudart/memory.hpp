@@ -105,8 +105,8 @@ class Memory {
     [[nodiscard]] uint64_t next_module() const { return next_; }
     void after_module(uint64_t end);
 
-    // Returns all allocations as buffers of a launch. `names` has the names of the kernel's
-    // parameters, by the addresses of the allocations that are passed for them.
+    // Returns all allocations as buffers of a launch. `names` maps the address of an allocation to
+    // the name of the kernel's parameter for which it is passed.
     struct Named {
         std::string name, type;
         uint32_t item_bytes = 0;

@@ -46,8 +46,8 @@ class Runtime {
     Streams streams;
     Report report;
 
-    // `fault` is the error of a kernel that faulted; it is permanent. The flag is true if the
-    // program already got this error from a call that waits for the GPU.
+    // `fault` is the error of a kernel that faulted; it is permanent. `fault_returned` is true if
+    // the program already got this error from a call that waits for the GPU.
     Error fault = cudaSuccess;
     bool fault_returned = false;
     // The mistake in the last launch that failed.

@@ -77,8 +77,8 @@ void perform(const Work& work, StreamRecord& stream);
 // Executes the work now, or adds it to the graph if the stream is being captured.
 void submit(Work work, Stream stream);
 
-// Makes the work of a launch. The arguments are pointers to their values, or a buffer (`extra`, as
-// cuLaunchKernel() takes it).
+// Returns the work of a launch. `arguments` has a pointer to the value of each parameter. If the
+// values are in one buffer instead, `extra` describes this buffer, as for cuLaunchKernel().
 [[nodiscard]] KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments,
                                      size_t shared_bytes, void** extra = nullptr);
 // Takes over the attributes of cudaLaunchKernelEx().

@@ -176,7 +176,7 @@ inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
 
 // For atomics, a bank serves one lane at a time. There are three special cases:
 //
-// - Atomics that only count: lanes that access the same word are served together.
+// - Atomics that count lanes (ATOMS.POPC.INC): lanes with the same word are served together.
 // - A compare-and-swap takes two passes.
 // - In a loop around a compare-and-swap (ATOMS.CAST.SPIN), each bank serves only one lane. The
 //   other lanes repeat the instruction.

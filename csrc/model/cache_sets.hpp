@@ -109,8 +109,8 @@ class OrderedSets {
         constexpr uint64_t digits = 0x1111111111111111;
         uint64_t& order = sets_[place / ways].order;
         const uint64_t way = place % ways;
-        // The digit of the way is zero in `others`. The lowest bit of `zeros` is the highest bit of
-        // this digit.
+        // `order` has a digit of four bits for each way. In `others`, the digit of this way is
+        // zero. The lowest set bit of `zeros` is the highest bit of this digit.
         const uint64_t others = order ^ way * digits;
         const uint64_t zeros = (others - digits) & ~others & digits << 3;
         const uint64_t later = (uint64_t{1} << (std::countr_zero(zeros) & ~3)) - 1;

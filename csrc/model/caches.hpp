@@ -38,8 +38,8 @@ inline uint64_t sectors_in(uint32_t sectors) {
     return uint64_t{0x4332322132212110} >> 4 * (sectors & 15) & 15;
 }
 
-// Requests of one instruction from L1 to L2. They are for `count` lines, which are `step` lines
-// apart. The request for each line has the same sectors.
+// Requests of one instruction from L1 to L2, one for each of `count` lines. Each line is `step`
+// lines after the previous one. All requests are for the same sectors of their line.
 struct Traffic {
     enum class Kind : uint8_t { read, write, atomic };
     uint64_t line = 0;  // the first line
@@ -54,8 +54,8 @@ struct Traffic {
     [[nodiscard]] uint64_t line_at(uint32_t n) const {
         return line + uint64_t(int64_t{step} * int64_t{n});
     }
-    // Adds the requests of `next` to these, if all of them together still have this form, and
-    // returns true. Otherwise returns false.
+    // Adds the request `next` and returns true, if the lines are then still equally far apart and
+    // the rest of the request is the same. Otherwise returns false and changes nothing.
     bool extend(const Traffic& next) {
         const auto distance = int64_t(next.line - line_at(count - 1u));
         if (next.time != time || next.pc != pc || next.kind != kind || next.sectors != sectors ||

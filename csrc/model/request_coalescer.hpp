@@ -115,9 +115,9 @@ class RequestCoalescer {
         return cluster * slots + uint32_t((line * 0x9e3779b97f4a7c15) >> 50);
     }
 
-    // A slot holds the last line that was requested there. Only few slots are in use at the same
-    // time. A small hash table contains the slots that are in use. Its entry for a slot says where
-    // in `pending_` the line is.
+    // A slot remembers the last line that was requested there. Only a few slots are in use at the
+    // same time. A small hash table contains these slots. The entry of a slot says where in
+    // `pending_` its line is.
     struct Place {
         uint32_t slot = no_slot;
         uint32_t index = 0;

@@ -81,8 +81,7 @@ class SectoredCacheOf {
         return touch(number, valid, dirty, std::forward<Evicted>(evicted), anywhere);
     }
 
-    // A group was marked as complete when all its sectors were in the cache. Returns true if all of
-    // them are still there.
+    // Returns true if the group was marked as complete and all its sectors are still in the cache.
     [[nodiscard]] bool is_intact(const Group& g) const { return g.intact == intact_; }
 
     // Looks for `count` lines at the places of the group. The first line is `number`, and
@@ -119,8 +118,8 @@ class SectoredCacheOf {
         g.intact = 0;
     }
     // Call this function after all `count` lines of the group have been used at the group's places.
-    // `before` is the state of the cache before that. If no line has lost a sector since then, the
-    // group is marked as complete.
+    // `before` is the state of the cache before the first of these uses. If no line has lost a
+    // sector since then, the group is marked as complete.
     void close(Group& g, uint32_t count, uint64_t before) {
         g.count = count;
         g.intact = before == intact_ ? before : 0;

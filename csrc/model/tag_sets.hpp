@@ -64,8 +64,8 @@ L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     L1Cycles total;
     total.lookups = *std::max_element(count.begin(), count.end());
     for (uint32_t k = 0; k < total.lookups; ++k) {
-        // by_at_least[n] are the banks that at least n + 1 of the (up to four) lines of this cycle
-        // need.
+        // by_at_least[n] has one bit for each bank. The bit is set if at least n + 1 of the lines
+        // of this cycle (up to four) need the bank.
         std::array<uint32_t, tag_sets> by_at_least{};
         for (uint32_t set = 0; set < tag_sets; ++set) {
             uint32_t more = k < count[set] ? wanted[set][k].banks : 0;

@@ -18,8 +18,8 @@ constexpr double startup = 480;
 constexpr double turnover = 500;
 constexpr double request_cycles = 1.25;  // the recorded lsuin_requests stay below 0.8 per cycle
 constexpr double constant_cycles = 2.3;  // cycles per address of a load from constant memory
-// The cycles from the first arrival of a warp at a barrier to the next instruction after it. Each
-// warp of the block adds `barrier_cycles_per_warp`.
+// A barrier takes `barrier_cycles`, plus `barrier_cycles_per_warp` for each warp of the block. This
+// is the time from the first arrival of a warp to the next instruction after the barrier.
 constexpr double barrier_cycles = 20, barrier_cycles_per_warp = 5;
 // Cycles from one instruction of a warp to the next.
 constexpr double instruction_latency = 4;

@@ -59,8 +59,9 @@ struct Work {
     // The average cycles that a warp needs without its waits at barriers (analysis/latency.hpp). 0
     // if the machine code is not known.
     double latency = 0;
-    // Instructions of the slowest warp of a block and of the launch, divided by those of the
-    // average warp.
+    // The number of instructions of the slowest warp, divided by the number of the average warp.
+    // `slowest_in_block` is for the slowest warp of a block (averaged over the blocks), and
+    // `slowest` for the slowest warp of the launch.
     double slowest_in_block = 1, slowest = 1;
     // The shares of L2 and DRAM in the answers to the loads for which a warp waits.
     double from_l2 = 0, from_dram = 0;

@@ -76,8 +76,9 @@ Launch split_k_tiles(const Shape& s) {
             4 * std::max(ring, sums)};
 }
 
-// The kernel finds out which tiles are on x (07_vectorized.cu). Tiles one below the other write
-// long pieces of rows, and tiles side by side read long pieces.
+// Chooses whether tiles that are neighbours along x of the grid lie below each other or side by
+// side in the matrix. Tiles below each other write long pieces of rows, and tiles side by side read
+// long pieces. The kernel finds out the order from gridDim.x (07_vectorized.cu).
 Launch tiles_of_64(const Shape& s) {
     constexpr uint64_t piece = 64, sector = 32, vector = 16;  // bytes
     const uint64_t halo = s.rows * s.item_size % vector != 0 ? sector / s.item_size - 1 : 0;

@@ -99,9 +99,9 @@ inline uint32_t barriers_of_staged_ring(uint32_t, uint32_t) { return 96; }
 inline uint32_t barriers_of_6_stages(uint32_t, uint32_t) { return 96; }
 inline uint32_t one_per_thread(uint32_t, uint32_t item) { return 256 * item; }
 
-// Shared memory of the products with register tiles. A block loads eight values of k at a time. For
-// each of them, a buffer holds a strip of A, or of B, that is as long as the edge of the block's
-// tile.
+// The bytes of shared memory of the matmul kernels with register tiles. A block loads a strip of A
+// and a strip of B for eight values of k at a time. For each value of k, a strip has as many
+// elements as the edge of the block's tile (64 or 128; 132 with padding).
 inline uint32_t strips_of_64(uint32_t, uint32_t item) { return 8 * (64 + 64) * item; }
 inline uint32_t strips_of_128(uint32_t, uint32_t item) { return 8 * (128 + 128) * item; }
 inline uint32_t strips_of_128_padded(uint32_t, uint32_t item) { return 8 * (132 + 128) * item; }

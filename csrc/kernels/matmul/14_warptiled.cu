@@ -39,8 +39,8 @@ __device__ Vector load(const REAL* matrix, int rows, int cols, int row, int col,
     return result;
 }
 
-// The offset of a thread's i-th row (j-th column) from its first one, in the tile of its warp. The
-// second four rows (columns) lie half a tile further on.
+// Return the distance from a thread's first row (column) to its i-th row (j-th column).
+// The second four rows (columns) lie half a tile of the warp further on.
 __device__ int row_of(int i) { return i / 4 * (WARP_ROWS / 2) + i % 4; }
 __device__ int col_of(int j) { return j / 4 * (WARP_COLS / 2) + j % 4; }
 

@@ -2,17 +2,17 @@
 //
 // In 15_pipelined every thread spends instructions on copies. But instructions are what limits the
 // speed: a multiprocessor issues 4 warp instructions per clock, and each could be 32 multiply-adds.
-// Here the TMA unit of the GPU copies the stages (cp.async.bulk): one instruction copies 16 KB of
-// A, and another one copies 1 KB of B for each lane. The warps take turns at starting the copies. A
-// thread executes 128 multiply-adds for 6 loads of 16 bytes.
+// Here the TMA unit of the GPU copies the stages (cp.async.bulk). One lane starts a copy of 16 KB
+// of A, and each lane of the warp starts a copy of 1 KB of B. The warps take turns at starting the
+// copies. A thread executes 128 multiply-adds for 6 loads of 16 bytes.
 //
 // THE RING holds 4 stages of 32 steps of k. Each stage has two barriers: `full` counts the bytes
 // that arrive, and `empty` counts the warps that are done with the stage. When a warp begins a
 // stage, it waits for the next one, and starts copies into the stage that it left two stages ago.
 // So it hardly ever waits. The loop body has 8 steps in one basic block, 17 KB of instructions,
-// which fit in the instruction cache. How often it runs is hidden from the compiler, which would
-// unroll it. The multiply-adds go along a row to the right, and along the next row to the left.
-// This keeps an operand in the register cache, and avoids register bank conflicts.
+// which fit in the instruction cache. The number of iterations is hidden from the compiler, which
+// would unroll the loop. The multiply-adds go along one row to the right, along the next to the
+// left. This keeps an operand in the register cache, and avoids register bank conflicts.
 //
 // THE SCHEDULE. There is one block per multiprocessor, and it stays until all is done. At first
 // each block computes whole tiles. The rest, between one and two tiles per block, is divided evenly
@@ -195,8 +195,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             full + 8 * slot);
     };
 
-    // The tile of a warp is 128 x 32: 4 x 2 blocks of 32 x 16 elements. The lanes form 8 rows of 4.
-    // In each block, a thread owns 4 x 4 elements.
+    // The tile of a warp is 128 x 32: 4 x 2 parts of 32 x 16 elements. In each part, the lanes form
+    // 8 rows of 4 lanes, and each lane owns 4 x 4 elements.
     const int t = threadIdx.x;
     const int own_row = lane / 4 * 4, own_col = t / 32 * 32 + lane % 4 * 4;
     const char* a_own = ring + 4 * own_row;

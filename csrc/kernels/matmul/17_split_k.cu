@@ -76,13 +76,13 @@ __device__ float read_from_block(const float* address, unsigned rank) {
     return value;
 }
 
-// The offset of a thread's i-th row (or column) from its first one, in the tile of its warp. The
-// second four lie 32 rows (or 16 columns) further on.
+// Return the distance from a thread's first row (column) to its i-th row (j-th column).
+// The second four rows lie 32 rows further on; the second four columns, 16 columns.
 __device__ int row_of(int i) { return i / 4 * 32 + i % 4; }
 __device__ int col_of(int j) { return j / 4 * 16 + j % 4; }
 
-// The copies of one thread: elements of A, `a_rows` rows or 8 steps apart, and pieces of rows of B.
-// A piece has 16 bytes if rows of B begin at multiples of 16 bytes (ALIGNED), or else one element.
+// The copies that one thread starts: single elements of A, `a_rows` rows or 8 steps of k apart, and
+// pieces of rows of B: 16 bytes if these rows begin at multiples of 16 bytes (ALIGNED), or else 4.
 template <bool ALIGNED>
 struct Copies {
     static constexpr int a_rows = THREADS / 8, a_count = BLOCK_ROWS * STAGE / THREADS;
@@ -178,8 +178,8 @@ __device__ void multiply(
     int slot = 0;
 #pragma unroll 1
     for (int stage = 0; stage < stages; ++stage) {
-        // Now the next stage is complete for all threads: the last step below reads its first
-        // operands. And the slot of the previous stage is free.
+        // After the barrier, the next stage has arrived: the last step below already reads from it.
+        // And no thread reads the previous stage any more, so its slot is free.
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
         __syncthreads();
         const int next = (slot + 1) % STAGES, ahead = (slot + STAGES - 1) % STAGES;
@@ -194,8 +194,8 @@ __device__ void multiply(
             for (int i = batch(k); i < batch(k + 1); ++i) copies.start(i, ahead);
 #pragma unroll
             for (int n = 0; n < ROWS * COLS; ++n) {
-                // The rows go to the left and to the right in turn. The first direction affects
-                // which registers the compiler chooses, and so the number of bank conflicts.
+                // Goes along one row to the left, along the next to the right. The first direction
+                // affects the compiler's choice of registers, and so the register bank conflicts.
                 const int i = ROWS - 1 - n / COLS;
                 const int j = n / COLS % 2 == (TILE == 64) ? COLS - 1 - n % COLS : n % COLS;
                 sum[i][j] = fmaf(

@@ -232,8 +232,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 
-    // The tile of a warp is 128 x 32: 4 x 2 blocks of 32 x 16 elements. The lanes form 8 rows of 4.
-    // In each block, a thread owns 4 x 4 elements.
+    // The tile of a warp is 128 x 32: 4 x 2 parts of 32 x 16 elements. In each part, the lanes form
+    // 8 rows of 4 lanes, and each lane owns 4 x 4 elements.
     const int t = threadIdx.x;
     const int own_row = lane / 4 * 4, own_col = t / 32 * 32 + lane % 4 * 4;
     const char* a_own = ring + STAGED * A_BYTES + 4 * own_row;

@@ -8,8 +8,8 @@
 //
 // BANKS. A row of a box of B has eight parts of 16 bytes, which the copy reorders by the row's
 // index modulo 8. Half a warp reads from four rows, 8 bytes per lane. `part` chooses two parts of
-// each row, such as 0 and 4; after the reordering, they are all in different banks. So a warp's
-// columns need not be neighbours; it writes its results where they belong.
+// each row, such as 0 and 4; after the reordering, they are all in different banks. Therefore not
+// all columns of a warp are neighbours. Each result is written to the column where it belongs.
 //
 // The copies round the elements to TF32 on their way (the tensor maps have TF32 elements). Sums are
 // float32. Rows of `a` and `b` begin at multiples of 16 bytes.
@@ -95,8 +95,8 @@ __device__ void multiply(float (&d)[128], const unsigned* b, unsigned long long 
 __device__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-// Tells the compiler that these registers are in use up to this point. It does not know how long
-// the tensor cores read them, and would load other values into them too early.
+// Tells the compiler that these registers are in use up to this point. The compiler does not know
+// how long the tensor cores read the registers, and would load other values too early.
 __device__ void keep(const unsigned (&bits)[STAGE / 8][4]) {
 #pragma unroll
     for (int i = 0; i < STAGE / 8; ++i) {

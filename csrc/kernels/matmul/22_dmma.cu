@@ -5,16 +5,16 @@
 // and a ring bring the tiles as in 19_bf16; eight warps read them and multiply, each 64 x 32 of a
 // tile.
 //
-// OPERANDS. An instruction needs its operands in consecutive registers: of A, two rows and two
-// steps of k; of B, two steps of k. Neither two values of a row of A nor two of a row of B belong
-// side by side in registers. Therefore each load is 8 bytes. Loads of 16 bytes would be fewer, but
-// each value would then be moved to another register, and the tensor cores would wait for the
-// moves.
+// OPERANDS. For an instruction, a lane has 4 values of A (two rows, two steps of k) and 2 of B (two
+// steps of k), in consecutive registers. A load of 16 bytes would read two neighbours of a row, but
+// these do not belong side by side in registers. They would have to be moved to other registers,
+// and the tensor cores would wait for the moves. Therefore each load is only 8 bytes, although this
+// takes more loads.
 //
-// BANKS. A row of a box is 16 doubles, 128 bytes, whose eight parts of 16 bytes the copy exchanges
+// BANKS. A row of a box is 16 doubles, 128 bytes: eight parts of 16 bytes, which the copy reorders
 // by the row's index modulo 8. Half a warp is served at a time: its 16 lanes must read different
-// 8 bytes of the 128. The lane of row g (of 8) and step t (of 4) reads
-//   A: row g % 4 * 2 + g / 4 of each 8, k = t of each 4.
+// 8 bytes of the 128. With g = lane / 4 and t = lane % 4, a lane reads
+//   A: row g % 4 * 2 + g / 4 of each 8 rows, k = t of each 4 steps.
 //   B: column g % 2 + g / 2 % 2 * 8 + g / 4 * 2 of each 16, or the column 4 further on; the same k.
 //
 // Rows of `a` and `b` begin at multiples of 16 bytes.
@@ -139,8 +139,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) dmma(
         const char* const a_own = ring + (warp_row + a_row) * 128 + t % 2 * 8;
         const char* const b_own =
             ring + STAGES * A_BYTES + warp_col / 16 * B_BOX_BYTES + t * 128 + g % 2 * 8;
-        // Values are read ahead: those of A one tile of 16 rows ahead, those of B when the last
-        // tile of rows has used the old ones, one tile of 8 columns at a time.
+        // Values are read before they are needed. Values of A: one tile (16 rows) ahead. Values of
+        // B: 8 columns at a time, as soon as the last tile of rows has used the old ones.
         double a_values[2][4], b_values[COLS][2];
         const auto read_a = [&](unsigned slot, int k, int i, int into) {
 #pragma unroll

@@ -8,7 +8,7 @@
 //
 // THE ORDER OF THE TILES. Blocks that run at the same time have neighbouring tiles. By default
 // these tiles lie below each other, so that together they write long pieces of rows of `out`. They
-// lie side by side if only the rows of `in` begin inside of 64-byte pieces of memory.
+// lie side by side if the rows of `out` begin at multiples of 64 bytes but those of `in` do not.
 //
 // UNALIGNED ROWS. If rows of `out` do not begin at multiples of 16 bytes, memory would take longer,
 // because it would write parts of sectors. So the pieces of a block are shifted, row by row, to
@@ -31,7 +31,7 @@ struct alignas(16) Vector {
 };
 
 // Copies ROWS rows from `first_row` on, in columns `first_col` to first_col + 63, to the tile.
-// Rows and columns outside of `in` are left out. `first_row` may be "negative".
+// Leaves out what is outside of `in`. `first_row` may be a negative number, stored as unsigned.
 template <int ROWS>
 __device__ void load_tile(
     REAL (*tile)[TILE + 1], const REAL* in, unsigned first_row, int first_col, int rows, int cols) {
