@@ -108,7 +108,8 @@ void link_blocks(const Function& function, ControlFlow& flow) {
 // This is the algorithm of Cooper, Harvey and Kennedy for dominators (control_flow.hpp). It is
 // applied to the reversed graph, in which each edge points from a block to the blocks before it. A
 // virtual exit block is the root of this graph. Blocks are numbered in post-order of a traversal
-// from the root. So the parent of a block always has a higher number than the block.
+// from the root. The parent of a block is its immediate post-dominator. It always has a higher
+// number than the block.
 class PostDominators {
   public:
     explicit PostDominators(std::vector<Block>& blocks)

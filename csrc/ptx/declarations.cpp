@@ -105,8 +105,8 @@ Variable Parser::variable(const Declaration& head) {
     while (tokens_.at("[")) {
         const Token open = tokens_.take();
         if (dimensions.size() == most_dimensions) tokens_.fail(open, "too many dimensions");
-        // The array is declared with []. The initializer determines the extent later, or the array
-        // is dynamic.
+        // The array is declared with []. Either the initializer determines the extent later, or the
+        // array is dynamic shared memory.
         uint64_t extent = 0;
         if (!tokens_.at("]")) {
             extent = integer_constant(tokens_, "the array's extent", UINT64_MAX);

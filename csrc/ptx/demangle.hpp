@@ -5,8 +5,8 @@
 
 namespace coalesce::ptx {
 
-// Returns "k(float const*)" for "_Z1kPKf". Unnamed namespaces are left
-// out. Names that are not mangled are returned unchanged.
+// Returns "k(float const*)" for "_Z1kPKf". Unnamed namespaces are left out. Names that are not
+// mangled are returned unchanged.
 std::string demangled(const std::string& name);
 
 }  // namespace coalesce::ptx

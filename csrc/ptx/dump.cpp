@@ -101,8 +101,8 @@ class FunctionDump {
     }
 
   private:
-    // If several scopes declare the same name, their registers or variables get a number behind the
-    // name. Returns this number as text, or an empty string.
+    // Registers or variables of different scopes may have the same name. Then each of them gets a
+    // number after its name. Returns this number as text, or an empty string.
     std::string tag(const std::string& name, size_t index) const {
         return uses_.at(name) > 1 ? "#" + std::to_string(index) : "";
     }

@@ -98,8 +98,8 @@ void Lifter::exit(const Instruction& in) {
     guarded_control(op);
 }
 
-// CALL.ABS.NOINC R2 calls printf, assert, malloc or free. Their code is not in the cubin. Constant
-// bank 4 has the address.
+// CALL.ABS.NOINC R2 calls printf, assert, malloc or free. The code of these functions is not in the
+// cubin. Their addresses are in constant bank 4.
 void Lifter::call_outside(const Instruction& in) {
     only(in, {"ABS", "NOINC"});
     if (in.operands.size() != 1 || !is_register(operand(in, 0))) unsupported();

@@ -209,8 +209,8 @@ void Lifter::shf(const Instruction& in) {
         if (right && upper)
             return void(machine(is_signed ? MachineOp::shift_right_s32 : MachineOp::shift_right_u32,
                                 {d, word(high)}, amount));
-        // The instruction shifts a pair of words, and its result is one of the two. Bits of the
-        // other word may be shifted into it.
+        // The instruction shifts a pair of words, and returns only one word of the shifted pair.
+        // Bits of the other word may be shifted into this word.
         if (!right || by.bits > 0)
             return void(machine(MachineOp::shift_funnel, {d, word(low), word(high)},
                                 sim::ShiftOperand{.by = uint8_t(right ? 32 - by.bits : by.bits)}));

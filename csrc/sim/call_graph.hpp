@@ -27,8 +27,8 @@ struct CallGraph {
 
     // Returns the cost of the most expensive chain of calls that starts at the kernel. costs[f] is
     // the cost of function f, such as its bytes of local memory. The cost of a chain is the sum
-    // over its functions, but at most `most`. If a function calls itself, directly or indirectly,
-    // chains have no longest length. Then `recursive` is set to true.
+    // over its functions, but at most `most`. If a function calls itself, directly or indirectly, a
+    // chain can be arbitrarily long. Then `recursive` is set to true.
     [[nodiscard]] uint32_t deepest(const std::vector<uint32_t>& costs, uint64_t most,
                                    bool& recursive) const;
     // Returns true if a function may call itself, directly or indirectly, or if some calls use a

@@ -144,8 +144,8 @@ void Decoder::decode_function(uint32_t index) {
     scope_ = nullptr;
 }
 
-// Finds out what the addresses of the decoded instructions are computed from, and describes the
-// registers if the caller of decode() wants that.
+// Finds the parameter or variable from which the address of each decoded instruction is computed
+// (origins.hpp). Also describes the registers if the caller of decode() wants that.
 void Decoder::describe_function(uint32_t first_instruction) {
     const ptx::Function& f = *scope_->function;
     const auto decoded = std::span(program_.instructions).subspan(first_instruction);
@@ -374,9 +374,9 @@ Guard Decoder::guard_of(const ptx::Instruction& in) const {
     return {slot(in.guard, Type::pred), in.guard_negated};
 }
 
-// Computes the number of bytes of local memory that a lane needs. This is the sum over the
-// functions of the most expensive chain of calls. If the depth of calls is not known (recursion,
-// calls through pointers), it is a fixed size.
+// Computes the number of bytes of local memory that a lane needs. The bytes of all functions of a
+// chain of calls are added, and the chain with the largest sum determines the result. If the depth
+// of calls is not known (recursion, calls through pointers), the result is a fixed size.
 void Decoder::finish_depth() {
     std::vector<uint32_t> bytes;
     for (const FunctionInfo& f : program_.functions) bytes.push_back(f.local_bytes);

@@ -84,8 +84,8 @@ void Decoder::emit_texture(const ptx::Instruction& in, const Operand& address,
     emit(in, op);
 }
 
-// Reads the coordinates {x, y, z}. PTX requires lists of certain lengths; the elements that are not
-// needed are ignored.
+// Reads the coordinates {x, y, z}. PTX requires lists of certain lengths, so a list may have more
+// elements than the texture has coordinates. The additional elements are ignored.
 void Decoder::take_coordinates(const Operand& list, TextureAccess& access, Type type) {
     std::vector<Operand> single;
     const std::vector<Operand>& elements = elements_of(list, single);

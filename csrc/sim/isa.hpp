@@ -33,8 +33,8 @@ enum class Isa : uint8_t {
 // MemoryHandlers (engine.hpp). ops_table.cpp is compiled once for each instruction set, and defines
 // the OpTable of this set.
 struct OpTable {
-    // A function that chooses the handler of an operation, and marks the modifiers that it
-    // understands as used. If there is no handler for the types, the result is empty.
+    // A function that chooses the handler of an operation. It removes the modifiers that it
+    // understands from the list. If there is no handler for the types, the result is empty.
     using Select = Selection (*)(const Request& request, Modifiers& modifiers);
     // One entry per OpCode, from the rows of ops.inc. It is null if decoders handle the operation
     // themselves.

@@ -317,8 +317,7 @@ bool check_mbarrier_of_copy(Warp& w, const Op& op, int i, uint32_t at) {
     return true;
 }
 
-// Executes cp.async.bulk.shared.global. Operand 2 is the mbarrier's address, and operand 3 an
-// offset from it.
+// Executes cp.async.bulk.shared.global. The address of the mbarrier is the sum of operands 2 and 3.
 template <Watch watch>
 void bulk_copy_to_shared(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {

@@ -39,8 +39,7 @@ struct MemoryEvent {
     // The addresses of the active lanes. They are valid only if the pattern (`shape`) is scattered.
     const uint64_t* addresses = nullptr;
     const Op* op = nullptr;
-    // The block whose shared memory is accessed, if it is another block of the cluster. Otherwise
-    // null.
+    // If the memory of another block of the cluster is accessed, this is the block. Otherwise null.
     const Block* of = nullptr;
     // Returns the address of a lane. Addresses in shared and local memory start at 0.
     [[nodiscard]] uint64_t address(int lane) const {

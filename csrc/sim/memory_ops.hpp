@@ -518,8 +518,8 @@ void async_wait(Warp& w, const Op& op) {
     }
 }
 
-// Executes a fence. It must also order the accesses of different host threads, because blocks run
-// on several of them.
+// Executes a fence. It must also order the accesses of different host threads, because the blocks
+// of a grid run on several host threads.
 template <Watch watch>
 void fence(Warp& w, const Op& op) {
     std::atomic_thread_fence(std::memory_order_seq_cst);

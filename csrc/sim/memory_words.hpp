@@ -38,8 +38,8 @@ struct Span {
 // could exceed 64 bits.
 inline constexpr int64_t most_stride = int64_t{1} << 48;
 
-// Returns the stride of addresses that are in pairs of 32-bit registers, or `irregular`. The upper
-// words of all lanes must be equal. Then the lower words determine the stride.
+// Returns the stride of addresses that are in pairs of 32-bit registers. If the stride is not
+// constant, or if the upper words of the addresses are not all equal, returns `irregular`.
 inline int64_t stride_of_pairs(const uint32_t* a) {
     const uint32_t* const upper = a + warp_size;
     uint32_t different = 0;

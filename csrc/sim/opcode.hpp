@@ -92,8 +92,8 @@ struct Operation {
 }
 
 // Returns the OpCode for an opcode as PTX writes it: bar for "bar.sync", bar_warp for
-// "bar.warp.sync", and unknown for "nonsense.u32". The result is the row whose spelling is the
-// beginning of the text, up to a dot or the end. If there are several such rows, the one with the
+// "bar.warp.sync", and unknown for "nonsense.u32". A row of ops.inc matches if the text begins with
+// its spelling, and a dot or the end of the text follows. If several rows match, the one with the
 // longest spelling is taken.
 [[nodiscard]] OpCode opcode_named(std::string_view opcode);
 

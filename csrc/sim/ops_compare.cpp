@@ -60,8 +60,8 @@ inline LaneMask compare(Warp& w, const Op& op) {
         op, [&](int i) { return Read::value(a[i]); }, [&](int i) { return Read::value(b[i]); });
 }
 
-// Compares two packed halves. The first mask has the results of the lower halves, and the second
-// mask those of the upper halves.
+// Compares two packed halves. The first mask has the results for the lower halves, and the second
+// mask has the results for the upper halves.
 template <class Format>
 inline std::pair<LaneMask, LaneMask> compare_packed(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);

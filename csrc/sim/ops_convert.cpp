@@ -36,8 +36,9 @@ inline T to_integral(Round r, T x) {
     }
 }
 
-// Converts a floating-point number to an integer. Values out of range are clamped. The result for a
-// NaN is 0. But if the source or the result has 64 bits, only the highest bit of the result is set.
+// Converts a floating-point number to an integer. Values out of range are clamped. A NaN becomes 0.
+// But if the source or the result has 64 bits, a NaN becomes an integer of which only the highest
+// bit is set.
 template <class D, class S>
 inline D clamp_to_integer(S whole, bool wide_source) {
     // `top` is the largest value of D plus 1. It is a power of two, and therefore exact in S.

@@ -356,7 +356,7 @@ void needs_slow_division(Warp& w, const Op& op) {
     store(w, op.operand[0], m);
 }
 
-// d = minimum or maximum of a + b and c. It is the minimum if predicate 4 is true.
+// d is the minimum of a + b and c if the predicate in operand 4 is true, and otherwise the maximum.
 template <class T>
 void add_extreme(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -369,8 +369,8 @@ void add_extreme(Warp& w, const Op& op) {
     });
 }
 
-// FMNMX: d = minimum or maximum of a and b. It is the minimum if predicate 3 is true. A NaN is
-// ignored.
+// FMNMX: d is the minimum of a and b if the predicate in operand 3 is true, and otherwise the
+// maximum. A NaN is ignored.
 void extreme_float(Warp& w, const Op& op) {
     const float* a = w.lanes<const float>(op.operand[1]);
     const float* b = w.lanes<const float>(op.operand[2]);

@@ -1,5 +1,6 @@
 // Helpers for the handlers of machine code (ops_machine.cpp, ops_pairs.cpp). They read and write
-// 64-bit values in pairs of registers, and check tables of handlers.
+// 64-bit values in pairs of registers. They also check that the tables of handlers have the order
+// of MachineOp.
 //
 // METHOD
 // Registers of machine code have 32 bits. A 64-bit value is in two adjacent registers, called a

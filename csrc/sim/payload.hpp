@@ -63,7 +63,7 @@ struct AsyncCopyOperand {
 };
 
 // cp.async.bulk. Operand 5 is the global address, operand 0 the shared address, and operand 1 the
-// size. Operand 2 is the mbarrier's address, and operand 3 an offset from it.
+// size. The address of the mbarrier is the sum of operands 2 and 3.
 struct BulkCopyOperand {
     MemoryOperand global;
     int32_t shared_offset = 0;

@@ -54,8 +54,8 @@ using Handler = void (*)(Warp& warp, const Op& op);
 struct Resolved;
 using Mover = void (*)(Warp& warp, const Op& op, const Resolved& where);
 
-// Tells the scheduler how to execute an operation. `none` means that it runs the handler and
-// continues.
+// Tells the scheduler how to execute an operation. `none` means that the scheduler runs the handler
+// and continues.
 enum class Control : uint8_t {
     none,
     // shfl, vote, match, mma, bar.warp.sync: the lanes of the member mask must reconverge.
@@ -272,8 +272,8 @@ struct Program {
     std::string kernel;  // The kernel's name in C++. Messages use it.
     std::vector<Op> ops;
     // For each op: the end of its segment. A segment is a sequence of ops in which only the last
-    // one can have a control other than Control::none (such as a branch). The end is the number of
-    // that op + 1.
+    // one can have a control other than Control::none (such as a branch). The end is the index of
+    // this last op, plus 1.
     std::vector<uint32_t> segment_end;
     // Used by plain runs (lane_strides.hpp), with one entry per op. An entry describes the ops from
     // this op to the end of its segment. `changed` has a bit for each address family: the bit is
@@ -304,9 +304,10 @@ struct Program {
     std::vector<std::byte> constants;
     std::vector<ParameterInfo> parameters;
     uint32_t parameter_bytes = 0;
-    // `shared_bytes` is the size of static shared memory. The dynamic part starts there. The GPU
+    // `shared_bytes` is the size of static shared memory. The dynamic part starts after it. The GPU
     // itself uses the first `reserved_shared` bytes of shared memory. The addresses that a kernel
-    // sees include these bytes. The offsets that observers get do not.
+    // sees are counted from the start of these bytes. The offsets that observers get are counted
+    // from their end.
     uint32_t shared_bytes = 0, reserved_shared = 0;
     std::shared_ptr<ModuleMemory> memory;
     std::map<uint32_t, std::string> files;  // the key is SourceLine::file

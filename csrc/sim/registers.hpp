@@ -39,8 +39,9 @@ using RegisterMap = std::vector<FunctionRegisters>;
                              std::shared_ptr<ModuleMemory> memory, const Engine& engine,
                              RegisterMap& registers);
 
-// Describes the registers of a function. `codes` are the OpCodes of its instructions, `slots` are
-// the slots of its registers, and `first_instruction` is its first instruction.
+// Describes the registers of a function. `codes` are the OpCodes of its instructions, and `slots`
+// are the slots of its registers. `first_instruction` is the index of its first instruction in
+// Program::instructions.
 [[nodiscard]] FunctionRegisters describe_registers(const ptx::Function& function,
                                                    std::span<const OpCode> codes,
                                                    const ptx::ControlFlow& flow,

@@ -7,9 +7,10 @@
 // were found by assembling modules (CUDA 13). The lifter compares them with the machine code of
 // each kernel, and refuses the machine code if they differ (sass/lift.cpp).
 //
-// A function's address is read from the machine code (python/coalesce/compile/cubin.py). Functions
-// without an address there get addresses 8 bytes apart, after all others. If no function has an
-// address there, these are 8, 16, 24, and so on. 0 is the null pointer.
+// A function's address is read from the machine code (python/coalesce/compile/cubin.py). If a
+// function has no address in the machine code, its address comes after all others. Such functions
+// are 8 bytes apart. If no function has an address in the machine code, the addresses are 8, 16,
+// 24, and so on. 0 is the null pointer.
 //
 // The first variable in shared memory is at address reserved_shared(), because the GPU itself uses
 // the bytes before this address. The kernel's own variables come first. Then come the variables of

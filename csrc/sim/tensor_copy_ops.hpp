@@ -52,8 +52,8 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
 }
 
 // Calls visit(global address, skipped bytes, bytes) for each row of a lane's box. The address and
-// `bytes` describe the part of the row that is inside the array. `skipped bytes` is the part of the
-// row before it.
+// `bytes` describe the part of the row that is inside the array. `skipped bytes` is the number of
+// bytes of the row before this part.
 template <class F>
 inline void for_each_row(Warp& w, const Op& op, const TensorCopy& copy, const TensorMap& map, int i,
                          F&& visit) {

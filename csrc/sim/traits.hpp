@@ -63,9 +63,10 @@ struct Traits {
     // Machine code: calls a function that is not in the cubin, such as printf or malloc.
     bool calls_outside = false;
     uint8_t elements = 1;  // the elements of a vector access: 4 for .v4
-    // For tensor core instructions: the multiplications and additions that a warp executes.
-    // `tensor_cycles` is only for machine code: the number of cycles for which the instruction
-    // occupies a tensor core. Each quarter of a multiprocessor has one tensor core.
+    // For tensor core instructions: `tensor_operations` is the number of multiplications and
+    // additions that a warp executes. `tensor_cycles` is only for machine code: the number of
+    // cycles for which the instruction occupies a tensor core. Each quarter of a multiprocessor has
+    // one tensor core.
     TensorSource tensor_source = TensorSource::none;
     uint32_t tensor_operations = 0;
     uint32_t tensor_cycles = 0;

@@ -102,8 +102,8 @@ inline int take_elements(const std::byte* bytes, int bits, uint32_t* out) {
     return count;
 }
 
-// Reads `rows` rows of a, or columns of b, from number `first` on, from an operand in shared
-// memory. `out` has the indices [k][row or column].
+// Reads `rows` rows of a, or columns of b, from an operand in shared memory. The first of them has
+// the number `first`. `out` has the indices [k][row or column].
 template <Watch watch, int rows>
 void read_operand(OperandReader<watch>& reader, const SharedMatrix& matrix, bool transposed,
                   uint32_t first, int bits, uint32_t (*out)[rows]) {

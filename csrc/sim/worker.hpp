@@ -3,9 +3,9 @@
 // METHOD
 // A worker is a host thread that runs blocks. Each worker gets the number of its next block (or
 // cluster of blocks) from a counter that all workers share. The warps of a block run in turn, each
-// for a slice (warp_runner.hpp). If no path of a block can run, this is a deadlock, which is an
-// error. If all warps of a block only read memory until another block
-// changes it (spins.cpp), the worker runs another block in the meantime.
+// for a slice, a limited number of operations (warp_runner.hpp). If no path of a block can run,
+// this is a deadlock, which is an error. If all warps of a block only read memory until another
+// block changes it (spins.cpp), the worker runs another block in the meantime.
 //
 // The launching thread waits, and calls Launch::poll regularly. So the user can interrupt the run:
 // then the thread sets a flag, which the workers test once in each slice.
