@@ -226,8 +226,8 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         if (!traits(e).passes_l1) add_global(c, e);
         return;
     }
-    // If all lanes only fill their destination with zeros, no lane reads. Then no read has been
-    // announced.
+    // If all lanes only fill their destination with zeros, no lane reads its source. Then there was
+    // no event for the source, and `source_` is from an earlier copy.
     if (source_.pc != e.pc) source_.mask = 0;
     c.sourceless += source_.mask == 0;
     if (!traits(e).passes_l1 || !source_.mask) {

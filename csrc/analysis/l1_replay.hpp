@@ -6,9 +6,9 @@
 // memory do not use L1, and only take time. If a kernel has barriers, its warps stay close
 // together. Otherwise each warp starts after a pseudo-random number of rounds.
 //
-// Most requests are loads that other warps, or the copies of an unrolled loop, have made before.
-// Such loads are remembered (Pattern). If L1 still has the lines of a remembered load, a repetition
-// is replayed in a few steps, however many lines it has.
+// Most requests are loads that have been made before: by another warp, or by another copy of the
+// body of an unrolled loop. Such loads are remembered (Pattern). If L1 still has the lines of a
+// remembered load, a repetition is replayed in a few steps, however many lines it has.
 #pragma once
 
 #include <array>

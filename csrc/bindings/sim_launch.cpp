@@ -15,8 +15,9 @@ namespace coalesce::bindings {
 
 namespace {
 
-// Returns (space, name, address, bytes, argument or -1) for each array among the arguments, each
-// variable of the module and each shared variable. Addresses of shared variables start at 0.
+// Returns (space, name, address, bytes, number of the argument or -1) for each array among the
+// arguments, each variable of the module and each shared variable. Addresses of shared variables
+// start at 0.
 py::list layout(const sim::Program& program, const py::list& arguments, const Arguments& arrays,
                 uint32_t dynamic_bytes) {
     py::list list;

@@ -1,8 +1,8 @@
-// A call of an operation on host arrays: copies to the GPU, launches and copies back, prepared once
-// and executed often.
+// Executes an operation on host arrays: copies the arrays to the GPU, launches kernels, and copies
+// the result back. A HostCall is prepared once and executed often.
 //
-// All device memory of a call is one piece, the workspace, which is taken from the pool during the
-// call. Arrays and scratch memory have places in it: offsets in bytes.
+// All device memory of a call is one piece, called the workspace. It is taken from the pool during
+// the call. The place of an array (or of scratch memory) is its offset in the workspace, in bytes.
 #pragma once
 
 #include <cstddef>

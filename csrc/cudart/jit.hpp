@@ -23,8 +23,8 @@ struct BadImage : std::runtime_error {
     Error error;
 };
 
-// Adds the machine code, and writes the file of code_file.hpp. `log` gets the messages of ptxas.
-// Throws BadImage if ptxas refuses the PTX.
+// Adds the machine code to `code`, and writes the file that code_file.hpp describes. `log` gets the
+// messages of ptxas. Throws BadImage if ptxas refuses the PTX.
 void complete(Code& code, const std::vector<std::string>& options, std::string& log);
 
 }  // namespace coalesce::cudart

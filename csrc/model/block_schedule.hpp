@@ -43,10 +43,10 @@ class BlockSchedule {
     // `resident` is the number of blocks that a multiprocessor holds.
     BlockSchedule(const Gpu& gpu, uint32_t resident);
 
-    // Call this if the modelled blocks stand for a larger grid, of which some blocks are left out.
-    // The model then assumes that these ran before: `rounds` times as many blocks as the GPU holds
-    // at once. Blocks drift apart while these run, so the first modelled blocks do not start at the
-    // same time.
+    // Call this if the modelled blocks stand for a larger grid, and some blocks of the grid are
+    // left out. The model then assumes that the left-out blocks ran before the modelled ones. Their
+    // number is `rounds` times the number of blocks that the GPU holds at once. Blocks drift apart
+    // while they run, so the first modelled blocks do not start at the same time.
     void leave_out(double rounds) { left_out_ = rounds; }
 
     [[nodiscard]] bool has_place() const { return !places_.empty(); }

@@ -71,8 +71,8 @@ class TimedSets {
 
 // Stores the order in which the 16 ways of each set were last used, and a tag for each way: eight
 // bits of a hash of the line's number. A large cache does not fit into the caches of the host.
-// Therefore the data that a search reads are next to each other, in one line of the host's cache.
-// So are the words of the ways that are filled first.
+// Therefore one line of the host's cache contains all data that a search reads first. It also
+// contains the words of the ways that are filled first.
 class OrderedSets {
   public:
     OrderedSets(uint64_t sets, uint32_t) : sets_(sets) {}

@@ -1,7 +1,8 @@
 // Models how many sectors and lines an access of one warp to global memory needs.
 //
-// L1 has 128-byte lines of four 32-byte sectors. A warp instruction is one request. It transfers
-// each sector that its active lanes touch once, and looks up each line once.
+// L1 has 128-byte lines of four 32-byte sectors. A warp instruction is one request. If several
+// active lanes touch the same sector, the request transfers this sector only once. It also looks up
+// each line only once.
 //
 // Atomics and reductions may send a sector several times. If several lanes access the same element,
 // the sector is sent once for each of these lanes. So the element that the most lanes access

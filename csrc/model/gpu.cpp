@@ -9,7 +9,8 @@ namespace {
 // When the table was made, its figures were compared with the documents that the entries cite,
 // partly with reprints of these documents:
 // - A100, V100, H100: multiprocessors, cache sizes, shared memory and bandwidth were confirmed.
-// - L4: clock, L2 and bandwidth were confirmed; the multiprocessors follow from its TFLOPS.
+// - L4: clock, L2 and bandwidth were confirmed; the number of multiprocessors follows from its
+//   TFLOPS.
 // - RTX 4090: all figures except L2 were confirmed. RTX 3090: the cache sizes were confirmed.
 // - T4, RTX 3090: multiprocessors, clock, L2 and bandwidth are from the other tables that the entry
 //   cites.

@@ -11,10 +11,10 @@
 // l1tex__m_xbar2l1tex_read_sectors.
 //
 // - `access/gather` reads sectors at random. The share of merged reads shows how many sectors a
-//   cluster waits for at the same time: about 1600 if L2 answers (nine sectors per cycle), and
-//   about 2900 if DRAM answers most requests (four sectors per cycle). The waiting times are
-//   therefore about 200 and 700 cycles. This agrees with the latencies of L2 and DRAM. It would not
-//   agree if only two or six multiprocessors, or half a cluster, shared a unit.
+//   cluster waits for at the same time: about 1600 if L2 answers (nine sectors arrive per cycle),
+//   and about 2900 if DRAM answers most requests (four sectors arrive per cycle). The waiting times
+//   are therefore about 200 and 700 cycles. This agrees with the latencies of L2 and DRAM. It would
+//   not agree if only two or six multiprocessors, or half a cluster, shared a unit.
 // - In `matmul/coalesced` and `naive_2d`, only the operand that blocks with neighbouring numbers
 //   share is merged. Therefore the model places neighbouring blocks in one cluster. This is not the
 //   whole rule: in `access/offset` each block shares a sector with the next, but no read is merged.

@@ -4,8 +4,8 @@
 // are 32 bytes apart and use half of the banks twice. Here a warp has a tile of 32 x 64 elements,
 // and a thread has 4 x 4 elements in each quarter of the tile. Neighbouring lanes read neighbouring
 // 16 bytes: a load of B by 8 lanes covers 128 contiguous bytes, all 32 banks once. A load of A
-// touches 4 different groups of 16 bytes, which the other lanes share. That is 3 wavefronts per
-// load instead of 5. Nothing else changes.
+// touches 4 different groups of 16 bytes, which the other lanes share. On average, a load takes 3
+// wavefronts instead of 5. Nothing else changes.
 
 #ifndef REAL
 #define REAL float

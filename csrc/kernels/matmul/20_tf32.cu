@@ -1,10 +1,10 @@
 // Tensor cores for float32 matrices: operands rounded to TF32, 10 bits of mantissa instead of 23.
 //
 // 19_bf16 says how tensor maps and roles work. Here the elements are floats, of which the tensor
-// cores use the upper 19 bits. In shared memory, such operands need contiguous k; A has it, B does
-// not. But the first operand of a wgmma may be in registers, loaded in any order. So B becomes the
-// first operand: the product is computed transposed, out^T = B^T A^T. A warpgroup reads its 64
-// columns of B as pairs of neighbours and multiplies them by 256 rows of A.
+// cores use the upper 19 bits. In shared memory, the values along k must be contiguous: those of A
+// are, those of B are not. But the first operand of a wgmma may be in registers, in any order. So B
+// becomes the first operand: the product is computed transposed, out^T = B^T A^T. A warpgroup reads
+// its 64 columns of B in pairs of neighbours, and multiplies them by 256 rows of A.
 //
 // BANKS. A row of a box of B has eight parts of 16 bytes, which the copy reorders by the row's
 // index modulo 8. Half a warp reads from four rows, 8 bytes per lane. `part` chooses two parts of

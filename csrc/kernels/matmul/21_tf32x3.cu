@@ -1,7 +1,7 @@
 // float32 accuracy from tensor cores: each operand is the sum of two TF32 values.
 //
-// A TF32 value has 11 significant bits, a float 24. A float minus its nearest TF32 value, rounded
-// to TF32 again, leaves an error of 2^-23 or less. With a = a_high + a_low and b = b_high + b_low
+// A TF32 value has 11 significant bits, a float 24. A float is its nearest TF32 value plus the
+// rest in TF32, with an error of 2^-23 or less. With a = a_high + a_low and b = b_high + b_low
 //
 //     a * b = a_high * b_high + a_high * b_low + a_low * b_high      (+ a_low * b_low, left out)
 //
