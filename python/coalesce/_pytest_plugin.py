@@ -11,14 +11,14 @@ from typing import Any
 
 
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:
-    """Return the explanation of a failed comparison with a number of a profile."""
+    """Explain a failed comparison if one side is a count of a profile; otherwise return None."""
     data = sys.modules.get("coalesce.profiling.data")
     assertions = sys.modules.get("coalesce.profiling.assertions")
-    if data is None or assertions is None:  # without a profile there is no number of a profile
+    if data is None or assertions is None:  # there is no profile, so neither side is a count of one
         return None
     for value in (left, right):
-        # Check the type first. To read an attribute of another package's object could run that
-        # package's code.
+        # Check the type first: reading an attribute of another package's object could run code of
+        # that package.
         if type(value) is data.Explained and value.accesses:
             try:
                 return [f"{int(left)} {op} {int(right)}", *assertions.explanation(value.accesses)]

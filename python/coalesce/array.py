@@ -1,4 +1,4 @@
-"""Arrays in the memory of a device, at their public path."""
+"""The public module `coalesce.array`: arrays in the memory of a device."""
 
 from coalesce.arrays.copies import byte_view, copy
 from coalesce.arrays.creation import asarray, empty, ones, to_device, zeros

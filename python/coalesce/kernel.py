@@ -1,6 +1,6 @@
-"""Kernels of your own: CUDA C++ or PTX that runs on NumPy and GPU arrays, and its analyses.
+"""`Kernel`: compiles your CUDA C++ or PTX, runs it on NumPy or GPU arrays, and analyses it.
 
-Each analysis launches the kernel on the simulator with another observer.
+Each analysis (a profile, a trace, a check, ...) is a launch with another observer.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Kernel(BaseKernel):
     ----------
     source : str or path
         CUDA C++ or PTX text, or the path of a file with such text. NVRTC compiles CUDA C++; PTX is
-        used without changes. A program for the host around the kernels is left out (`left_out` says
-        what).
+        used without changes. If the source is a whole program, its host code is left out; the
+        attribute `left_out` lists the parts.
     entry : str, optional
         The kernel's name, mangled or not, or an instantiation of a template, such as
         ``"scale<float, 4>"``. Not needed if the source has only one kernel. Instantiations that the
@@ -82,7 +82,7 @@ class Kernel(BaseKernel):
         Number of warp instructions after which the simulator stops with a LaunchError. By default
         there is no limit.
     headers : mapping, optional
-        Texts that ``#include`` finds by these names.
+        Headers for ``#include``: the name of each header, and its text.
     filename : str, optional
         The name of the source in messages.
 

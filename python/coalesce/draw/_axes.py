@@ -20,8 +20,9 @@ Item = int | Gap
 def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
     """Return the wanted indices of ``range(extent)`` and the gaps between them.
 
-    Short axes are shown whole. If there are more than `most` wanted indices, the first indices and
-    the last two are kept. A gap never stands for a single index; the index is shown instead.
+    An axis of at most `most` indices is shown whole. If more than `most` indices are wanted, only
+    the first ``most - 2`` and the last two of them are kept. Where a single index is missing, it is
+    shown instead of a gap if there is room.
     """
     shown = list(range(extent)) if extent <= most else sorted(set(wanted))
     if len(shown) > most:

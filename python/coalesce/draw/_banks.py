@@ -1,4 +1,4 @@
-"""One warp's access to shared memory on the board of its 32 banks."""
+"""Draws one warp's access to shared memory, with a column for each of the 32 banks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Rows = Literal["wavefronts", "words"]
 
 @dataclass
 class Word:
-    """A word of shared memory, and the lanes that get it in one wavefront."""
+    """A word of shared memory, and the lanes that access it together, in one wavefront."""
 
     number: int
     wavefront: int
@@ -51,7 +51,7 @@ class Board:
     Attributes
     ----------
     turns : int
-        The number of groups in which the lanes are served.
+        The number of groups of lanes that are served one after another, with empty groups.
     groups : list of (list of int)
         The active lanes of each group, without empty groups.
     words : list of (list of Word)
@@ -68,7 +68,7 @@ class Board:
 
     @property
     def depths(self) -> list[int]:
-        """The wavefronts of each group. This is the largest number of words in one of its banks."""
+        """The number of wavefronts of each group: the largest number of its words in one bank."""
         return [max(word.wavefront for word in words) + 1 for words in self.words]
 
     @property

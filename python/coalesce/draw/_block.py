@@ -98,7 +98,10 @@ class Grid:
     folded: bool  # True if the block is one long row, which is drawn as rows of one warp
 
     def runs(self, layer: int, row: int) -> list[tuple[int, int, int]]:
-        """Return the runs of one warp in a row: first column, number of threads, first thread."""
+        """Split a row at the borders of warps.
+
+        Returns the first column, the number of threads and the first thread of each part.
+        """
         thread = (layer * self.rows + row) * self.columns
         end = min(thread + self.columns, self.threads)
         start, runs = thread, []
@@ -140,7 +143,7 @@ def _note(x: int, y: int, z: int, warp_size: int) -> str:
 
 
 def _layers(canvas: Canvas, grid: Grid, top: float) -> float:
-    """Draw a grid for each z, as many side by side as fit. Return the y below them."""
+    """Draw one grid for each z, with as many side by side as fit. Return the y below the grids."""
     shown = shorten(range(grid.layers), grid.layers, _MOST_LAYERS)
     left = 10 + 6 * len(grid.row_name(grid.rows - 1))
     names = left + _NAME_ROOM
@@ -222,7 +225,7 @@ def _run(
 
 
 def _columns_to_number(columns: int, cell: float) -> list[int]:
-    """Number the first and last column, and every eighth between if it fits."""
+    """Return which columns get a number: the first, the last, and every eighth if there is room."""
     if columns == 1:
         return [0]
     between = list(range(8, columns - 4, 8)) if 8 * cell > 40 else []
@@ -230,7 +233,10 @@ def _columns_to_number(columns: int, cell: float) -> list[int]:
 
 
 def _text(grid: Grid, title: str | None, headline: str, note: str) -> str:
-    """Draw with one letter per warp: at most 8 rows of a layer, in layers of at most 24 rows."""
+    """Draw the block in ASCII: each thread is the letter of its warp.
+
+    At most 8 rows of a layer are shown, and at most 24 rows of all layers together.
+    """
     result = [title] if title else []
     result += [*plain(headline), *plain(note)]
     width = max(len(grid.row_name(row)) for row in range(grid.rows))

@@ -194,7 +194,7 @@ class Canvas:
     ) -> None:
         """Write a line of text with its baseline at y.
 
-        If it is wider than `most`, it is made smaller.
+        If the line would be wider than `most`, the letters are made smaller.
         """
         if most:
             size = min(size, size * most / text_width(content, size, bold))
@@ -330,7 +330,7 @@ def text_width(content: str, size: float, bold: bool = False) -> float:
 
 
 def legal(content: str) -> str:
-    """Replace the characters that XML cannot hold, however they are written."""
+    """Replace characters that XML forbids, even as references such as ``&#0;``, by U+FFFD."""
     return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", content)
 
 

@@ -1,4 +1,4 @@
-"""The lanes of one access of a warp, checked. Every picture of an access starts here."""
+"""Checks the lanes of one warp access. Every picture of an access uses this module first."""
 
 from __future__ import annotations
 

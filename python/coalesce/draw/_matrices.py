@@ -170,7 +170,7 @@ def _draw(
 
 @dataclass
 class Arrangement:
-    """The places of all parts, relative to the corner of the drawing."""
+    """Where the parts of the drawing are, relative to its upper left corner."""
 
     cell: float
     first: list[Panel]  # the panels of the first frame

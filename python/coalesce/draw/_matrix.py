@@ -36,12 +36,12 @@ class Matrix:
     labels : sequence, optional
         The text of each touched cell; by default the number of the lane, from 0.
     groups : sequence of int, optional
-        A number for each touched cell; cells with the same number have the same colour. By default
-        the sectors.
+        A number for each touched cell; cells with the same number have the same colour. By default,
+        this is the number of the cell's sector.
     itemsize : int
         Bytes of an element.
     pitch : int, optional
-        Elements from one row to the next; by default the number of columns.
+        The distance from one row to the next, in elements; by default the number of columns.
     offset : int
         Bytes from the start of a sector to the first element; 0 for allocated arrays.
     memory : {"global", "shared"}
@@ -154,7 +154,7 @@ class Matrix:
         return result
 
     def address(self, cell: Cell) -> int:
-        """Return the place of a cell, in bytes from the start of a sector."""
+        """Return the address of a cell. Address 0 is the start of the matrix's first sector."""
         row, col = cell
         return self.offset + (row * (self.pitch or self.extents[1]) + col) * self.itemsize
 

@@ -52,15 +52,15 @@ ALERT = Paint("alert", "#d55e00", "#d55e00", _DARK_TEXT)
 GROUPS = (BLUE, ORANGE, GREEN, PURPLE, SKY, NAVY, BROWN, FOREST, PLUM, STEEL)
 PAINTS = (PAPER, INK, SOFT, FAINT, WASH, *GROUPS, ALERT)
 
-# A letter for each sector, in the order of addresses. A warp of 32 lanes touches at most 32 sectors
-# and a wavefront of 64 at most 64, unless accesses straddle two.
+# A letter for each sector, in the order of addresses. There are 64 letters: each of up to 64 lanes
+# touches one sector, or two if its access crosses the border between sectors.
 LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "#@"
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
 def group(number: int) -> Paint:
-    """Return the colour of a sector, warp or half-warp by its number. Neighbours differ."""
+    """Return the colour of a sector, warp or half-warp. Neighbouring numbers differ in colour."""
     return GROUPS[number % len(GROUPS)]
 
 
@@ -70,7 +70,7 @@ def letter(number: int) -> str:
 
 
 def on(paint: Paint) -> Paint:
-    """Return the colour of text on `paint`. Like `paint`, it is the same in both themes."""
+    """Return the colour of text on `paint`. If `paint` sets a text colour, both themes use it."""
     if not paint.text:
         return INK
     return Paint("onlight" if paint.text == _DARK_TEXT else "ondark", paint.text, paint.text)
@@ -83,8 +83,8 @@ def _sheet() -> str:
     )
     picture = ".coalesce-picture"
     # The second and the third rule are for pages on which the reader can choose a theme
-    # (JupyterLab, VS Code, the Sphinx themes). These rules are more specific than the first. So
-    # they win against the theme of the system.
+    # (JupyterLab, VS Code, the Sphinx themes). These rules are more specific than the first rule,
+    # so they override the theme of the system.
     dark_pages = ",".join(
         f"{page} {picture}"
         for page in ("[data-jp-theme-light=false]", "[data-theme=dark]", "body.vscode-dark")

@@ -70,7 +70,7 @@ class Panel:
         return self._length(self.window.rows)
 
     def positions(self, items: list[Item]) -> dict[Item, float]:
-        """Return where each row or column begins, from the edge of the grid."""
+        """Return the distance from the edge of the grid to each row or column."""
         result: dict[Item, float] = {}
         position = 0.0
         for item in items:
@@ -198,8 +198,9 @@ def _indices(
 def _numbered(at: dict[Item, float], touched: set[int]) -> Iterator[tuple[int, float]]:
     """Yield the rows (or columns) that get a number, and where they are drawn.
 
-    These are the touched ones, or only the first and the last of them if more than three are
-    touched. The first one after a gap gets a number, too.
+    If at most three rows are touched, each of them gets a number; if more are touched, the first
+    and the last of them. If none is touched, the first and the last row shown get a number. The
+    first row after a gap gets a number, too.
     """
     shown = [item for item in at if not isinstance(item, Gap)]
     touched = touched or {shown[0], shown[-1]}

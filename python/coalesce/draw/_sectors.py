@@ -53,7 +53,7 @@ class Memory:
 
     @property
     def least_sectors(self) -> int:
-        """Sectors that the bytes used would fill if they lay side by side."""
+        """The smallest number of sectors that can hold the used bytes."""
         return -(-self.bytes_used // self.sector_bytes)
 
     def sector_of(self, address: int) -> Sector:

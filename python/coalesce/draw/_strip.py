@@ -22,14 +22,14 @@ _NARROW = 0.25
 
 @dataclass(frozen=True)
 class Strip:
-    """Where each sector of `lines` is drawn, moved or not, from left to right.
+    """Where each sector of `lines` is drawn, from left to right, even if it is not moved.
 
     Attributes
     ----------
     scale : float
         Pixels per byte, in sectors that are moved.
     cells : dict of int to (float, float)
-        Address of a sector: its left edge and width.
+        The left edge and the width of each sector; the keys are the sectors' addresses.
     """
 
     y: float

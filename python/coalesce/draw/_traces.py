@@ -96,17 +96,20 @@ def steps(
 ) -> Picture:
     """Draw which cells of each array a warp touches at the first steps of its loop.
 
-    An array's first access by the warp is its step 0, the next its step 1, and so on. Arrays that
-    it accesses once are shown in a frame before or after the steps.
+    Steps are counted for each array: the warp's first access to an array is step 0, its next access
+    to this array is step 1, and so on. An array that the warp accesses only once is shown in a
+    frame before or after the steps.
 
     Parameters
     ----------
     trace : Trace
-        Of one warp; `Trace.select` and indexing with a mask pick events, arrays and kinds.
+        A trace of one warp. To draw only some events, select them with `Trace.select`, or index the
+        trace with a mask.
     numbers : iterable of int
         The steps to draw, a frame for each.
     shapes : mapping of str to (rows, columns), optional
-        The shapes of arrays that the trace knows only as one row, such as tiles in shared memory.
+        The shapes of arrays whose rows and columns the trace does not know, such as tiles in shared
+        memory. Without a shape, such an array is drawn as one row.
     label : str
         The name of a frame, with ``{}`` for the number of the step: ``"k = {}"``.
     cells : {"lane", "thread"}
@@ -147,7 +150,7 @@ def steps(
     accesses = _accesses(trace)
     if not accesses:
         raise ValueError(
-            "trace has no event to draw: for none of its events is it known which array it accesses"
+            "trace has no event to draw: it does not know which arrays its events access"
         )
 
     def panels(step: int, members: list[Events]) -> list[Matrix]:

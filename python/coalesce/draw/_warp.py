@@ -38,7 +38,6 @@ def warp_access(
     the colour and the letter of the sector that it touches. In each sector, bytes that some lane
     uses are filled; bytes that are moved but not used are hatched.
 
-
     Parameters
     ----------
     addresses : sequence of int, shape (lanes,)
@@ -52,7 +51,8 @@ def warp_access(
     title : str, optional
         A line above the headline, such as the source line.
     array : str, optional
-        The array's name; addresses are then shown as its elements.
+        The array's name. If it is given, the picture shows elements, such as ``x[32]``, instead of
+        addresses.
     base : int
         The address of the array's first element.
     array_itemsize : int, optional
@@ -315,7 +315,7 @@ def _users(lanes: Lanes) -> dict[int, list[int]]:
 
 
 def _runs(names: dict[int, int]) -> list[tuple[int, int]]:
-    """Return first and last of neighbouring lanes that touch the same sector."""
+    """Return the first and last lane of each group of neighbours that touch the same sector."""
     runs: list[tuple[int, int]] = []
     for lane, name in names.items():
         if runs and runs[-1][1] == lane - 1 and names[lane - 1] == name:

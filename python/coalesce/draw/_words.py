@@ -30,7 +30,7 @@ def lane_list(lanes: Iterable[int]) -> str:
 
 
 def short_list(lanes: list[int]) -> str:
-    """Write lanes into a cell: "3", "0-31", "0,4", else how many."""
+    """Return lanes as a short text for a cell: "3", "0-31", "0,4", or only their number."""
     runs = runs_of(lanes)
     if len(runs) == 1:
         first, last = runs[0]
@@ -39,7 +39,7 @@ def short_list(lanes: list[int]) -> str:
 
 
 def runs_of(values: Iterable[int]) -> list[tuple[int, int]]:
-    """Return first and last of the runs of successive numbers."""
+    """Return the first and the last number of each run of successive numbers."""
     runs: list[tuple[int, int]] = []
     for value in sorted(set(values)):
         if runs and value == runs[-1][1] + 1:

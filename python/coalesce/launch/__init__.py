@@ -1,1 +1,1 @@
-"""A kernel and its launch: arguments checked, run on a GPU or on the simulator, recorded."""
+"""Launches kernels: checks the arguments, runs on a GPU or the simulator, records the launch."""

@@ -64,7 +64,7 @@ class HostArray:
         return sim.Buffer(self.array, self.name, writable, undefined, self.offset, self.texture)
 
     def finish(self, watched: bool = False) -> None:
-        """Write a copy back to the caller's array.
+        """If `array` is a copy, write it back to the caller's array.
 
         If the stores of the launch were not `watched`, it is not known which bytes the kernel
         wrote. All bytes of the array then count as written.
@@ -79,12 +79,13 @@ Argument = bytes | HostArray | GpuArray | TensorMap | PackedStructure
 
 
 def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
-    """Return the arguments in order: packed scalars, NumPy arrays, GPU arrays.
+    """Return the converted arguments: packed scalars, NumPy arrays, GPU arrays.
 
-    The arrays that the members of structures point to follow; `described` describes all.
+    First come the arguments in their order, then the arrays that members of structures point to.
+    `described` returns the parameter of each of them.
 
-    Raises TypeError for a wrong number or type, ValueError for a wrong value or layout. The message
-    names the parameter, what it was and what is needed.
+    Raises TypeError if the number of arguments or a type is wrong, and ValueError for a wrong value
+    or layout. The message names the parameter, what was passed and what is needed.
 
     Scalars are converted only if nothing unexpected is lost. Integers convert to any type that
     holds their value exactly. NumPy floats convert to floating types that are at least as wide.
@@ -108,7 +109,7 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
 
 def described(signature: Signature, arguments: Sequence[Argument]) -> list[Parameter]:
-    """Return a parameter for each argument of `prepare`, also for pointers in structures."""
+    """Return the parameter of each argument that `prepare` returned, in the same order."""
     behind = [p for a in arguments if isinstance(a, PackedStructure) for p in a.parameters]
     return [*signature.parameters, *behind]
 
@@ -343,7 +344,10 @@ def _is_structure(parameter: Parameter, value: Any) -> bool:
 def _members(
     signature: Signature, number: int, value: Any, first: int
 ) -> tuple[bytes | PackedStructure, list[Argument]]:
-    """Pack a structure; return it, and the arrays that it points to, which are numbered."""
+    """Pack a structure. Return its bytes, and the arrays that it points to.
+
+    The first of these arrays becomes the argument with the number `first`.
+    """
     parameter = signature.parameters[number]
     known = signature.structures()
     structure = known[number] if number < len(known) else None
@@ -430,7 +434,7 @@ def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
 
 
 def _widens(given: str, code: str) -> bool:
-    """Whether every value of one type is also a value of the other."""
+    """Whether every value of the type `given` is also a value of the type `code`."""
     kind = given[0]
     if kind not in "bfc":
         return False

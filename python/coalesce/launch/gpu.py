@@ -1,4 +1,6 @@
-"""One launch on a GPU, by the slow path: copies NumPy arrays to the GPU and back, orders streams.
+"""Launches a kernel on a GPU: copies NumPy arrays to the GPU and back, and orders the streams.
+
+Calls with only GPU arrays and scalars take a faster path (csrc/bindings/launcher.hpp).
 
 Everything runs on one stream: the caller's stream, else the current stream of the GPU arrays'
 libraries if they agree, else the default stream. Arrays that share memory on the host also share

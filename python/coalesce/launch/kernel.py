@@ -188,7 +188,7 @@ class BaseKernel:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What was left out of the source: ``main() (lines 30-52)``, or replaced."""
+        """The parts of the source that were left out or replaced: ``main() (lines 30-52)``, ..."""
         module, code = self._module, self._module.device_code
         if module.is_ptx:
             return ()
@@ -235,10 +235,10 @@ class BaseKernel:
         stream: Any = None,
         cooperative: bool = False,
     ) -> LaunchRecord:
-        """Launch the kernel and return its times and counts; arrays are as after one launch.
+        """Launch the kernel and return its times and counts.
 
-        With `runs` on a GPU the kernel runs several times, and variables of the source (`globals`)
-        are as after all runs.
+        With `runs`, a GPU runs the kernel several times. The arrays then contain the result of one
+        launch, but the variables of the source (`globals`) contain the result of all runs.
 
         Parameters
         ----------
@@ -261,8 +261,8 @@ class BaseKernel:
             The stream of the launch on a GPU; by default as for ``kernel[grid, block]``.
         cooperative : bool
             Whether it is a cooperative launch: all blocks are on the GPU at once and may wait for
-            each other by ``cooperative_groups::this_grid().sync()``. A grid with more blocks than
-            the GPU holds is a LaunchError.
+            each other by ``cooperative_groups::this_grid().sync()``. If the
+            grid has more blocks than the GPU can hold, LaunchError is raised.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The models' estimates of the caches and the time of a launch, always labelled as estimates."""
+"""Estimates of a launch's cache traffic and time, by models; always labelled as estimates."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Modelled:
     blocks_a_multiprocessor : int
         Number of blocks that a multiprocessor holds at once.
     limit : str
-        What limits that number: ``"warps"``, ``"registers"``, ...
+        What limits `blocks_a_multiprocessor`: ``"warps"``, ``"registers"``, ...
     first_level_bytes : int
         Bytes of a multiprocessor's memory that shared memory leaves for L1.
     caches : dict or None
         The traffic of the caches by name: ``"l2_reads"`` and ``"l2_writes"`` in sectors,
         ``"dram_read_bytes"``, ... (``coalesce::model::CacheCounts``). ``"blocks_replayed"`` is the
-        number of blocks that the model of the caches looked at, and ``"blocks"`` the number of all
-        blocks. None if the caches were not modelled.
+        number of blocks whose accesses the model of the caches replayed, and ``"blocks"`` the
+        number of all blocks. None if the caches were not modelled.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Modelled:
 
     @classmethod
     def of(cls, model: Mapping[str, Any]) -> Modelled:
-        """Return the models' part of a result of the simulator (``LaunchResult.model``)."""
+        """Return the estimates in the simulator's result, which are its ``LaunchResult.model``."""
         time, occupancy = model["time"], model["occupancy"]
         return cls(
             ms=time["ms"],
@@ -95,7 +95,7 @@ class Modelled:
         return self.caches["blocks_replayed"] / max(1, self.caches["blocks"])
 
     def metrics(self) -> dict[str, float]:
-        """Return the estimates by Nsight Compute's names, in its base units."""
+        """Return the estimates under the names, and in the units, of Nsight Compute's metrics."""
         metrics = {"gpu__time_duration.sum": 1e6 * self.ms}
         if self.caches is None:
             return metrics

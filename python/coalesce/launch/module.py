@@ -34,7 +34,7 @@ class Module:
     arch : str or None
         ``"sm_80"``; None for the architecture of the device.
     headers : mapping
-        Texts that ``#include`` finds by these names.
+        Headers for ``#include``: the name of each header, and its text.
     filename : str
         The name of the source in messages.
     expression : str or None
@@ -85,14 +85,17 @@ class Module:
 
     @property
     def text(self) -> str:
-        """The CUDA C++ text, for reading declarations, or "" if the source is PTX."""
+        """The CUDA C++ text that contains all declarations, or "" if the source is PTX."""
         if self.device_code is not None:
             return "\n".join([self.device_code.text, *self.device_code.headers.values()])
         return "" if self.is_ptx else self.source
 
     @property
     def file_in_ptx(self) -> str:
-        """The name of the source in the PTX; "" if it is not known. PTX escapes other letters."""
+        """The name of the source file in the PTX.
+
+        "" if the source is PTX, or if PTX escapes the name because it is not ASCII.
+        """
         return self.filename if self.filename.isascii() and not self.is_ptx else ""
 
     def compiled(self, device: Device) -> nvrtc.Compiled:
@@ -117,7 +120,7 @@ class Module:
             return self._compiled[arch]
 
     def types(self, device: Device, expressions: Sequence[str]) -> dict[str, str]:
-        """Return the types of C++ expressions from the compiler, without refused expressions."""
+        """Return the type of each C++ expression that the compiler accepts."""
 
         def lowered(probe: str, wanted: Sequence[str]) -> Mapping[str, str]:
             # Compile only to PTX, which is faster. Use the same architecture, because the code may
@@ -125,8 +128,8 @@ class Module:
             arch = self.compiled(device).arch.replace("sm_", "compute_")
             return self._compiled_again(arch, probe, wanted).lowered
 
-        # Kernels of one source usually need an answer all or none of them. With the same question,
-        # all get theirs from the cache after the first compilation.
+        # If one kernel of a source needs its type, the others usually need theirs, too. So ask for
+        # the types of all kernels at once. The next kernel then finds its type in the cache.
         entries = signature.ptx_entries(self.compiled(device).ptx)
         kernels = [f"&{entry}" for entry in entries if not entry.startswith("_Z")]
         if len(kernels) > 1 and set(expressions) <= set(kernels):
@@ -138,10 +141,10 @@ class Module:
     def structures(
         self, device: Device, entry: str, expression: str | None
     ) -> list[Structure | None]:
-        """Return the structure of each parameter of a kernel; None if it is another type.
+        """Return the structure of each parameter of a kernel; None for other parameters.
 
-        `expression` is the template instantiation of the kernel, if it is one. The result is empty
-        if the structures are not known, as for PTX.
+        If the kernel is a template instantiation, `expression` names it. The result is empty if the
+        structures are not known, for example if the source is PTX.
         """
         if self.is_ptx:
             return []
@@ -195,7 +198,9 @@ class Module:
             return program
 
     def disassembly(self, device: Device) -> Callable[[], str] | None:
-        """Return a function that disassembles the machine code, or None if the PTX is counted.
+        """Return a function that disassembles the machine code, or None.
+
+        None means that instructions of the PTX are counted instead of machine instructions.
 
         The disassembler takes time, so it runs only when a launch is counted.
         """

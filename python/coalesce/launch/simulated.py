@@ -1,4 +1,4 @@
-"""One launch on the simulator: the results are in the caller's arrays."""
+"""Launches a kernel on the simulator. Afterwards the host arrays contain the results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(
     instruction_limit: int | None,
     cooperative: bool = False,
 ) -> LaunchRecord:
-    """Execute a kernel. If requested, count, and model its time. See `Kernel.launch`."""
+    """Execute a kernel. On request, count its accesses or model its time (see `Kernel.launch`)."""
     packed: list[Any] = []
     for argument in arguments:
         if isinstance(argument, HostArray):
@@ -82,11 +82,11 @@ def run(
 
 
 def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
-    """Return an argument that is no array, as the simulator takes it.
+    """Return an argument that is not an array, in the form that the simulator takes.
 
-    This is the bytes of a scalar. For a tensor map, it is the number of the array that the map
-    describes, and the map. For a structure with pointers, it is its bytes, and for each pointer
-    the offset and the number of the array.
+    - A scalar: its bytes.
+    - A tensor map: the number of the array that the map describes, and the map.
+    - A structure with pointers: its bytes, and the offset and the array's number of each pointer.
     """
     if isinstance(argument, PackedStructure):
         return argument.packed, list(argument.pointers)

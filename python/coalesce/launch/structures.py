@@ -17,8 +17,8 @@ from coalesce.cxx.signature import Parameter
 class PackedStructure:
     """The bytes of a structure, and the arguments whose addresses are written into them.
 
-    `pointers` has the offset of each address, and the number of its argument. The arguments behind
-    the pointers follow the arguments of the parameters; `parameters` describes them.
+    For each address, `pointers` has its offset in the bytes and the number of the argument at this
+    address. These arguments are numbered after the kernel's own; `parameters` describes them.
     """
 
     packed: bytes
@@ -26,7 +26,7 @@ class PackedStructure:
     parameters: tuple[Parameter, ...]
 
     def filled(self, addresses: Mapping[int, bytes]) -> bytes:
-        """Return the bytes with addresses, which are given by the number of the argument."""
+        """Return the bytes with all addresses, which `addresses` lists by the argument's number."""
         result = bytearray(self.packed)
         for offset, number in self.pointers:
             result[offset : offset + 8] = addresses[number]
@@ -39,7 +39,7 @@ def is_members(value: Any) -> bool:
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Return an argument with a function applied to each value inside."""
+    """Apply a function to each value in nested members, and return the members of the results."""
     if isinstance(value, Mapping):
         return {name: mapped(item, function) for name, item in value.items()}
     if isinstance(value, tuple | list):
@@ -49,9 +49,9 @@ def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 class Packer:
-    """Packs the value of a structure.
+    """Packs the value of a structure into bytes.
 
-    `convert` returns the argument of a value that is no structure: its bytes or an array.
+    `convert` converts a member that is not a structure: to bytes, or to an array for a pointer.
     """
 
     def __init__(self, convert: Callable[[Parameter, Any], Any]) -> None:
@@ -60,7 +60,7 @@ class Packer:
         self.found: list[tuple[int, Parameter, Any]] = []  # offset, parameter, array
 
     def pack(self, parameter: Parameter, structure: Structure, value: Any) -> bytes:
-        """Return the bytes of a structure; `found` then has its pointers."""
+        """Return the bytes of a structure. Afterwards `found` lists the structure's pointers."""
         self._bytes = bytearray(parameter.bytes)
         self._structure(str(parameter), parameter.name, structure, value, 0)
         return bytes(self._bytes)
@@ -180,8 +180,8 @@ def _by_name(
     if structure.kind == "union":
         if len(found) != 1:
             raise TypeError(
-                f"argument {shown} is a union; pass one of its members ({_listed(structure)}), not "
-                f"{len(found)}"
+                f"argument {shown} is a union; pass one of its members ({_listed(structure)}); got "
+                f"{len(found)} members"
             )
     elif missing:
         absent = ", ".join(name for m in missing for name in _names_of(m))
@@ -190,7 +190,7 @@ def _by_name(
 
 
 def _needed(member: Member) -> bool:
-    """Whether a member needs a value: unnamed bits and empty structures need none."""
+    """Whether a member needs a value: unnamed bit fields and empty structures need none."""
     return bool(_names_of(member))
 
 

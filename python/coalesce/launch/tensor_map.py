@@ -1,4 +1,4 @@
-"""Tensor maps as arguments: how a kernel's copies read a matrix that is another argument."""
+"""Tensor maps as arguments. A tensor map describes a matrix, which is another argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BYTES = 128  # the size of a tensor map
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor map of a row-major matrix. The launch makes it, because it knows the address.
+    """The description of a row-major matrix; the launch makes a tensor map from it and the address.
 
     Attributes
     ----------

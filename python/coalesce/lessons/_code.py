@@ -26,7 +26,7 @@ class Code(str):
     Attributes
     ----------
     first : int
-        The number of its first line, as reports count the lines of the file.
+        The number of its first line in the file. Reports use the same numbers.
     marked : frozenset of int
         The numbers of the lines to mark, with a plus and a colour.
     whole : Code or None
@@ -99,7 +99,7 @@ class Code(str):
 def new_lines(text: str, other: str) -> set[int]:
     """Return the numbers (from 1) of the lines that `text` has and `other` does not.
 
-    Indentation and the alignment of comments do not count, nor do empty lines and lone braces.
+    Differences of indentation, and empty lines and lines with only a brace, are ignored.
     """
     ours, theirs = ([" ".join(line.split()) for line in t.split("\n")] for t in (text, other))
     matcher = SequenceMatcher(None, theirs, ours, autojunk=False)

@@ -23,7 +23,10 @@ Quantity = Literal["requests", "sectors"]
 
 
 def sectors(kind: Kind, most: float) -> Demand:
-    """Return a demand: loads or stores of global memory take few sectors per request."""
+    """Return a demand: global loads or stores take at most `most` sectors per request.
+
+    If all these accesses are coalesced, the demand is met in any case.
+    """
 
     def judge(profile: Profile, case: Case) -> None:
         del case
@@ -60,8 +63,8 @@ def _few(
 ) -> None:
     """Raise AssertionError if the kernel loads or stores too often.
 
-    The limit is `most` times the number of requests (or sectors) that the elements of the case
-    take. `least` says what takes this number.
+    The limit is `most` times the number of requests (or sectors) that are needed to access each
+    element of the case once. The message describes such accesses with the words of `least`.
     """
     accesses = _global(profile, kind)
     found = sum(getattr(a, quantity) for a in accesses)
@@ -108,7 +111,10 @@ def _few_atomics(profile: Profile, case: Case) -> None:
 
 
 def shared_words(most: float) -> Demand:
-    """Return a demand for matrix products: few wavefronts of shared loads per multiply-add."""
+    """Return a demand for matrix products on the wavefronts of shared loads.
+
+    A multiply-add of a warp may take at most `most` wavefronts.
+    """
 
     def judge(profile: Profile, case: Case) -> None:
         accesses = [a for a in profile.accesses() if (a.space, a.kind) == ("shared", "load")]
@@ -161,7 +167,7 @@ ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _
 
 
 def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
-    """Return a demand: loads or stores access each element about once."""
+    """Return a demand: loads or stores take at most `most` times what a single pass takes."""
     text = f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array"
     return Demand(text, partial(_few, kind, quantity, most, _ONE_PASS))
 

@@ -180,7 +180,7 @@ def _column_max(even: bool) -> Case:
 
 
 def _of_64(even: bool) -> Case:
-    """Return a square product by blocks of 256 threads. A block computes 64 x 64 elements."""
+    """Return a case: a square product. A block of 256 threads computes 64 x 64 elements."""
     n = 128 if even else 50
     a, b, out = _random(n, n), _random(n, n)[::-1].copy(), _empty(n, n)
     return Case((_ceil(n, 64),) * 2, 256, (a, b, out, n), out, a @ b, 2 * n**3 // 64)
@@ -474,7 +474,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         "multiplies each pixel of an image by a gain.",
         "one thread per pixel, blocks of 256",
         (*demand.GOOD, *demand.ONCE),
-        "Which of row and col follows the lane?",
+        "Which index changes from lane to lane: row or col?",
         "Division and remainder have changed places.",
     ),
     _exercise(

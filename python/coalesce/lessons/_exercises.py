@@ -106,7 +106,7 @@ class Exercise:
     name : str
         Name of the exercise and of its kernel.
     lesson : int
-        The lesson that sets it.
+        The number of the lesson that contains the exercise.
     task : str
         A sentence: what the kernel computes.
     launch : str
@@ -149,7 +149,7 @@ class Exercise:
         Examples
         --------
         >>> coalesce.lessons.exercise("brighten").hint()
-        'Which of row and col follows the lane?'
+        'Which index changes from lane to lane: row or col?'
         """
         number = checks.whole("number", number, 1)
         if number > len(self._hints):

@@ -143,7 +143,7 @@ FINDINGS: dict[str, dict[str, str]] = {
 
 
 def sentences(name: str, finding: Finding, source: str) -> list[str]:
-    """Return the sentences about the mistake behind a finding in an exercise; often one."""
+    """Return sentences about the mistake that causes a finding in an exercise; often only one."""
     known = FINDINGS.get(name, {})
     kind = finding.kind
     keys = [f"{kind} in {finding.space}", kind]
