@@ -179,7 +179,10 @@ def counted() -> Iterator[str]:
     yield "`patterns`. The sections below describe them. Each set has three columns:"
     yield ""
     yield "- The first column counts the launches in which the metric is not 0."
-    yield "- *equal* counts those of them in which prediction and measurement are equal."
+    yield (
+        "- *equal* counts the launches of the first column in which prediction and measurement "
+        "are equal."
+    )
     yield "- *off by* is the largest difference, relative to the measurement."
     yield ""
     metrics = sorted({metric for each in sets.values() for metric in each.metrics()})
@@ -239,8 +242,9 @@ def counted() -> Iterator[str]:
     yield (
         "Each kernel of `tests/kernels/patterns.cu` executes one access in one warp. The addresses "
         "are at a stride, permuted, equal or scattered, and all lanes or some lanes are active. "
-        "Each combination is a pattern. The table counts the patterns of each kernel, and those "
-        "in which every metric is equal. The last column names the metrics that differ."
+        "Each combination is a pattern. The table has the number of patterns of each kernel, and "
+        "the number of patterns in which every metric equals the prediction. The last column names "
+        "the metrics that differ."
     )
     yield ""
     yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))

@@ -157,8 +157,8 @@ _TENSOR_CORES = """\
 
 Tensor cores are units that multiply small matrices. Four rungs use them:
 
-- `tf32x3` computes with the accuracy of float32. It needs the rest of each element of A that TF32
-  cuts off. The time includes the kernel that computes these rests.
+- `tf32x3` computes with the accuracy of float32. For each element of A it also needs the rest, that
+  is, the element minus its value in TF32. The time includes the kernel that computes these rests.
 - `tf32` rounds its operands to TF32, and `bf16` rounds them to bfloat16. The result of `bf16` is in
   float32 or in bfloat16. Both were timed.
 - `dmma` is for float64.
@@ -174,7 +174,7 @@ _OTHER = """\
 ## The same on an H100
 
 An H100 has the same chip, but slower memory. The shapes and parameters of the kernels were chosen
-on the H200. So this table shows what was fitted to that GPU."""
+on the H200. A lower ratio in this table can mean that a choice fits only the H200."""
 
 _LIMITS = """\
 ## What limits the fastest kernels
@@ -185,24 +185,24 @@ and which change to try next. Times before and after a change come from `benchma
 ### `tensor_map`
 
 **Limit.** The main loop: without the transposition of A, the product of 4096 would be only 0.2 %
-faster. The loop is limited by the issue of instructions (`python benchmarks/cost_model.py
-tensor_map`) and by the loads from shared memory. The model contains only the first of the two. The
-goal at 4096 and 8192, 1.10 of cuBLAS, is not reached (first table of shapes).
+faster. The loop is limited by the issue of instructions and by the loads from shared memory. The
+model (`python benchmarks/cost_model.py tensor_map`) contains only the issue of instructions. The
+goal was 1.10 times the speed of cuBLAS at 4096 and 8192. It is not reached (first table of shapes).
 
 **Tried.**
 
-- In an earlier version, another kernel packed A before the product. That version reached 1.025 of
-  cuBLAS at 2048 and 0.99 at 8192 x 512 x 4096, instead of 1.05 and 1.08. Now the copying warps
-  transpose A in shared memory.
+- In an earlier version, another kernel packed A before the product. That version reached 1.025
+  times the speed of cuBLAS at 2048, and 0.99 times at 8192 x 512 x 4096. Now the copying warps
+  transpose A in shared memory, and the ratios are 1.05 and 1.08.
 - More than 20 other orders of the loads and multiply-adds were timed. (They are not in the
-  repository.) Orders with fewer bank conflicts in the model were slower if a loaded value was used
-  too soon, after fewer than 20 multiply-adds. The order of this version has the fewest conflicts of
-  those with a longer distance.
+  repository.) Some orders have fewer bank conflicts in the model, but use a loaded value too soon,
+  after fewer than 20 multiply-adds. These orders were slower. Of the orders that use loaded values
+  later, this version has the one with the fewest conflicts.
 - In an earlier version, only one lane of each warp arrived at the barriers, after `__syncwarp()`.
   That is correct and equally fast, but compute-sanitizer's racecheck cannot follow it and reports
   hazards. Now every thread arrives, and racecheck reports none.
-- If only one warp polls the barriers, or if pauses spread the transposition over time, the kernel
-  is not faster.
+- Two changes did not make the kernel faster: only one warp polls the barriers (tests them again and
+  again), and pauses spread the transposition over time.
 
 **Next.** ptxas, the assembler, chooses the registers of the loop. 7.6 % of the multiply-adds read
 two registers of the same bank; a choice without conflicts exists.
@@ -210,16 +210,16 @@ two registers of the same bank; a choice without conflicts exists.
 ### `split_k`
 
 **Limit.** This kernel transposes A while it copies A to shared memory, so it must copy one element
-at a time. At 256, a block has so few stages that it mostly waits for the first. (A stage is one
-part of K, whose tiles are copied together.) For 16384 x 128 x 2048, the ratio to cuBLAS was
-1.04 in one measurement and 0.97 in the next two. The speed of `split_k` was the same each time;
-that of cuBLAS was not.
+at a time. A stage is one part of K, whose tiles are copied together. In the product of 256, a block
+has only a few stages, and most of its time it waits for the first one. For 16384 x 128 x 2048, the
+ratio to cuBLAS was 1.04 in one measurement and 0.97 in the next two. The speed of `split_k` was the
+same each time, but the speed of cuBLAS was not.
 
 **Tried.**
 
 - In an earlier version, every warp started all copies of a stage at once. Loads from shared memory
-  waited for these copies, and the product of 1024 took 17 % longer. Now each step of k starts only
-  a few copies.
+  waited for these copies, and the product of 1024 took 17 % longer than now. Now each step of k
+  starts only a few copies.
 - In an earlier version, NVRTC 13.5, the compiler, made different machine code from the same source
   in each compilation, because it moved the loads from shared memory. If the tile was 64, then 19 to
   54 % of the multiply-adds read two registers of the same register bank. Now these loads are
@@ -235,8 +235,8 @@ in shared memory, as in `tensor_map`.
 tile. The start of the kernel and the writing of the result are not hidden behind multiplications.
 
 **Tried.** In clusters of two blocks, both blocks can share one copy (multicast). This did not
-change the speed. In `bf16`, the instructions of a stage are issued before those of the previous
-stage are done. This made the product of 8192 about 2 % faster.
+change the speed. `bf16` issues the multiplications of a stage before the multiplications of the
+previous stage have ended. This made the product of 8192 about 2 % faster.
 
 **Next.** For 2048: smaller tiles, so that one tile is written while another one is computed.
 

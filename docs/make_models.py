@@ -41,10 +41,12 @@ up each recorded access in the modelled cache. The warps of a block take turns, 
 Warps without barriers between them do not advance together on a GPU. Therefore the model delays
 the start of each warp by a random number of requests, at most 64.
 
-L1 and shared memory are two parts of the same memory. What shared memory does not use is L1. If
-several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each block.
+L1 and shared memory are two parts of the same memory. L1 has the part that shared memory does not
+use. If several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each
+block.
 
-A store writes to L2. It also takes the place of a line in L1, but L1 does not keep the stored data.
+A store writes its data to L2. In L1, the store only reserves a line: the line takes up space, but
+L1 does not keep the stored data.
 
 ## The models of L2 and DRAM
 
@@ -66,8 +68,8 @@ figures were fitted to the variant `gather`. Its multiprocessors read the same s
 time only by chance.
 
 **Partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer partition.
-This partition keeps copies of data from the other one. If all multiprocessors read the same data,
-the data are therefore in both partitions and take twice their size.
+This partition keeps copies of data from the other partition. So if all multiprocessors read the
+same data, both partitions hold these data, and the data take up twice their size in L2.
 
 **DRAM.** DRAM is read in half lines of 64 bytes. A line is written when L2 needs its place for
 other data.
@@ -104,7 +106,7 @@ gives exactly these counters (`tests/data/tag_sets_h200.json`).
 **Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
 of them busy for a certain number of cycles. These numbers were recorded with a counter of an H200
 (`tests/data/mma_counters_h200.json`). No measured time tests this part of the model yet. The model
-uses the clock of the table below, but a GPU that multiplies for long lowers its clock.
+uses the clock in the table below. A GPU that multiplies for a long time lowers its clock.
 
 **Atomics.** L2 executes atomics on the same sector one after another. An H200 needs 0.7 ns for
 each request to the same sector, and 1.7 ns if the request adds floats

@@ -41,8 +41,8 @@ from coalesce import draw, lessons
 # larger cache, **L2**. Behind it is the memory itself, **DRAM**. The 32 addresses of a request first arrive at L1.
 #
 # The cost of a request is the number of **distinct sectors** that its active lanes touch. (A lane is active if it has a thread
-# that executes the instruction.) Everything below follows from this rule. A request is **coalesced** if it touches as few
-# sectors as its bytes fit into.
+# that executes the instruction.) Everything below follows from this rule. A request is **coalesced** if it touches only as many
+# sectors as its bytes need.
 #
 # The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the same numbers.
 #
@@ -313,8 +313,8 @@ if data.gbps is not None:
 
 # %% [markdown]
 # If the memory moved single sectors, a request would move as many bytes with stride 8 as with stride 16, and both would be
-# equally fast. But stride 16 is half as fast. So the memory must move larger pieces. For the right size, no stride may need more
-# than the 4,800 GB/s that the memory can deliver.
+# equally fast. But stride 16 is half as fast. So the memory must move larger pieces. To test a size, compute the bandwidth that
+# each stride would need with pieces of this size. It cannot be more than the 4,800 GB/s that the memory can deliver.
 
 
 # %%

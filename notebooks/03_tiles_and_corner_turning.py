@@ -332,8 +332,8 @@ lessons.predict(
 #
 # A tutorial sets this exercise for N = 2048. Each of the N x N threads reads 2 N floats, 69 GB in all. A memory of 900 GB/s needs
 # 77 ms for them, and the kernel took 150 ms. So, the tutorial says, the kernel reaches 51 % of the memory's bandwidth. The
-# tutorial's kernel has no tiles. It stores the transpose of `b`, so that each thread walks along a row, and the tutorial believes
-# that it is therefore coalesced. It is our variant `transposed_b`:
+# tutorial's kernel has no tiles. It reads the transpose of `b`, so that each thread walks along a row. The tutorial believes that
+# this makes the loads coalesced. The kernel is our variant `transposed_b`:
 
 # %%
 lessons.code("matmul", "transposed_b", since="naive_2d")

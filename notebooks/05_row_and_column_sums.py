@@ -363,7 +363,8 @@ lessons.predict(
 # | what does the memory deliver? | `dram__bytes_read.sum` | `TCC_EA_RDREQ_sum` (requests of L2) |
 # | bank conflicts? | wavefronts above the ideal | `SQ_LDS_BANK_CONFLICT` (cycles) |
 #
-# The question stays: what do the lanes of *one* instruction touch? Here are the lines of 128 bytes for both sums, over rows of 256 floats.
+# The question stays: what do the lanes of *one* instruction touch? The next cell counts lines of 128 bytes, for both sums of a
+# matrix with rows of 256 floats.
 
 
 # %% tags=["counts"]

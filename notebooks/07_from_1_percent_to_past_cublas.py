@@ -180,8 +180,9 @@ lessons.predict(
 # %% [markdown]
 # ## What the GPU's counters say
 #
-# No kernel can be faster than its ceiling. Does it reach the ceiling? The GPU's counters say so. They were recorded for products
-# of 4096, with Nsight Compute (`tests/data/models_h200.json`): how busy the units were, and what a warp was doing on average.
+# No kernel can be faster than its ceiling. Does a kernel reach its ceiling? The GPU's counters answer this question. They say how
+# busy the units were, and what a warp was doing on average. They were recorded for products of 4096, with Nsight Compute
+# (`tests/data/models_h200.json`).
 
 # %% tags=["hide-input"]
 recorded = json.loads(Path("../tests/data/models_h200.json").read_text(encoding="utf-8"))
@@ -345,7 +346,7 @@ lessons.predict(
 # ## Rung 2: 8 x 8 elements
 #
 # `blocktiled_2d`: for each `k`, a register tile of R x C needs R words of `a` and C words of `b`, and uses them for R x C
-# multiply-adds. With 8 x 8, these are 16 words for 64 multiply-adds: a quarter of a word each. A thread now has 64 sums in
+# multiply-adds. With 8 x 8, these are 16 words for 64 multiply-adds: a quarter of a word per multiply-add. A thread now has 64 sums in
 # registers, and a block computes 128 x 128 elements. The picture shows a corner of its tiles.
 
 
@@ -618,10 +619,10 @@ counted(*RUNGS)
 # %% [markdown]
 # Read the tables from top to bottom. In the first kernels, the data stage and the load-store unit are busy all the time. In the
 # next kernels, no unit is busy all the time: the warps wait for shared memory, and then for global memory. In the last kernels,
-# the schedulers are busy. Then the kernel must execute fewer instructions that are not multiply-adds.
+# the schedulers are busy. Such a kernel gets faster only if it executes fewer instructions that are not multiply-adds.
 #
-# In the roofline plot below, large tiles move the kernels to the right, away from the ridge. So already the first kernels are not
-# bound by DRAM, and according to this plot larger tiles bring nothing. Yet `pipelined` is 73 times as fast as `naive`:
+# In the roofline plot below, even the first kernels lie to the right of the ridge, so DRAM is not their limit. Larger tiles move
+# the kernels further to the right. According to this plot, that brings nothing. Yet `pipelined` is 73 times as fast as `naive`:
 
 # %%
 ax = roof(*RUNGS)
@@ -720,10 +721,10 @@ lessons.predict(
 
 # %% [markdown]
 # For 16384 x 128 x 2048, `split_k` is slower than cuBLAS by 3 %. In an earlier measurement cuBLAS was slower, and `split_k` was
-# ahead by 4 %. An earlier `tensor_map` packed `a` first, as `tma` does. This takes a time that depends on `M` and `K` alone: it reads and
-# writes `a` once. The fewer columns the result has, the larger is the share of this time, and that version was slower than
-# cuBLAS for 8192 x 512 x 4096. [The ladder, measured](../docs/ladder.md) says what limits the rungs, and what would be tried
-# next.
+# ahead by 4 %. An earlier version of `tensor_map` packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time
+# depends on `M` and `K` alone. If the result has few columns, packing takes a large share of the whole time. Therefore the earlier
+# version was slower than cuBLAS for 8192 x 512 x 4096. [The ladder, measured](../docs/ladder.md) says what limits the rungs, and
+# which change to try next.
 #
 # ## Past the float32 pipes: tensor cores
 #
@@ -824,8 +825,8 @@ lessons.predict(
 
 # %% [markdown]
 # `bf16` was given matrices that were bfloat16 already, so its error does not include the rounding of the operands. These kernels
-# draw so much power that the GPU lowers its clock: for `bf16`, `tf32` and `dmma` the bound is **power**. Not all of them pass
-# cuBLAS:
+# draw so much power that the GPU lowers its clock: for `bf16`, `tf32` and `dmma` the bound is **power**. Not all of these kernels
+# are faster than cuBLAS:
 
 # %%
 for (rung, size), rungs in tensor.items():

@@ -1,5 +1,5 @@
-// A kernel with its memory, for tests of analyses. A test can launch it with one block or with many
-// equal blocks.
+// A kernel with its memory, for tests of analyses. A test can launch the kernel with one block, or
+// with many blocks that all do the same.
 #pragma once
 
 #include <string>

@@ -7,8 +7,8 @@
 //  fault()          breaks the context, like an illegal address
 //  queries(int n)   the next n queries of a stream find it busy
 //  endless()        events are not reached, and streams are busy, until end() is called
-// All other work of a stream has always finished. The driver reads these environment variables when
-// it is loaded. Defaults are in parentheses.
+// Any other work of a stream counts as finished at once. The driver reads these environment
+// variables when it is loaded. Defaults are in parentheses.
 //  FAKE_DRIVER_DEVICES  number of GPUs (1)
 //  FAKE_DRIVER_VERSION  the result of cuDriverGetVersion (13000)
 //  FAKE_DRIVER_NO_RECOVERY  a reset does not repair the context, as with real drivers

@@ -27,8 +27,8 @@ inline void check(bool condition, const char* what) {
     std::abort();
 }
 
-// Ends the process with an error if the object still exists after a number of seconds. So a test
-// that waits for ever is detected, even if it uses no processor time.
+// Ends the process with an error if the object exists for longer than `seconds`. So a text that
+// makes the simulator wait for ever is found, even if this wait uses no processor time.
 class Watchdog {
   public:
     explicit Watchdog(unsigned seconds) {
@@ -50,8 +50,8 @@ inline void check_message(const Error& error) {
 }
 
 // The command line is: program [iterations | SECONDSs] [seed] [...]. `make` makes text number n,
-// and `run` tries this text. A text may use ten seconds of processor time. In total it may take
-// `patience` seconds, because other processes may delay this one.
+// and `run` tries this text. A text may use ten seconds of processor time, and `patience` seconds
+// of elapsed time. The second limit is higher, because other processes may delay this one.
 inline int main(const char* name, const char* last_file, int argc, char** argv,
                 const std::function<std::string(std::mt19937&, long)>& make,
                 const std::function<void(const std::string&)>& run,

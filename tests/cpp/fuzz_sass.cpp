@@ -75,9 +75,9 @@ class Maker {
   private:
     size_t below(size_t n) { return random_() % n; }
 
-    // Replaces some words of the instruction. With probability 1 / `wrong`, a word is replaced by a
-    // word of any kind. Otherwise it is replaced with probability 1 / 4, by a word of the same
-    // kind.
+    // Returns the instruction with some words replaced. With probability 1 / `wrong`, a word is
+    // replaced by a word of any kind (never if `wrong` is 0). Of the other words, one in four is
+    // replaced by a word of the same kind. One in twelve instructions also gets a guard.
     std::string changed(const std::string& instruction, size_t wrong) {
         std::string text;
         size_t at = 0;

@@ -258,7 +258,7 @@ class PtxGenerator {
         return pick(list);
     }
 
-    // Returns the letter with which the names of registers of a type begin. `doubled` selects
+    // Returns the first letter of the names of the registers for a type. `doubled` selects
     // registers of twice the width.
     static char file_of(std::string_view type, bool doubled = false) {
         if (type == "pred") return 'p';
@@ -395,8 +395,8 @@ class PtxGenerator {
     std::mt19937& random_;
     size_t wrong_ = 0;  // one of `wrong_` operands is wrong; 0 means none
     std::string_view type_, space_;
-    // If the current instruction uses wider registers for a narrow type: their letter. 0 means that
-    // registers have the width of the type.
+    // The first letter of the registers, if the current instruction uses registers that are wider
+    // than its type. Otherwise 0.
     char wider_ = 0;
     bool in_kernel_ = true;
 };

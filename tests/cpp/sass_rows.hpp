@@ -21,8 +21,8 @@ using i32 = int32_t;
 using u64 = uint64_t;
 using i64 = int64_t;
 
-// The three words of a thread, and functions that return the parts of these words that the
-// registers and predicates hold.
+// The three words of a thread. The functions return parts of these words: the values that the
+// registers and predicates have at the start.
 struct In {
     u64 a, b, c;
     [[nodiscard]] u32 x() const { return u32(a); }
@@ -85,8 +85,8 @@ inline bool same(As as, const Results& one, const Results& other) {
            std::isnan(std::bit_cast<double>(other.value));
 }
 
-// Checks that the lifter reads every word of an instruction: if a modifier or an operand is added,
-// the instruction must be refused.
+// Checks that the lifter reads every word of an instruction. The function adds an unknown modifier,
+// and then one operand too many. The lifter must refuse both instructions.
 inline void expect_every_word_counts(const std::vector<std::string>& code) {
     for (size_t n = 0; n < code.size(); ++n) {
         const size_t opcode = code[n].starts_with('@') ? code[n].find(' ') + 1 : 0;

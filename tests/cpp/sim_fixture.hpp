@@ -4,8 +4,8 @@
 // The text becomes the body of a kernel. Each thread gets three 64-bit words in %d1, %d2 and %d3.
 // Other registers hold parts of the same words. %r1 to %r3 and %f1 to %f3 have the low 32 bits, %h1
 // to %h3 the low 16 bits, and %p1 to %p3 the lowest bits. %g1 to %g3 have the same 64 bits, as
-// doubles. The text writes its result to %d0, or to %r0, %h0, %f0, %g0 or %p0, whose bits are
-// combined with %d0.
+// doubles. The text writes its result to %d0, %r0, %h0, %f0, %g0 or %p0. At the end, these
+// registers are combined by exclusive or; the registers that the text does not write are 0.
 #pragma once
 
 #include <cstring>

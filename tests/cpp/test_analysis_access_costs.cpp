@@ -1,5 +1,5 @@
-// Tests that remembered accesses (analysis/access_costs.hpp) have the same cost as accesses whose
-// cost is computed each time.
+// Tests AccessCosts (analysis/access_costs.hpp), which remembers the costs of accesses. A
+// remembered cost must equal the cost that a new object computes for the same access.
 #include "analysis/access_costs.hpp"
 
 #include <gtest/gtest.h>

@@ -182,8 +182,8 @@ TEST(Latency, TheSidesOfABranchDoNotWaitForEachOther) {
 }
 
 TEST(Latency, RareCodeDoesNotDelayTheMainPath) {
-    // If code is jumped over by most warps, a wait in this code does not delay the warps that jump
-    // over it. `waits` is the waiting time after the load and the branch.
+    // If most warps jump over some code, a wait in this code does not delay these warps. `waits` is
+    // the waiting time after the load and the branch.
     const double waits = l2_latency - 2 * step + step;
     Code seldom;
     seldom.load(often, 0).branch(often, 4).use(1, 1).add("FMUL", 1).use(often, 1);

@@ -63,8 +63,8 @@ uint32_t slow_conflict(const MemoryEvent& e, int first, int lanes) {
     return uint32_t(most);
 }
 
-// Returns true if both lanes of each such pair have the same address, if both are active (see
-// RandomAccess::share).
+// Looks at the pairs of lanes that RandomAccess::share makes. Returns true if the two lanes of each
+// pair have the same address. Pairs with an inactive lane do not count.
 bool slow_alike(const MemoryEvent& e, int apart) {
     for (int lane = 0; lane < warp; ++lane) {
         const int other = lane ^ apart;
@@ -84,8 +84,8 @@ uint32_t slow_wavefronts(const MemoryEvent& e) {
     return total;
 }
 
-// Returns the number of sectors. Each sector is counted as often as its most frequent address is
-// accessed.
+// Returns the number of sectors that an atomic sends. Several lanes may access the same address of
+// a sector. A sector is sent as often as lanes access its most frequent address.
 uint32_t slow_repeated(const MemoryEvent& e) {
     std::map<uint64_t, std::map<uint64_t, uint32_t>> wanted;
     sim::for_each_lane(e.mask, [&](int lane) { ++wanted[e.address(lane) / 32][e.address(lane)]; });

@@ -271,8 +271,8 @@ TEST(ControlFlow, PostDominatorsAgreeWithTheirDefinition) {
                     if (d != b && !reaches_exit(flow, b, d)) above.push_back(d);
                 }
             }
-            // Of these blocks, the nearest one is the first that every path reaches. All the other
-            // blocks are on every path from the nearest one to the exit, too.
+            // Of these blocks, the nearest is the one that every path from b reaches first. So all
+            // the others are on every path from the nearest block to the exit.
             uint32_t nearest = no_block;
             for (uint32_t d : above) {
                 const bool first = std::all_of(above.begin(), above.end(), [&](uint32_t e) {
@@ -302,8 +302,8 @@ TEST(LiveRanges, CoverEveryPathFromWriteToRead) {
         for (uint32_t r = 0; r < k.registers.size(); ++r) {
             LiveRange expected;
             for (uint32_t i = 0; i < size; ++i) {
-                // A register is live at i if some path from i reads it before it writes it. It also
-                // counts as live if instruction i writes it.
+                // A register is live at i if a path from i reads the register before any write to
+                // it. The register also counts as live at i if instruction i writes it.
                 bool live = contains(touched[i].writes, r);
                 std::vector<bool> seen(size, false);
                 std::vector<uint32_t> stack{i};
@@ -332,8 +332,8 @@ TEST(LiveRanges, CoverEveryPathFromWriteToRead) {
     }
 }
 
-// The kernel has 20,000 instructions and 10,000 registers in 2,000 blocks. The limit is generous
-// for slow machines.
+// The kernel has 20,000 instructions and 10,000 registers in 2,000 blocks. The time limit of 5 s is
+// much longer than needed, so that the test does not fail on slow machines.
 TEST(LiveRanges, LargeKernelIsFast) {
     std::string body = ".reg .b32 %r<10000>;\n";
     for (int i = 0; i < 10000; ++i) {

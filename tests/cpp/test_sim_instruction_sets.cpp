@@ -278,8 +278,8 @@ TEST_P(InstructionSets, Agree) {
     const std::vector<Words> words = inputs(32 * 4 + 13);
     for (const std::string& text : GetParam()()) {
         SCOPED_TRACE(text);
-        // Runs the instruction first for all threads, and then only for those whose third word is
-        // odd. The results of the other threads stay zero.
+        // The instruction runs first for all threads. In the second run, only threads whose third
+        // word is odd execute it, and the results of the other threads stay zero.
         const ptx::Module module = ptx::parse(kernel_text(text));
         const ptx::Module some = ptx::parse(kernel_text("@!%p3 bra SKIP;\n" + text + "\nSKIP:\n"));
         std::vector<uint64_t> whole;

@@ -144,8 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::to_string(info.index); });
 
 TEST(Spaces, FunctionsHaveTheirOwnParameters) {
-    // In a called function, an address of a parameter in a register refers to the function's frame,
-    // not to the kernel's parameters.
+    // A called function can load the address of its parameter into a register. This address refers
+    // to the parameters of the function, not to those of the kernel.
     const std::string f =
         ".func (.param .b64 r) f(.param .align 8 .b8 a[16]) { .reg .b64 %x<4>; mov.u64 %x1, a; "
         "ld.param.u64 %x2, [%x1+8]; st.param.b64 [r], %x2; ret; }\n";

@@ -1,6 +1,6 @@
 // Tests plain runs, which have no observers. Plain runs remember the strides of addresses, and
-// execute chains of multiply-adds as one operation. Their results must be the same as those of runs
-// that announce every access. Such runs use neither of the two methods.
+// execute chains of multiply-adds as one operation. Runs that report every access to an observer
+// use neither of these two methods. Both kinds of runs must have the same results.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,7 +12,7 @@
 namespace coalesce::sim {
 namespace {
 
-// An observer that ignores the accesses. With this observer, the simulator must announce every
+// An observer that ignores the accesses. With this observer, the simulator must report every
 // access.
 struct Listener {
     static constexpr Hooks hooks = Hook::access;
@@ -228,11 +228,11 @@ TEST(PlainRun, ForgetsOutdatedStrides) {
         "ld.f32 %f0, [%a1]; bra L;\nL: mad.wide.u32 %a1, %lane, 12, %base; cvt.u64.u32 %u1, %w0;\n"
         "cvta.shared.u64 %u1, %u1; setp.lt.u32 %p, %lane, 7; selp.b64 %a1, %u1, %a1, %p;\n"
         "ld.f32 %f1, [%a1]; ld.f32 %f2, [%a1];\n",
-        // A shuffle gives each lane another address.
+        // A shuffle gives each lane the address of another lane.
         "ld.shared.f32 %f0, [%w2]; shfl.sync.bfly.b32 %w2, %w2, 5, 31, -1;\n"
         "ld.shared.f32 %f1, [%w2];\n",
-        // A shuffle gives each lane another address, first in one half of the warp, then in the
-        // other.
+        // A shuffle gives each lane the address of another lane, first in one half of the warp,
+        // then in the other.
         "ld.shared.f32 %f0, [%w2]; and.b32 %c, %lane, 16; shl.b32 %c, 65535, %c;\n"
         "shfl.sync.bfly.b32 %w2, %w2, 5, 31, %c; ld.shared.f32 %f1, [%w2]; bra L;\n"
         "L: ld.shared.f32 %f2, [%w2];\n",

@@ -41,8 +41,8 @@ inline void yield() {
     thread = fibers[own].index;
 }
 
-// Waits at a barrier. `wanted` returns the number of threads that it waits for. The number falls
-// when a thread returns.
+// Waits until wanted() threads have arrived at the barrier. wanted() returns a smaller number after
+// a thread has returned from the kernel.
 template <class F>
 void wait(Barrier& barrier, F&& wanted) {
     const int phase = barrier.phase;

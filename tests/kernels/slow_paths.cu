@@ -1,7 +1,7 @@
 // Functions whose machine code branches on an operand. Zeros, subnormals, infinities, NaNs and
 // numbers of extreme size take a slow path, and so do integers that need more than 32 bits. Each
-// warp has both kinds of lanes. The last kernel sums forces between bodies, including the force of
-// each body on itself at distance 0.
+// warp has lanes on the slow path and lanes on the fast path. The last kernel sums forces between
+// bodies. It also computes rsqrt(0), for the distance of each body from itself.
 
 typedef long long int64;
 

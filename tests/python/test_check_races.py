@@ -478,8 +478,9 @@ PLANTED = {
         {("stale_read", "error")},
     ),
 }
-# What replaces the placeholder in the faulty kernel, and what replaces it in the corrected one. For
-# kernels that are not listed, these are nothing, and the text that was missing.
+# The text that replaces the placeholder: first in the faulty kernel, then in the corrected kernel.
+# A kernel that is not listed lacks a statement: `HOLE` becomes nothing in the faulty kernel, and
+# the missing statement in the corrected kernel.
 FILLINGS = {
     "blocks that add to one element": ("*sum += 1", "atomicAdd(sum, 1)"),
     "neighbours read while they are written": ("x", "y"),

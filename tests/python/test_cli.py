@@ -254,8 +254,8 @@ def test_explain_a_file(capsys, tmp_path):
     file.write_text(ADD)
     (tmp_path / "more.h").write_text("// found beside the file\n")
     words = f"explain {file} --entry add --grid 4 --block 256 --device sim"
-    # An argument after --arg and one at the end mean the same, and so do f32: and random: with a
-    # dtype.
+    # An argument of the kernel may follow --arg, or stand at the end of the command line. The
+    # prefix f32: means the same as random: with a dtype.
     words += " --arg f32:2048 --arg arange:1024:i32 --arg zeros:1024"
     page, data = tmp_path / "add.html", tmp_path / "add.json"
     words += f" --html {page} --json {data} 1024"

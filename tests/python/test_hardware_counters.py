@@ -144,8 +144,7 @@ BY_CHANCE = {
         GLOBAL_ATOMICS,
         exactness.DIVIDED,
     ),
-    # Nsight Compute's formulas for these two metrics are not known. They are derived from
-    # instructions, not read from counters.
+    # Nsight Compute derives these metrics from numbers of instructions. Its formulas are not known.
     r"async_(copy|tile)<|matmul/(pipelined|split_k)": (
         r"memory_.*|.*_op_ldgsts\.sum|.*t_sectors.*_ld\.sum",
         exactness.COPIED,

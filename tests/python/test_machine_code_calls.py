@@ -80,8 +80,8 @@ def test_a_pointer_holds_the_same_address_in_both_codes(source: str) -> None:
     assert p.exact
     np.testing.assert_array_equal(addresses[0], addresses[1])
     assert len(set(addresses[0])) == 2
-    # If there is only one kernel, its functions lie in its code (16 bytes per instruction).
-    # Otherwise functions are numbered.
+    # If there is only one kernel, its functions are part of its code, and their addresses are
+    # multiples of 16 (bytes per instruction). Otherwise the addresses are 8, 16, 24 and so on.
     assert all(addresses[0] % 16 == 0) == (source == POINTERS)
 
 

@@ -228,8 +228,9 @@ def test_curand(tmp_path: Path) -> None:
         assert same.tolist() == [1]
         assert abs(normal.mean() - 3) < 0.06
         assert abs(normal.std() - 2) < 0.05
-    # Sobol': each dimension has one of 256 points in each 256th of the interval, and each pair of
-    # the first two dimensions one point in each square of 16 by 16.
+    # 256 points of a Sobol' sequence. Cut the interval of a dimension into 256 equal parts: each
+    # part has one point. Cut the square of the first two dimensions into 16 by 16 cells: each cell
+    # has one point.
     points = shown[6].reshape(25, 256)
     for dimension in points:
         assert sorted((dimension * 256).astype(int)) == list(range(256))

@@ -55,9 +55,10 @@ CONTRACTED = {
 }
 
 
-# The NaN bits of these kernels depend on the assembler, so all NaNs are equal here. The payload of
-# a sum of two NaNs depends on the order of the operands. A change of sign may become an addition of
-# 0, which changes the NaN, or a part of the next instruction, which does not.
+# In these kernels, the bits of a NaN depend on the assembler, so all NaNs count as equal. There are
+# two reasons. The payload of a sum of two NaNs depends on the order of the operands. And the
+# assembler can change a sign by an addition of 0, which changes the bits of a NaN, or by a modifier
+# of the next instruction, which keeps them.
 ANY_NAN = {"conversions", "hypotenuse_float"}
 
 

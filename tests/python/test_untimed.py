@@ -64,8 +64,8 @@ def test_products_of_warps_take_the_time_of_the_tensor_cores() -> None:
     record = kernel.launch(132 * 4, 256, np.zeros(132 * 4 * 256, np.float32), 300, runs=1)
     assert record.modelled is not None
     assert record.modelled.bound == "tensor"
-    # One product takes 6 cycles of one of four tensor cores (mma_counters_h200.json). A
-    # multiprocessor executes 4 blocks of 8 warps.
+    # A multiprocessor executes 4 blocks of 8 warps, and each warp makes 300 products. One product
+    # takes 6 cycles of one of its four tensor cores (mma_counters_h200.json).
     assert record.modelled.cycles["tensor"] == 4 * 8 * 300 * 6 / 4
 
 
