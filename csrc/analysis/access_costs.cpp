@@ -34,8 +34,8 @@ void add_global(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(f.elements) * e.bytes;
 }
 
-// Adds the cost of an access to local memory. Local memory is interleaved: for each word of local
-// memory, the words of the 32 lanes are neighbours in memory.
+// Adds the cost of an access to local memory. Local memory is interleaved: the first words of the
+// 32 lanes are neighbours in memory, then come the second words of the 32 lanes, and so on.
 void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     uint64_t addresses[sim::warp_size];
     sim::MemoryEvent interleaved = e;

@@ -38,8 +38,8 @@ class BlockRequests {
     friend class L1Replay;
     struct Request {
         // For a regular request (a constant stride): the address of lane 0. For a scattered
-        // request: the index of its first address in `addresses_`. For a pause: its number of
-        // cycles.
+        // request: the index of its first address in `addresses_`. For a pause (see `pause`): the
+        // number of cycles.
         uint64_t first;
         // For a regular request: the distance in bytes between the addresses of neighbouring lanes.
         // For a scattered request: its lane mask.

@@ -25,9 +25,9 @@ struct Misses {
 struct CacheResult {
     model::CacheCounts counts;
     std::vector<Misses> misses;  // misses in the replayed blocks, by instruction
-    // Numbers of operations that a warp of the replayed blocks executes. `operations` is the
-    // average over all warps, and `most` is the largest number. `most_in_block` is the number of
-    // the warp with the most operations in its block, averaged over the blocks.
+    // How many operations a warp of the replayed blocks executes. `operations` is the average over
+    // all warps, and `most` is the maximum. `most_in_block` is the maximum in one block, averaged
+    // over the blocks.
     double operations = 0, most_in_block = 0, most = 0;
     double atomics = 0;  // cycles that L2 needs for atomics
 

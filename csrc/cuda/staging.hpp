@@ -1,6 +1,7 @@
 // The transfers between host arrays and one GPU, from any thread.
 //
-// Each call uses a `Transfers` of its own. Those that are not in use are kept for later calls.
+// Each call uses a `Transfers` of its own. The `Transfers` that are not in use are kept for later
+// calls.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,9 @@ namespace coalesce::cuda {
 
 class Staging {
   public:
-    // Arrays of at most these sizes (to the GPU, from the GPU) are copied by the driver alone. For
-    // them, waking the workers would take as long as the copy.
+    // The driver alone copies an array of at most `direct_up` bytes to the GPU, or of at most
+    // `direct_down` bytes from the GPU. For such an array, waking the workers would take as long as
+    // the copy.
     static constexpr size_t direct_up = size_t{1} << 20;
     static constexpr size_t direct_down = size_t{256} << 10;
 

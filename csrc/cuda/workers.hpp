@@ -26,8 +26,8 @@ class Workers {
     void run(const std::function<void()>& task, const std::function<void()>& lead);
 
     // Returns the usual number of workers: half of the number of processors, but at least 1 and at
-    // most 8. So many workers copy faster than a PCIe link transfers, and other threads still have
-    // processors.
+    // most 8. With this number, the workers copy faster than a PCIe link transfers, and some
+    // processors are left for other threads.
     [[nodiscard]] static unsigned usual_count();
 
   private:

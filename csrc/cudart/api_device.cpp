@@ -65,8 +65,8 @@ DeviceProperties properties() {
 int attribute(int number) {
     const DeviceProperties p = properties();
     const model::Gpu& gpu = runtime().gpu;
-    // The clock in kHz that gives this bandwidth with a 1024-bit memory bus and two transfers per
-    // cycle.
+    // The memory clock in kHz that gives the GPU's DRAM bandwidth with a 1024-bit memory bus and
+    // two transfers per cycle.
     constexpr int bus_bits = 1024;
     const int memory_khz = int(gpu.dram_gbps * 1e6 / (2 * bus_bits / 8));
     const std::map<int, int> values = {

@@ -91,9 +91,9 @@ class RequestCoalescer {
     static constexpr uint32_t slots = 1 << 14;
     static constexpr uint32_t no_slot = UINT32_MAX;
 
-    // A pending line. For each of its sectors, it has the time of the request, and says if DRAM
-    // must deliver the sector. The model does not handle all requests in the order of their times.
-    // So a request that is handled later may have an earlier time.
+    // A pending line. For each sector of the line, `asked` has the time of the request, and
+    // `from_dram` says if DRAM must deliver the sector. The model does not handle all requests in
+    // the order of their times. So a request that is handled later may have an earlier time.
     struct Pending {
         uint64_t line = ~uint64_t(0);
         double asked[4] = {never, never, never, never};

@@ -134,7 +134,8 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
 
     const double throughput = *std::max_element(t.cycles, t.cycles + int(Bound::latency));
     // The resources of one multiprocessor work in parallel, like a pipeline, so only the slowest
-    // one counts. The shared resources (L2, DRAM) are sometimes busy with other multiprocessors.
+    // one counts. The shared resources (L2, DRAM) are sometimes busy with other multiprocessors, so
+    // at_once() lets them delay each other.
     const double own = *std::max_element(t.cycles, t.cycles + int(Bound::l2));
     const double together = at_once({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
     // In two intervals, no other work is done. So these intervals are added to the time. The first

@@ -12,7 +12,7 @@
 //  data       the data path of L1, for tag lookups and for wavefronts of shared memory
 //  constants  the constant cache, which serves the addresses of a load one after another
 //  l2         the path to L2; writes take longer than reads, and partial writes take longest
-//  atomics    the units for atomics in L2; the most frequent address decides
+//  atomics    the units for atomics in L2; the address with the most accesses takes longest
 //  dram       the bandwidth of DRAM
 //  latency    the slots for blocks; each block occupies its slot for at least its own latency
 //

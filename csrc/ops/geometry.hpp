@@ -13,9 +13,9 @@
 
 namespace coalesce::ops {
 
-// The largest number of rows or columns of a matrix. Kernels store both in an int, and rounding up
-// to whole blocks must not overflow it. Operations on access patterns use a size_t and have no such
-// limit.
+// The largest number of rows or columns of a matrix. Kernels store each of them in an int, and
+// rounding up to whole blocks must not overflow the int. Operations on access patterns use a size_t
+// and have no such limit.
 inline constexpr uint64_t max_extent = 2'000'000'000;
 
 struct Extent3 {
