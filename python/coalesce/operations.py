@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 # A NumPy array, or a GPU array of any library. The result is of the same kind as the operands.
 Array: TypeAlias = Any
 
-# The overloads below say what `return_timing` and `check` make of the result. These are the options
-# that all overloads of an operation share.
+# The overloads below say what is returned with `return_timing` or `check`. This class has the
+# options that all overloads of an operation share.
 
 
 class _Common(TypedDict, total=False):

@@ -85,11 +85,11 @@ def access(
     that the lanes of a warp read. The table shows the result in NumPy's terms, and the 32-byte
     sectors that a load of a warp touches, for 4-byte elements.
 
-    =============  =======================================================  ==================
+    =============  =======================================================  ======================
     pattern        result                                                   sectors per load
-    =============  =======================================================  ==================
-    ``offset``     ``x[offset:]``                                           4 aligned, else 5
-    ``stride``     ``x[::stride]``                                          8 at 2, 32 from 8
+    =============  =======================================================  ======================
+    ``offset``     ``x[offset:]``                                           4 if aligned, else 5
+    ``stride``     ``x[::stride]``                                          4 * stride, at most 32
     ``permuted``   each 32 elements as ``x[32 * w:][order]``                4
     ``broadcast``  ``np.repeat(x[::32], 32)[:len(x)]``                      1
     ``gather``     ``x[index]``                                             depends on index
@@ -97,7 +97,7 @@ def access(
     ``vector``     x, by loads of `width` bytes                             width
     ``aos``        ``x[:, field]``                                          4 times the fields
     ``soa``        ``x[field]``                                             4
-    =============  =======================================================  ==================
+    =============  =======================================================  ======================
 
     Parameters
     ----------
@@ -116,7 +116,8 @@ def access(
         The elements to gather, each from 0 to n - 1 (checked for NumPy arrays). Loading the index
         itself takes one more request of 4 sectors.
     distance : int, default n // 2
-        The distance, in elements, at which the last lane of each warp reads, modulo n.
+        The last lane of each warp reads the element this many elements after its own. After the
+        end of x, it continues at the start.
     width : int, default 16
         Bytes per load: 1, 2, 4, 8 or 16. The size of x in bytes must be a multiple of it.
     field : int, default 0

@@ -28,7 +28,7 @@ class Transactions:
     sectors, lines : int
         Distinct sectors and cache lines that each warp touches, summed over the warps.
     ideal_sectors : int
-        The sectors that the same lanes would take with their elements packed.
+        The sectors that the same lanes would take if their elements were adjacent.
     bytes_used, bytes_moved : int
         Distinct bytes that the lanes access, and the bytes of the sectors.
     """

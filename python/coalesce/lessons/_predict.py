@@ -143,13 +143,13 @@ def predict(
     Parameters
     ----------
     name : str
-        The name of the question, under which the lessons keep the explanation.
+        The name of the question. The explanation of the answer is stored under this name.
     question : str
     guess : float, str or ...
         A number, one of `choices` or its place in the list (from 1), or ``...`` for no guess yet.
     measured : callable
-        Returns the right answer: a number, or one of `choices`. What it prints is shown with
-        the answer.
+        Returns the right answer: a number, or one of `choices`. What the function prints is shown
+        with the answer.
     choices : sequence of str
         The possible answers, if the answer is not a number.
     unit : str
@@ -157,8 +157,8 @@ def predict(
     within : float
         The relative error up to which a number is right.
     show : callable, optional
-        Returns what else shows the answer: a picture, a profile, a table, or a list of such
-        things. What it prints is shown, too.
+        Returns something to show with the answer: a picture, a profile, a table, or a list of
+        these. What the function prints is shown, too.
 
     Returns
     -------

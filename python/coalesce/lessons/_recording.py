@@ -58,14 +58,14 @@ class Recording:
         return f"{self.gpu}, recorded {self.date}"
 
     def times(self, operation: str, n: int) -> dict[str, Timing]:
-        """Return the times of an operation by label of the variant; empty if none were recorded.
+        """Return a dict from the labels of an operation's variants to their recorded times.
 
         Parameters
         ----------
         operation : str
             ``"matmul"``, ..., or ``"lesson"`` for the lessons' own kernels.
         n : int
-            Rows and columns of the matrices, or elements.
+            Rows and columns of the matrices, or elements of a vector.
         """
         return {
             label(row["variant"], row["options"]): _timing(row)
@@ -78,7 +78,7 @@ class Recording:
         return sorted({row["n"] for row in self._times if row["operation"] == operation})
 
     def gbps(self, pattern: str, itemsize: int = 4) -> dict[int, float]:
-        """Return the bandwidth of a pattern by stride, offset or width, in 1e9 bytes/s."""
+        """Return the bandwidth of a pattern, in 1e9 bytes/s, for each stride, offset or width."""
         for row in self._sweeps:
             if row["pattern"] == pattern and row["itemsize"] == itemsize:
                 return dict(zip(row["values"], row["gbps"], strict=True))
@@ -101,7 +101,7 @@ def _timing(row: Mapping[str, Any]) -> Timing:
 
 
 def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: Timing) -> Any:
-    """Return a time in the form that the file uses."""
+    """Return a time as a row for the file of recorded times."""
     if t.source != "measured":
         raise ValueError(
             f"only measured times can be recorded; the time of {operation} {variant} is {t.source}"
@@ -122,7 +122,7 @@ def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: 
 
 
 def sweep_row(sweep: Sweep) -> Any:
-    """Return a sweep in the form that the file uses."""
+    """Return a sweep as a row for the file of recorded times."""
     if sweep.gbps is None or sweep.source != "measured":
         raise ValueError(
             f"only measured sweeps can be recorded; the sweep of {sweep.pattern} was not measured"

@@ -13,14 +13,14 @@ from coalesce.render.markup import tag
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """Rows under heads. The first column is aligned to the left, the others to the right.
+    """A table with a heading above each column. The first column is aligned left, the others right.
 
     Attributes
     ----------
     columns : sequence of str
-        The heads.
+        The headings.
     rows : sequence of sequence of str
-        The cells, as many in each row as there are heads.
+        The cells. Each row has as many cells as there are headings.
     caption : str
         A line above the table.
 

@@ -131,7 +131,7 @@ class Times(Mapping[str, Timing]):
         return [milliseconds(timing.kernel_ms).removesuffix(" ms"), f"{rate:,.0f}", speed]
 
     def _computes(self) -> bool:
-        """Whether the rate is in operations (a product) and not in bytes (a sum or a copy)."""
+        """Whether the table shows GFLOP/s, as for a product. It shows GB/s for a sum or a copy."""
         return self.operation == "matmul" or all(t.gflops > t.gbps for t in self.values())
 
 

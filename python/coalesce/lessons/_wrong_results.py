@@ -149,7 +149,7 @@ def _place(wrong: NDArray[np.bool_]) -> str:
 
 
 def _direction(out: Array, expected: Array) -> str:
-    """Say whether all wrong elements are too small, or too large, by one number or by several."""
+    """Say whether the wrong elements are too small or too large, and by how much if they agree."""
     wrong = ~close(out, expected) & np.isfinite(out)
     difference = out[wrong].astype(float) - expected[wrong]
     if not difference.size:

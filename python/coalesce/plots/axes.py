@@ -1,4 +1,4 @@
-"""Parts of every plot: axes in the colours of a theme, grids, the legend of sources."""
+"""Parts of every plot: axes in the colours of a theme, grids, a legend of measured and modelled."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Work:
 
 
 def named(argument: str, kernels: Any) -> dict[str, Any]:
-    """Return kernels by name: a mapping's keys, or the titles of profiles.
+    """Return a dict of kernels by name. A name is a key of the mapping, or the title of a profile.
 
     `argument` is the name of the argument in error messages.
     """

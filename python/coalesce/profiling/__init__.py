@@ -77,7 +77,8 @@ def profile(
     -------
     Profile
         The profile of the operation's own kernel. `Profile.preparation` has the profiles of
-        the other kernels of the call: one that transposes a matrix first, or adds up parts after.
+        the other kernels of the call, for example of a kernel that transposes a matrix before, or
+        one that adds up partial sums afterwards.
 
     Raises
     ------

@@ -84,15 +84,15 @@ def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
 
 
 def remarks(access: Access, text: str) -> str:
-    """Return `text` if the access is wasteful, and a sentence if the assembler merged accesses."""
+    """Return `text` if it is worth showing, and a sentence if the assembler merged accesses."""
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
 
 
 def worth_a_sentence(access: Access) -> bool:
     """Whether a report should describe an access.
 
-    It should if the access is wasteful, or if its lanes update one address. In addition, it must
-    have at least 1 % of the kernel's sectors (of its wavefronts for shared memory).
+    It should if the access is wasteful or its lanes update one address, and if the access takes at
+    least 1 % of the kernel's sectors (for shared memory: of its wavefronts).
     """
     return (wasteful(access) or contended(access)) and access.share >= 0.01
 

@@ -29,19 +29,20 @@ class Assertions:
     def assert_sectors_per_request(
         self, load: float | None = None, store: float | None = None, *, line: int | None = None
     ) -> None:
-        """Assert that requests to global memory take at most so many sectors on average.
+        """Assert that loads or stores of global memory take few sectors per request on average.
 
         Parameters
         ----------
         load, store : float, optional
-            The most sectors per request. A full warp that loads neighbouring floats takes 4.0.
+            The largest average that is allowed. A full warp that loads neighbouring floats takes
+            4.0 sectors per request.
         line : int, optional
             The line to judge; by default the whole kernel.
 
         Raises
         ------
         AssertionError
-            Requests take more. The message shows these accesses and a warp of each.
+            The average is larger. The message shows the accesses, and a warp of each.
         TypeError, ValueError
             Neither `load` nor `store` is passed, one is not a number, or the kernel has no such
             access.
@@ -134,8 +135,8 @@ class Assertions:
     ) -> list[Access]:
         """Return the accesses that `chosen` selects, from one line or from the whole kernel.
 
-        If there are none at a given `line`, raise ValueError, because the number may be a typo. If
-        no line is given, raise it only if accesses are `needed`.
+        If a `line` is passed and has no such access, raise ValueError, because the number may be a
+        typo. If the whole kernel has none, raise ValueError only if accesses are `needed`.
         """
         __tracebackhide__ = True
         line = None if line is None else checks.integer("line", line)
@@ -144,7 +145,7 @@ class Assertions:
         if not at_line and (needed or line is not None):
             others = ", ".join(str(n) for n in sorted({a.line for a in matching if not a.file}))
             place = "" if line is None else f" at line {line}"
-            hint = f"; there is at line {others}" if others and line is not None else ""
+            hint = f"; it has some at line {others}" if others and line is not None else ""
             raise ValueError(f"the kernel has no {what} access{place}{hint}")
         return at_line
 

@@ -123,7 +123,7 @@ class ProfileData:
 
     @property
     def inexact(self) -> dict[str, str]:
-        """The other metrics, with the reason why they may differ from a GPU: ``"modelled"``, ..."""
+        """The metrics that may differ from the counters of a GPU, each with the reason."""
         return dict(self._inexact)
 
     def lines(self) -> list[Line]:

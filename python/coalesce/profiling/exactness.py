@@ -154,7 +154,7 @@ def _watches_in_a_loop(table: Any) -> Any:
 
 
 def _some_lanes_conflict(table: Any) -> Any:
-    """Select some shared loads of 16 bytes: not all lanes are active, and lanes share banks."""
+    """Select 16-byte loads of shared memory with inactive lanes and with lanes that share banks."""
     some = table["accesses"] < 32 * table["requests"]
     spare = table["wavefronts"] * 128 - table["bytes"].astype(np.int64)
     packed = (table["wavefronts"] == table["ideal_wavefronts"]) & (

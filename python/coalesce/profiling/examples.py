@@ -83,7 +83,7 @@ class Example:
 
     @cached_property
     def _wavefronts(self) -> list[int]:
-        """The wavefronts of each group of lanes that shared memory serves together."""
+        """The number of wavefronts for each group of lanes that shared memory serves together."""
         load = self._drawn_kind == "load"
         return shared_wavefronts(self.addresses, self.width, self.mask, load=load)
 
@@ -98,7 +98,7 @@ class Example:
 
     @cached_property
     def wastes(self) -> bool:
-        """Whether the access would cost less with the lanes' elements packed."""
+        """Whether the access would cost less if the lanes' elements were adjacent."""
         if self.space == "shared":
             return max(self._wavefronts) > 1
         return self.cost > max(1, -(-self.mask.bit_count() * self.width // model.SECTOR_BYTES))

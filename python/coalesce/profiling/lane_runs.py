@@ -20,7 +20,11 @@ Thread = tuple[int, int, int]
 
 
 class Runs(NamedTuple):
-    """The runs of a warp: the lanes of the longest, the bytes between two lanes, and the number."""
+    """The runs of a warp.
+
+    `length` is the number of lanes of the longest run, `step` the distance in bytes between two
+    neighbouring lanes of a run, and `number` the number of runs.
+    """
 
     length: int
     step: int
@@ -52,7 +56,7 @@ def _even(active: Sequence[int]) -> Runs | None:
 
 
 def _nested(starts: Sequence[int]) -> bool:
-    """Whether the addresses at which the runs start follow a rule: one step, or runs again."""
+    """Whether the start addresses of the runs have one common step, or form runs themselves."""
     return len({b - a for a, b in pairwise(starts)}) <= 1 or _even(starts) is not None
 
 

@@ -51,8 +51,8 @@ class Pattern:
         - ``"misaligned"``: contiguous, but across one sector more than needed;
         - ``"partial"``: contiguous, with some inactive lanes between;
         - ``"permuted"``: contiguous, but in another order;
-        - ``"stride"``: the lanes step over elements, by the same distance;
-        - ``"field"``: each lane accesses the same field of another structure;
+        - ``"stride"``: neighbouring lanes have the same distance, and skip elements;
+        - ``"field"``: each lane accesses its own structure, and all lanes the same field;
         - ``"runs"``: runs of contiguous lanes, for example in a narrow block;
         - ``"broadcast"``: one address for all lanes;
         - ``"groups"``: a few addresses, each for several lanes;
@@ -278,7 +278,7 @@ def _of_banks(active: list[int], ways: int, threads: Sequence[Thread] | None) ->
 def shared_wavefronts(
     addresses: Sequence[int], width: int, mask: int, *, load: bool = True
 ) -> list[int]:
-    """Return the wavefronts of each group of lanes that shared memory serves together."""
+    """Return how many wavefronts each group of lanes that are served together takes."""
     padded = [*addresses, *[0] * (LANES - len(addresses))]
     return [n for lanes, n in model.shared_groups(padded, width, mask, load) if lanes]
 

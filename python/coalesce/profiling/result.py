@@ -41,8 +41,8 @@ class Profile(ProfileData, Assertions):
     modelled : Modelled or None
         The results of the models of caches and time. ``modelled.why`` says what bounds the kernel.
     not_modelled : str
-        Why the models do not know this kernel: it has bulk copies, or products of warpgroups. Empty
-        if they do.
+        Why the models cannot estimate this kernel: it has bulk copies, or products of warpgroups.
+        Empty if they can.
     measured_ms : float or None
         If `device` is a GPU, milliseconds on it: the median, timed by CUDA events.
     preparation : tuple of Profile

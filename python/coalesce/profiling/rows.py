@@ -1,9 +1,10 @@
 """The rows of a profile: what each instruction, access and source line executed and moved.
 
-An *instruction* is one of the machine code, or of the PTX if the kernel was counted on its PTX. An
-*access* is what one source line does with one array: its instructions that load from the array, or
-its instructions that store to the array. An unrolled loop has several of them. A *line* has the
-accesses of one line of the source. Requests, sectors and wavefronts are meant as in Nsight Compute.
+An *instruction* is a machine instruction, or a PTX instruction if the kernel's PTX was counted. An
+*access* is what one source line does with one array: all instructions of the line that load from
+the array, or all that store to it. In an unrolled loop these are several instructions. A *line* has
+the accesses of one line of the source. Requests, sectors and wavefronts are meant as in Nsight
+Compute.
 """
 
 from __future__ import annotations
@@ -70,10 +71,10 @@ class Instruction:
     sectors, lines : int
         Distinct 32-byte sectors and 128-byte lines that each request touched, summed up.
     wavefronts : int
-        Passes of shared memory.
+        The passes in which shared memory served the requests.
     ideal : int
-        Sectors (wavefronts for shared memory) that the same lanes would take with their elements
-        packed.
+        Sectors (wavefronts for shared memory) that the same lanes would take if their elements were
+        adjacent.
     merged : int
         How many instructions of the PTX the assembler merged into this one; 1 if it did not merge.
     array : str
@@ -213,12 +214,12 @@ class Access:
 
     @property
     def excess(self) -> int:
-        """Sectors or wavefronts above the ideal, or 0 for a broadcast, which takes fewer."""
+        """Sectors or wavefronts above the ideal; 0 if the cost is below it, as for a broadcast."""
         return max(0, self.cost - self.ideal)
 
     @property
     def needed(self) -> int:
-        """The smaller of `cost` and `ideal`. If lanes share addresses, it can be `cost`."""
+        """The smaller of `cost` and `ideal`. If lanes share addresses, it may be `cost`."""
         return min(self.cost, self.ideal)
 
     @property
@@ -238,7 +239,10 @@ class Access:
 
     @property
     def bytes_used(self) -> int:
-        """Bytes that the lanes asked for, at most `bytes_moved`. Lanes may share bytes."""
+        """Bytes that the lanes asked for, but at most `bytes_moved`.
+
+        Lanes that ask for the same bytes can ask for more bytes in total than are moved.
+        """
         return min(self.bytes, self.bytes_moved)
 
     @property
@@ -308,7 +312,7 @@ class Line:
 
     @property
     def ideal_sectors_per_request(self) -> float:
-        """Sectors or wavefronts per request if the lanes' elements were adjacent."""
+        """Sectors per request to global and local memory if the lanes' elements were adjacent."""
         return self.ideal_sectors / self.requests if self.requests else 0.0
 
     @property
@@ -341,7 +345,7 @@ def instructions(
     scale: float = 1,
     ptx_widths: Mapping[int, int] | None = None,
 ) -> tuple[Instruction, ...]:
-    """Make the rows of a `Counts.table()`.
+    """Return an `Instruction` for each row of a `Counts.table()`.
 
     `parameters` has the names of the kernel's parameters. `examples` maps the number of a row of
     the table to its examples. All counts are multiplied by `scale`. `ptx_widths` maps a line of the

@@ -131,8 +131,8 @@ def of_prepared(
         inexact = exactness.inexact(counts)
     else:
         why = launch.program.why_ptx(kernel.entry)
-        # The assembler also merges accesses to global memory, and the GPU adds those of code that
-        # is not in the PTX, such as printf's.
+        # The assembler also merges accesses to global memory. A GPU also counts the accesses of
+        # code that is not in the PTX, such as the code of printf.
         inexact = dict.fromkeys(metrics, f"{_OF_PTX}: {why}" if why else _OF_PTX)
     if math.prod(launch.grid) * math.prod(launch.block) > 32:  # there are several warps
         for space in launch.program.spaces_ordered_by_atomics(kernel.entry):

@@ -1,6 +1,7 @@
 """A profile as text: the verdict, then the source lines that access memory and what they cost.
 
-The text is laid out for 80 to 100 columns. Without colour, marks and bars show the same.
+The text is laid out for 80 to 100 columns. It is complete without colour: marks and bars show what
+colours show.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def extents(extent: tuple[int, int, int]) -> str:
 
 
 def notes(profile: ProfileData) -> list[str]:
-    """Say which times there are, what else ran, and which numbers are exact."""
+    """Return the notes of a report: the times, other kernels that ran, and what is exact."""
     sentences = []
     times = []
     if profile.measured_ms is not None:

@@ -80,7 +80,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence of the verdict; `wasteful` if the kernel can be improved there."""
+    """A sentence of the verdict. `wasteful` is True if what it describes can be improved."""
 
     wasteful: bool
     text: str

@@ -34,13 +34,13 @@ class Outcome:
     Attributes
     ----------
     status : int
-        The program's exit status; 128 and the signal if a signal ended it.
+        The program's exit status. If a signal ended the program: 128 plus the signal's number.
     signal : str
         The name of the signal, or ``""``.
     report : dict or None
         What ``libcudart.so`` wrote; None if the program ended before it could.
     profiles : list of Profile
-        The profiles of the launches that `launches` chose.
+        The profiles of the launches that the argument `launches` selected.
     """
 
     status: int
@@ -58,9 +58,9 @@ def run(
     check: bool = False,
     launches: str | None = None,
 ) -> Outcome:
-    """Compile a program and run it. `launches` says which ones to profile.
+    """Compile a program and run it. `launches` selects the launches to profile.
 
-    The program is called after the first of its sources.
+    The executable has the name of the first source.
     """
     for source in sources:
         if not Path(source).is_file():
@@ -166,7 +166,7 @@ def _helper() -> str:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the program. Ctrl-C goes to it too, as it is in the same group of processes."""
+    """Wait for the program. It also gets Ctrl-C, because it is in this process's group."""
     try:
         return process.wait()
     except KeyboardInterrupt:

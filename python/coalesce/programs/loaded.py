@@ -87,6 +87,6 @@ def _content(path: str) -> bytes:
 
 
 def _sources(ptx: str) -> str:
-    """Return the text of the source files that the PTX names; they have the parameters' names."""
+    """Return the text of the source files that the PTX names. Parameters have names only there."""
     paths = (Path(name) for name in _FILE.findall(ptx))
     return "\n".join(path.read_text(errors="replace") for path in paths if path.is_file())

@@ -60,7 +60,7 @@ def _kernels(report: dict[str, Any]) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a plain table. Importing rich would take longer than all the rest."""
+    """Yield the lines of a table. The package rich is not used, because its import is slow."""
     shown = [[_cut(row[0]), *row[1:]] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for number, row in enumerate(shown):

@@ -1,4 +1,4 @@
-"""Text of rich objects: coloured in a terminal, plain elsewhere."""
+"""Renders objects of the package rich as text: coloured in a terminal, plain elsewhere."""
 
 from __future__ import annotations
 

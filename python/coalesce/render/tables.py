@@ -1,4 +1,4 @@
-"""Tables of rich in one style: no lines, bold heads, columns as wide as their cells."""
+"""Makes tables of the package rich, without lines and with bold headings."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def table(
     Parameters
     ----------
     columns : sequence of str
-        The heads of the columns.
+        The headings of the columns.
     rows : sequence of sequences of str
         The cells.
     right : collection of str
         The columns that are aligned right.
     wrap : collection of str
-        The columns whose cells are folded if the table is too wide.
+        The columns whose cells are wrapped if the table is too wide.
     """
     from rich.table import Table
 

@@ -1,1 +1,1 @@
-"""Launches that are observed on the simulator: counts, samples, events."""
+"""Runs launches on the simulator and observes them: counts, samples of blocks, memory events."""

@@ -1,4 +1,4 @@
-"""Counts a launch on the simulator: its costs, and events as examples."""
+"""Simulates a launch, counts what its accesses cost, and keeps some events as examples."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def count(
     Parameters
     ----------
     launch : Prepared
-        Afterwards NumPy arrays are as after a launch. GPU arrays were copied to the host and do not
-        change.
+        The launch. It writes its results to the NumPy arrays. GPU arrays were copied to the host
+        and do not change.
     sample : float, optional
         The share of the blocks to run, above 0 and below 1, on copies of the arrays. The counts are
         then counts of the sample. At least a few dozen blocks are run; a small grid is run whole.

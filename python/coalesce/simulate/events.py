@@ -255,7 +255,7 @@ class Trace:
         return result
 
     def element(self, event: int, lane: int) -> str:
-        """Return the element that a lane accesses: ``"a[3, 17]"``, or its address without a name.
+        """Return the element that a lane accesses: ``"a[3, 17]"``, or an address if it has no name.
 
         Raises
         ------
@@ -340,9 +340,10 @@ class Trace:
     def wavefronts(self, lanes: int = 64, line_bytes: int = 64) -> wavefronts.Wavefronts:
         """Return which cache lines the wavefronts of an AMD GPU would access.
 
-        A wavefront of 64 lanes is formed from two neighbouring warps. The result counts the cache
-        lines of the vector L1 cache that its active lanes access in global memory. The kernel was
-        compiled for an NVIDIA GPU, and the result was not compared with an AMD GPU.
+        Two neighbouring warps form a wavefront of 64 lanes. For each instruction, the result counts
+        the cache lines of the vector L1 cache that the active lanes of the wavefronts access in
+        global memory. The kernel was compiled for an NVIDIA GPU, and the result was not compared
+        with an AMD GPU.
 
         Parameters
         ----------

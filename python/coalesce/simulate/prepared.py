@@ -128,7 +128,7 @@ class Prepared:
                 argument.finish(watched)
 
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
-        """Return the named memory, from the `memory` of a result."""
+        """Return a `TraceArray` for each entry of `memory`, which is part of a result."""
         arrays = []
         for space, name, address, size, argument in sorted(
             memory, key=lambda m: (m[4] < 0, m[4], m[0], m[2])

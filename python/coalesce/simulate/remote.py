@@ -4,7 +4,7 @@ Any `concurrent.futures.Executor` can be used. A job consists of the PTX, the ar
 numbers of the blocks to run. The process of a job simulates these blocks on copies of the arrays,
 and returns counts. The counts of all jobs are added. Their sum is the same as in a run in one
 process, because every instruction of every block is counted once. A block does not see what blocks
-of other jobs write. This is allowed, because a GPU does not guarantee it, either.
+of other jobs write. This is allowed: on a GPU, too, a block cannot rely on seeing these writes.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _shipped(launch: Prepared) -> Launch:
 
 
 def _machine_code(launch: Prepared) -> str | None:
-    """Return the code that all jobs count, so that they count the same instructions."""
+    """Return the disassembled machine code, so that all jobs count the same instructions."""
     make = launch.kernel._module.disassembly(launch.device)
     try:
         return None if make is None else make()
@@ -222,7 +222,7 @@ def _program(launch: Launch) -> Any:
 def _events(
     parts: Sequence[dict[str, np.ndarray[Any, Any]]], exemplars: int
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Join the events of all jobs. Keep a limited number of each instruction, of different jobs."""
+    """Join the events of all jobs. Keep at most `exemplars` events of each instruction."""
     # Take the first, the last and the middle job, then others if needed.
     order = [*dict.fromkeys([0, len(parts) - 1, len(parts) // 2, *range(len(parts))])]
     joined = {name: np.concatenate([parts[i][name] for i in order]) for name in parts[order[0]]}

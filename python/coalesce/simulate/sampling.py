@@ -83,7 +83,7 @@ class Estimate:
 
 
 def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-    """Choose blocks of a grid of `total` to run, and the group of each.
+    """Choose which of the `total` blocks of a grid to run, and assign each to a group.
 
     Returns None if the grid is so small that all of its blocks are run.
     """

@@ -1,12 +1,12 @@
-"""What wavefronts of 64 lanes, as on AMD's GPUs, would ask of their vector L1 cache.
+"""Counts the L1 cache lines that wavefronts of 64 lanes, as on AMD's GPUs, would access.
 
 The kernel was compiled for an NVIDIA GPU and was executed by warps of 32 lanes. Here two
 neighbouring warps of a block are treated as one wavefront. The first execution of an instruction in
 one warp and its first execution in the other warp become one instruction of the wavefront, and so
-on. Each cache line that its active lanes access counts once. That is how AMD counts the bytes that
-are looked up (ROCm Compute Profiler, "Vector L1 cache": number of cache lines requested times their
-size). The address unit may split an instruction further; this is not modelled. Nothing here was
-compared with an AMD GPU.
+on. Each cache line that the active lanes of the wavefront access counts once. AMD counts the bytes
+that are looked up in the same way (ROCm Compute Profiler, "Vector L1 cache": number of cache lines
+requested times their size). The address unit may split an instruction further; this is not
+modelled. Nothing here was compared with an AMD GPU.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Place:
     text : str
         Text of that line.
     instruction : str
-        That PTX instruction; empty if the warp has ended.
+        The PTX instruction that it executes next or waits at; empty if the warp has ended.
     active : ndarray of shape (32,), bool
         The lanes that are at this place. Diverged lanes may be elsewhere.
     """
@@ -100,22 +100,22 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """`Stepper.registers` after this step. After the next step, this is a LookupError."""
+        """The value of `Stepper.registers` after this step. After the next step: LookupError."""
         return self._now()._registers_of(self.warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """`Stepper.variables` after this step. After the next step, this is a LookupError."""
+        """The value of `Stepper.variables` after this step. After the next step: LookupError."""
         return self._now()._variables_of(self.warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """`Stepper.shared` after this step. After the next step, this is a LookupError."""
+        """The value of `Stepper.shared` after this step. After the next step: LookupError."""
         return self._now().shared
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """`Stepper.arrays` after this step. After the next step, this is a LookupError."""
+        """The value of `Stepper.arrays` after this step. After the next step: LookupError."""
         return self._now().arrays
 
     @property
@@ -307,7 +307,7 @@ class Stepper:
         """Execute the rest of a warp's current source line.
 
         It stops before an instruction of another line, or at a barrier. The compiler mixes the
-        instructions of neighbouring lines, so a line may be visited in parts.
+        instructions of neighbouring lines. So a warp may come to the same line several times.
 
         Parameters
         ----------
@@ -393,11 +393,11 @@ class Stepper:
     def registers(self) -> dict[str, Array]:
         """The PTX registers of the warp that hold a value, by name.
 
-        Each value is a masked array of 32 lanes. Lanes that are elsewhere, or have not written the
-        register, are masked. The dtype follows from the instructions that use the register, or from
-        the array that it was loaded from; otherwise it is an unsigned integer of the register's
-        width. Predicates are bool. A register is listed only where its value is still needed: from
-        the instruction that writes it to the last instruction that reads it.
+        Each value is a masked array of 32 lanes. Lanes that have diverged from the active lanes, or
+        have not written the register, are masked. The dtype follows from the instructions that use
+        the register, or from the array that it was loaded from; otherwise it is an unsigned integer
+        of the register's width. Predicates are bool. A register is listed only where its value is
+        still needed: from the instruction that writes it to the last instruction that reads it.
         """
         return self._registers_of(self._warp)
 

@@ -58,7 +58,7 @@ _NOT_NAMES = {"return", "else", "case", "goto", "typedef", "using", "auto"}
 def variables_of(
     source: str, options: Sequence[str], file: int, listing: Sequence[Instruction]
 ) -> dict[str, list[Register]]:
-    """Return {variable: registers}. These registers hold no other value than the variable.
+    """Return the registers of each variable. Such a register never holds another value.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def variables_of(
 
 
 def _types_of(text: str, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the C++ types of variables by name, or "" for a name of several types."""
+    """Return the C++ type of each variable by name; "" if a name is declared with several types."""
     types: dict[str, str] = {}
     for match in _DECLARED.finditer(text):
         words = re.findall(r"\w+|[<>:,*]", declarations.replaced(match["type"], known))

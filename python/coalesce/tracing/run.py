@@ -140,7 +140,7 @@ def recording(launch: counting.Prepared, wanted: Wanted, blocks: Any = None) -> 
             said = ", ".join(map(str, there)) or "none that the PTX names"
             raise ValueError(
                 f"lines: there is no memory instruction on line{'s' * (len(lines) != 1)} "
-                f"{', '.join(map(str, lines))}; those of {launch.kernel.name} are on lines {said}"
+                f"{', '.join(map(str, lines))}; {launch.kernel.name} has some on lines {said}"
             )
     return sim.Recording(blocks=blocks, warps=warps, lines=lines, limit=limit)
 
@@ -157,5 +157,5 @@ def _whole(name: str, value: Any) -> list[int]:
     """Return an int or a sequence of ints as a list."""
     items = [checks.integer(name, item) for item in checks.one_or_several(name, value)]
     if not items:
-        raise ValueError(f"{name} is empty; name at least one, or leave it out for all")
+        raise ValueError(f"{name} is empty; pass at least one, or leave {name} out to record all")
     return items

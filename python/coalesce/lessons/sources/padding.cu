@@ -1,8 +1,8 @@
 // A tiled product whose tile of `a` has rows of TILE + PAD words.
 //
-// A warp reads one row of that tile, all lanes the same word: there is no bank conflict to repair.
-// Four words in a row are one load of 16 bytes, if they start at a multiple of 16 bytes. With rows
-// of 33 words they seldom do.
+// All lanes of a warp read the same words of this tile, so padding has no bank conflict to avoid.
+// One load of 16 bytes reads four neighbouring words, if they start at a multiple of 16 bytes. In
+// rows of 33 words they seldom do.
 
 #define TILE 32
 #ifndef PAD
