@@ -21,7 +21,7 @@ def adopted(array: GpuArray) -> DeviceArray:
         return owner
     if not array.contiguous:
         raise ValueError(
-            f"a GPU array of shape {array.shape} that is not C-contiguous; copy it first, for "
+            f"the GPU array of shape {array.shape} is not C-contiguous; copy it first, for "
             "example with cupy.ascontiguousarray or tensor.contiguous()"
         )
     device = cuda.Device(array.ordinal)

@@ -88,8 +88,8 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
     Parameters
     ----------
     a : array_like
-        A `DeviceArray` or a C-contiguous GPU array of any library, which are not copied; or
-        anything that ``numpy.asarray`` accepts, which is copied.
+        A `DeviceArray` or another library's C-contiguous GPU array is not copied. Anything else
+        that ``numpy.asarray`` accepts is copied.
     dtype : dtype, optional
         The type of the elements; by default the dtype of `a`.
     device : str or Device, optional

@@ -1,8 +1,8 @@
-"""Arrays in device memory, a GPU's or the simulator's.
+"""Arrays in the memory of a GPU or of a simulated device.
 
 A `DeviceArray` owns its memory. Other libraries use this memory without a copy. On a GPU, CuPy,
 PyTorch, Numba and others use `__cuda_array_interface__` and DLPack. On the simulator, NumPy and
-others use DLPack. A `DeviceArray` has no arithmetic: kernels compute.
+others use DLPack. A `DeviceArray` has no arithmetic operators: write a kernel to compute with it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ class DeviceArray:
     """A C-contiguous array in the memory of a GPU or of a simulated device.
 
     `empty`, `zeros`, `ones`, `asarray` and `to_device` make such arrays. `get` or ``numpy.asarray``
-    copies one to NumPy. Kernels and operations that run on the array's device accept the array.
+    copies the array to NumPy. Kernels and operations that run on the array's device accept it.
 
-    If you index the leading axes with integers and then a slice without a step, the result shares
-    memory with the array. The result of `reshape` shares memory, too. Assigning to an index copies
-    the values into this memory.
+    An index such as ``x[2]`` or ``x[2, 3:5]`` selects a contiguous part of the array: integers for
+    the first axes, then at most one slice without a step. The result shares memory with the array,
+    and so does the result of `reshape`. An assignment such as ``x[2] = values`` copies the values
+    into the array.
 
     All work on the arrays of this package is ordered, as if it ran on CUDA's default stream. `get`
     waits for earlier work. If a launch uses another stream, later work on the default stream waits
@@ -328,7 +329,10 @@ class DeviceArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self._simulated:
-            raise AttributeError("__cuda_array_interface__: the array is not in a GPU's memory")
+            raise AttributeError(
+                "this DeviceArray has no __cuda_array_interface__, because it is not in a GPU's "
+                "memory"
+            )
         self._alive()
         self._lend()
         return {

@@ -1,4 +1,4 @@
-"""Devices: the list of devices, the choice for a call, and the reason why there is no GPU."""
+"""Lists the devices, chooses the device of a call, and says why no GPU can be used."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ DEFAULT_SIMULATED = "sim:h200"
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """Whether a GPU can be used, and if not, why and what to do. True if a GPU can be used.
+    """Whether a GPU can be used, and if not, why and what to do.
+
+    As a condition (``if coalesce.gpu_status():``), it is true if a GPU can be used.
 
     Attributes
     ----------
@@ -166,9 +168,10 @@ def devices() -> list[Device]:
 def modelled_gpu(device: Device) -> str:
     """Return the name of the simulated GPU that represents a device: ``"h200"``.
 
-    A simulated GPU represents itself, and so does a real GPU that is in the table of simulated
-    GPUs. Any other real GPU is represented by a simulated GPU of the same or a lower compute
-    capability: by the one with the highest. If there is none, the oldest simulated GPU is used.
+    A simulated GPU represents itself. A real GPU that is in the table of simulated GPUs is
+    represented by its entry there. For any other real GPU, take the simulated GPUs whose compute
+    capability is not higher than that of the real one, and choose the newest of them. If there are
+    none, choose the oldest simulated GPU.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")
@@ -187,10 +190,14 @@ def modelled_gpu(device: Device) -> str:
 def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) -> Device:
     """Return the device that a call with ``device=device`` runs on.
 
-    If `device` is None, it is the first of these that exists: the device that the environment
-    variable ``COALESCE_DEVICE`` names, the GPU of the first array in `gpu_arrays`, the first usable
-    GPU, the simulator. Raises ValueError for an unknown name, and DeviceUnavailable for a missing
-    GPU.
+    If `device` is None, return the first of these devices that exists:
+
+    1. the device that the environment variable ``COALESCE_DEVICE`` names
+    2. the GPU whose memory holds the first array of `gpu_arrays`
+    3. the first usable GPU
+    4. the simulator
+
+    Raises ValueError for an unknown name, and DeviceUnavailable for a missing GPU.
     """
     if device is None:
         given = os.environ.get("COALESCE_DEVICE")

@@ -125,7 +125,7 @@ def _torch(tensor: Any) -> GpuArray:
 
 
 def _interface(value: Any, interface: Any, name: str) -> GpuArray:
-    """Describe an array by its `__cuda_array_interface__`. Every field is checked."""
+    """Return the description of an array, from its `__cuda_array_interface__`. Check each field."""
     where = f"{name} has a __cuda_array_interface__ whose"
     if not isinstance(interface, Mapping):
         raise TypeError(
@@ -145,7 +145,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
             f"{where} 'typestr' must name a type, such as '<f4'; got {checks.shown(typestr)}"
         ) from None
     if typestr[:1] == ">" or interface.get("mask") is not None:
-        which = "a mask" if interface.get("mask") is not None else typestr
+        which = "a mask" if interface.get("mask") is not None else f"the dtype {typestr!r}"
         raise TypeError(f"{name} is a GPU array with {which}, which a kernel cannot use")
     shape = _extents(f"{where} 'shape'", interface["shape"], least=0)
     data = interface["data"]
@@ -163,7 +163,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
             )
     stream = interface.get("stream")
     if stream == 0:
-        raise ValueError(f"{where} 'stream' is 0, which its definition disallows")
+        raise ValueError(f"{where} 'stream' is 0, which the interface does not allow")
     if stream is not None:
         stream = checks.whole(f"{where} 'stream'", stream, 1, 2**64 - 1)
     return GpuArray(
@@ -184,8 +184,8 @@ def _extents(name: str, value: Any, least: int) -> tuple[int, ...]:
 
 
 def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
-    # The stream that is passed is the consumer. The other library makes it wait for its pending
-    # work.
+    # Pass the stream that will use the array. The other library makes this stream wait until the
+    # library's own work on the array is done.
     with checks.asking(name, value):
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))
@@ -211,7 +211,7 @@ def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
 
 
 def _ordinal(value: Any) -> int:
-    """Return the number of an array's GPU. If its library does not say, this is the first GPU."""
+    """Return the number of the GPU that holds an array. It is 0 if its library does not say."""
     device = getattr(value, "device", None)
     number = getattr(device, "id", None)
     return number if isinstance(number, int) else 0

@@ -63,7 +63,7 @@ class GpuArray:
         return replace(self, shape=self.shape[::-1], strides=self.strides[::-1])
 
     def flat(self, dtype: np.dtype[Any]) -> GpuArray:
-        """Return contiguous memory as one row of elements of another type."""
+        """Return the same memory as a one-dimensional array of `dtype`. It must be contiguous."""
         count = self.bytes // dtype.itemsize
         return replace(self, shape=(count,), strides=(dtype.itemsize,), code=dtype.str[1:])
 
@@ -77,7 +77,7 @@ class GpuArray:
         return low, high
 
     def whole(self) -> GpuArray:
-        """Return all memory from the first to the last element, as one row of elements."""
+        """Return all memory from the lowest to the highest address, as a one-dimensional array."""
         low, high = self.span()
         count = (high - low) // self.item_bytes
         return replace(self, address=low, shape=(count,), strides=(self.item_bytes,))

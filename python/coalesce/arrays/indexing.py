@@ -26,17 +26,18 @@ def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tupl
     chosen = blank[items if Ellipsis in items else (*items, Ellipsis)]  # never an element
     if not chosen.flags.c_contiguous:
         raise IndexError(
-            f"index {index!r} of an array of shape {shape} is not "
-            "contiguous; index the leading axes of a device array, or call get() first"
+            f"index {index!r} selects elements of an array of shape {shape} that are not "
+            "contiguous; index the first axes of a device array, or call get() first"
         )
     start = blank.__array_interface__["data"][0]
     return chosen.shape, chosen.__array_interface__["data"][0] - start if chosen.size else 0
 
 
 def _basic_index(item: Any) -> Any:
-    """Return a part of an index: None, an ellipsis or a slice unchanged, an integer as an int.
+    """Check one item of an index and return it. An integer of any type is returned as an int.
 
-    Raises TypeError for other indices, such as arrays.
+    None, an ellipsis and a slice are returned unchanged. Raises TypeError for other indices, such
+    as arrays.
     """
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item

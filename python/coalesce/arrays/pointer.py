@@ -39,9 +39,9 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     Parameters
     ----------
     array : numpy.ndarray
-        A C-contiguous array of any shape. On a GPU, all of it is copied to the GPU and, if the
-        kernel may write it, back. (A slice of a GPU array or of a `DeviceArray` is already a
-        pointer into the whole allocation: pass the slice.)
+        A C-contiguous array of any shape. If the kernel runs on a GPU, the whole array is copied to
+        the GPU. If the kernel may write to the array, it is also copied back. (A slice of a GPU
+        array or of a `DeviceArray` is already a pointer into the whole allocation: pass the slice.)
     *index : int
         The index of the element, not negative. A single integer counts elements in C order; it may
         be the size of the array (its end). Otherwise pass one integer for each axis.
@@ -54,7 +54,7 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     Raises
     ------
     TypeError
-        `array` is no NumPy array, or an index is no integer.
+        `array` is not a NumPy array, or an index is not an integer.
     ValueError
         `array` is not C-contiguous.
     IndexError
@@ -87,8 +87,8 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     whole = (array.size + 1,) if len(places) == 1 else array.shape
     if len(places) != len(whole):
         raise IndexError(
-            f"index must be one integer or {array.ndim}, one for each axis of shape {array.shape}; "
-            f"got {len(places)}"
+            f"index must be one integer, or {array.ndim} integers: one for each axis of shape "
+            f"{array.shape}; got {len(places)}"
         )
     for place, size in zip(places, whole, strict=True):
         if not 0 <= place < size:

@@ -52,9 +52,10 @@ def texture(
 ) -> Texture:
     """Return a texture object of an array, for a parameter of type ``cudaTextureObject_t``.
 
-    The array is read when the kernel is launched; nothing is copied. Textures are simulated; on a
-    GPU (``device="cuda"``) they raise `DeviceUnavailable`. The page "Textures and surfaces"
-    of the documentation has the rules of fetches, and what is not known of the hardware.
+    This function copies nothing: a kernel reads the values that the array has at its launch.
+    Textures are only simulated: on a GPU (``device="cuda"``) they raise `DeviceUnavailable`. The
+    page "Textures and surfaces" of the documentation explains how a fetch computes its result, and
+    what is not known about the hardware.
 
     Parameters
     ----------
@@ -63,12 +64,13 @@ def texture(
         last axis is x: an array of shape (height, width) is fetched by ``tex2D<float>(t, x, y)``,
         one of shape (depth, height, width) by ``tex3D``.
     filter : {"point", "linear"}
-        Whether a fetch returns the nearest texel, or a mean of its neighbours. A linear filter
-        needs texels that are read as floats.
+        ``"point"``: a fetch returns the nearest texel. ``"linear"``: it returns a weighted mean of
+        the texels around the coordinate. This needs texels that are read as floats.
     address : str or sequence of str
-        What a coordinate outside the array means, for all axes or for x, y, z: ``"clamp"`` (the
-        texel at the edge), ``"border"``, or ``"wrap"`` and ``"mirror"``, which need `normalized`
-        (otherwise they are ``"clamp"``, as in CUDA).
+        What a fetch outside the array returns: one mode for all axes, or one each for x, y, z.
+        ``"clamp"``: the texel at the edge. ``"border"``: the value `border`. ``"wrap"``: the array
+        repeats. ``"mirror"``: the array repeats, and every second copy is mirrored. The last two
+        need `normalized`; without it they mean ``"clamp"``, as in CUDA.
     normalized : bool
         Whether coordinates run from 0 to 1, not from 0 to the number of texels.
     read : {"element", "normalized"}
@@ -85,7 +87,7 @@ def texture(
         ``texCubemap``. With `layered`, the first axis has 6 faces for each layer.
     linear_memory : bool
         Whether the texels are linear memory, which only ``tex1Dfetch`` reads. The array has one
-        axis (and the channels').
+        axis (and, with `channels`, one more for the channels).
 
     Returns
     -------
@@ -95,7 +97,7 @@ def texture(
     Raises
     ------
     TypeError
-        `array` is no NumPy array, or its dtype has no texels.
+        `array` is not a NumPy array, or texels cannot have its dtype.
     ValueError
         The shape does not fit, or the options exclude each other. The message says which.
 
@@ -164,7 +166,7 @@ def surface(
     """Return a surface object of an array, for a parameter of type ``cudaSurfaceObject_t``.
 
     The kernel reads and writes the array itself. The first coordinate of a surface access counts
-    bytes: ``surf2Dwrite(v, s, x * sizeof(float), y)``. Surfaces are simulated; on a GPU
+    bytes: ``surf2Dwrite(v, s, x * sizeof(float), y)``. Surfaces are only simulated: on a GPU
     (``device="cuda"``) they raise `DeviceUnavailable`.
 
     Parameters
@@ -183,7 +185,7 @@ def surface(
     Raises
     ------
     TypeError
-        `array` is no NumPy array, or its dtype has no elements for surfaces.
+        `array` is not a NumPy array, or surfaces cannot have its dtype.
     ValueError
         The shape does not fit, or the array is read-only.
 
@@ -263,7 +265,7 @@ def _extents(
         checks.flag(name, value)
     if linear_memory and (layered or cube):
         raise ValueError(
-            "linear_memory=True is a texture of one axis; layered and cube must then be False"
+            "a texture with linear_memory=True has one axis; layered and cube must be False"
         )
     shape = array.shape
     if channels > 1:

@@ -13,8 +13,9 @@ _SLICE_MS = 100  # the time between two checks for Ctrl-C
 def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> None:
     """Wait for the work on a stream of a GPU.
 
-    The driver's own wait cannot be interrupted. A kernel that still runs after Ctrl-C keeps
-    running, and later work on its stream waits for it.
+    The driver's own wait cannot be interrupted, so this function waits for a short time, checks for
+    Ctrl-C, and waits again. Ctrl-C does not stop the kernel: it keeps running, and later work on
+    the same stream waits for it.
 
     Parameters
     ----------
@@ -23,7 +24,7 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
     stream : int
         The stream, by default the default stream.
     what : str
-        What is done, for the message of an error.
+        What the caller is doing. Error messages say this.
     """
     if gpu.finishes_within(_SLICE_MS, stream, what):
         return
@@ -34,5 +35,8 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
 
 
 def reported(gpu: Any) -> AbstractContextManager[Report | None]:
-    """Say during a long wait which kernel runs. Yields the function to call, as `reporter` does."""
+    """Say during a long wait which kernel runs.
+
+    As `reporter` does, it yields a function to call after each check, or None.
+    """
     return reporter(None, f"running kernel `{gpu.last_kernel}` on cuda:{gpu.ordinal}", GPU)

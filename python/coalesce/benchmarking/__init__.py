@@ -46,8 +46,9 @@ def benchmark(
         As for `matmul`: by default the first GPU, else the simulator.
     runs : int or "auto"
         The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes at least 5
-        runs. It stops after 10 runs if the spread is below 2 %, after 0.2 s, or after 200 runs. The
-        simulator models one run.
+        runs. Then it stops after 200 runs or 0.2 s, or earlier: as soon as at least 10 runs have a
+        spread below 2 %. The spread is (80th - 20th percentile) / median. The simulator models one
+        run.
     verify : bool
         Whether to compare each result with NumPy's in float64. This takes as long as NumPy does.
     progress : bool or callable, optional

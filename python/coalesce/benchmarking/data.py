@@ -33,7 +33,8 @@ class BenchmarkRow:
         Rates as shares of the GPU's peaks (`Benchmark.peaks`). None for NumPy, for missing rates,
         and for GPUs whose peaks are not known.
     speedup : float or None
-        How many times faster than the first row; None if one is measured and one is modelled.
+        How many times faster than the first row. None if one of the two times is measured and the
+        other is modelled.
     bound : str or None
         For a modelled time, what bounds the kernel: ``"bound by DRAM: 8.39 MB"``.
     """

@@ -39,7 +39,7 @@ def check_peer(name: str, operation: str, device: Device) -> None:
     what, has = PEERS[name]
     if operation not in has:
         raise ValueError(
-            f"variant {name!r} ({what}) cannot be timed for {operation}; it has {', '.join(has)}"
+            f"variant {name!r} ({what}) cannot be timed for {operation}, only for {', '.join(has)}"
         )
     if name == "numpy":
         return
@@ -83,7 +83,10 @@ def _library(peer: str) -> tuple[str, Any]:
 
 
 def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Call:
-    """Return a function that calls NumPy or CuPy for an operation, with existing output memory."""
+    """Return a function that runs an operation with NumPy or CuPy.
+
+    The memory of the result is allocated here, once, so that the calls do not include it.
+    """
     first = arrays[0]
     rows, cols = first.shape
     if operation == "matmul":
@@ -192,8 +195,9 @@ def _on_the_clock(call: Call, count: int) -> list[float]:
 def _timed(batch: Callable[[int], list[float]], runs: Runs) -> list[float]:
     """Return the times of `runs` runs after one warm-up run.
 
-    ``"auto"`` is the rule for the package's own kernels (csrc/cuda/statistics.hpp). There are at
-    least 5 runs. They stop after 10 runs if the spread is below 2 %, after 0.2 s or 200 runs.
+    ``"auto"`` follows the rule for the package's own kernels (csrc/cuda/statistics.hpp), in batches
+    of 5 runs. It stops after 200 runs or 0.2 s. It stops earlier, after at least 10 runs, if the
+    spread is below 2 %.
     """
     batch(1)
     if runs != "auto":
@@ -207,6 +211,6 @@ def _timed(batch: Callable[[int], list[float]], runs: Runs) -> list[float]:
 
 
 def spread_of(times: Sequence[float]) -> float:
-    """Return the spread as for the package's own kernels: (80th - 20th percentile) / median."""
+    """Return the spread of times, (80th - 20th percentile) / median, as statistics.hpp does."""
     low, median, high = np.percentile(times, [20, 50, 80])
     return float((high - low) / median) if median else 0.0

@@ -166,7 +166,10 @@ def _timing_of_peer(
 
 
 def _beside_the_first(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Set the speedup of each row over the first, if both times have the same source."""
+    """Return the rows with their speedups over the first row.
+
+    A row whose time has another source than the first (measured or modelled) gets no speedup.
+    """
     first = rows[0].timing
     compared = []
     for row in rows:
@@ -251,7 +254,7 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
 
 
 def _device_of(given: Sequence[Operand], device: Any) -> Any:
-    """Return the chosen device, or the simulated device whose memory an array is in."""
+    """Return `device`. If it is None, return the device of the first `DeviceArray`, or None."""
     if device is None:
         for operand in given:
             if foreign.is_device_array(operand.given):

@@ -34,7 +34,7 @@ class Variant:
     operation, name : str
         The names of the operation and of the variant: ``"matmul"``, ``"tiled"``.
     rung : int
-        The position of the variant in its operation, from 1; its file begins with this number.
+        The position of the variant in its operation, from 1. The file's name begins with it.
     sentence : str
         The idea and its cost. Sectors are counted for float32.
     needs : str
@@ -227,7 +227,7 @@ def is_best(variant: str) -> bool:
 
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
-    """Return a variant of the catalogue; errors call the argument `argument`."""
+    """Return a variant of the catalogue. `argument` is its parameter's name, for error messages."""
     ladder = _ladder(checks.text("operation", operation))
     if not ladder:
         check_operation(operation)

@@ -180,7 +180,7 @@ _PATTERNS = {
 
 
 def _as_elements(array: Any, width: int) -> Any:
-    """Return the same memory with another dtype of the same size, that of the kernel's ELEMENT.
+    """Return the same memory with the dtype of the kernel's ELEMENT, which has `width` bytes.
 
     This is allowed because the kernel only copies elements and does not compute with them.
     """

@@ -1,10 +1,13 @@
 """``variant="best"``: the fastest variant for a shape and a GPU, from a measured table.
 
-`best.json` holds the fastest variants that benchmarks/best.py measured on an H200, by shape. A call
-uses the entry of the nearest measured shape. The distance of two shapes is the sum of log2(M /
-M')², log2(N / N')² and log2(K / K')². Products of float64 use tensor cores. GPUs below compute
-capability 9.0 and the simulator use the next fastest variant. "best" never chooses a variant that
-rounds its operands.
+`best.json` holds the fastest variants that benchmarks/best.py measured on an H200, by shape, for
+float32. On GPUs of compute capability 9.0 or newer, a call uses the entry of the nearest measured
+shape. The distance of two shapes is the sum of log2(M / M')², log2(N / N')² and log2(K / K')². If
+the entry needs tensor maps and the GPU is newer than 9.0, the call uses "tma" instead.
+
+For float64, GPUs of compute capability 9.0 use tensor cores ("dmma") if M, N and K are at least
+128. In all other cases, also on the simulator, "best" is "pipelined", or "tiled" if M or N is below
+64. "best" never chooses a variant that rounds its operands.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
 
 
 def of_one_matrix(variant: str) -> str:
-    """Return the variant of transpose or of a sum; "best" is the same one for any shape."""
+    """Return `variant`. For transpose and sums, "best" is "vectorized" at every shape."""
     return "vectorized" if catalogue.is_best(variant) else variant
 
 

@@ -1,9 +1,9 @@
 """Operations on NumPy arrays on a GPU: the steps of a call are planned once and executed often.
 
 The plan of a call has the copies to the GPU, the launches and the copy of the result. To make a
-plan, the operation runs once with arrays whose addresses are offsets in the call's workspace, and
-with a launcher that records. Later calls with the same shapes, layouts and options only execute the
-plan, in C++ (csrc/cuda/host_call.hpp).
+plan, run the operation once without executing anything: its arrays have offsets in the call's
+workspace as addresses, and its launcher only records the launches. Later calls with the same
+shapes, layouts and options only execute the plan, in C++ (csrc/cuda/host_call.hpp).
 
 Large products by ``variant="best"`` are planned in slabs of rows. While a slab is multiplied, later
 slabs of `a` are copied to the GPU and earlier slabs of the result are copied back. For a slab, a
@@ -57,10 +57,10 @@ _plans: OrderedDict[Any, _Plan] = OrderedDict()
 def run(
     operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any
 ) -> np.ndarray[Any, Any] | None:
-    """Run an operation by its plan, which is made if there is none yet.
+    """Run an operation by its plan, and return the result. Make the plan if there is none yet.
 
-    Return None for calls that cannot be planned; they take the general way. A plan is for
-    contiguous NumPy arrays of the native float32 or float64, on a GPU.
+    Return None if the call cannot be planned; the caller then runs the operation without a plan.
+    Only calls on a GPU with contiguous NumPy arrays of native float32 or float64 can be planned.
     """
     out, c = options["out"], options.get("c")
     operands = tuple(arrays) if c is None else (*arrays, c)
@@ -164,14 +164,14 @@ class _Planner:
         self._end = mark
 
     def like(self, array: np.ndarray[Any, Any]) -> GpuArray:
-        """Return a place for a contiguous array, with its layout."""
+        """Return a place for a contiguous host array, with its shape, dtype and strides."""
         return replace(self.place(array.shape, array.dtype), strides=array.strides)
 
     def copy(self, direction: str, number: int, array: GpuArray, at: int = 0) -> None:
         """Append a copy between a host array and its place on the GPU.
 
         `number` is the position of the host array among the arrays of the call. The copy begins at
-        its byte `at`.
+        byte `at` of the host array.
         """
         step = number, at, array.address - _BASE, array.bytes
         self._steps.append((direction, step))

@@ -1,4 +1,4 @@
-"""Prepares operands for the fast variants of matmul: packed, aligned, as tensor maps."""
+"""Prepares operands for the fast variants of matmul: packs, aligns or rounds them, or maps them."""
 
 from __future__ import annotations
 
@@ -93,9 +93,10 @@ def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
 def _shares(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
     """Return the arguments that say how blocks share the tiles of a product.
 
-    Each of `whole` tiles is computed by one block. Several blocks share the other tiles: each block
-    computes some stages (parts of K) of a tile, and they add up their results in `partial`. Tiles
-    are shared only if this saves at least two stages.
+    `whole` is the number of tiles that are each computed by one block. Each of the other tiles is
+    shared by several blocks: every block computes some stages (parts of K) of the tile, and the
+    blocks add up their results in `partial`. Tiles are shared only if this saves at least two
+    stages.
     """
     blocks, stages = run.multiprocessors, -(-a.shape[1] // _STAGE)
     tiles = -(-a.shape[0] // _ROWS) * -(-b.shape[1] // _COLS)

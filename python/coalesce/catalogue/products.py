@@ -232,7 +232,7 @@ def _one_kernel(
 
 
 def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]) -> int:
-    """Return into how many slices K is cut.
+    """Return the number of slices into which K is divided.
 
     More slices give more blocks, so that fewer multiprocessors are idle.
     """
@@ -262,15 +262,16 @@ def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
 def product_work(
     m: int, n: int, k: int, item_size: int, *, adds: bool = False
 ) -> tuple[float, float]:
-    """Return the floating-point operations and the bytes of a product, each operand read once."""
+    """Return how many floating-point operations and bytes a product needs: each operand once."""
     elements = m * k + k * n + m * n * (2 if adds else 1)
     return 2.0 * m * n * k, float(elements * item_size)
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return the number of operations and of bytes if each element is read and written once.
+    """Return how many floating-point operations and bytes a pass over a matrix needs.
 
-    `operations` is the number of operations for one element.
+    `read` and `written` are numbers of elements. `flops` is the number of operations for each
+    element that is read.
     """
     return float(flops * read), float((read + written) * item_size)
 
@@ -291,6 +292,6 @@ def _addend(
 
 
 def _column_major(run: Run, b: Operand) -> Any:
-    """Return the transpose of b in C order. If b is in Fortran order, this is the memory of b."""
+    """Return the transpose of b in C order. It is not a copy if b is in Fortran order."""
     turned = b.transposed()
     return turned.array if turned.row_by_row() else run.transposed(b)

@@ -18,7 +18,10 @@ Array = np.ndarray[Any, Any]
 
 
 def operand_rounding(variant: str) -> float:
-    """Return the relative error of a product of two operands that a variant of matmul rounds."""
+    """Return the relative error of a product if the variant of matmul rounds both of its factors.
+
+    It is 0 for variants that do not round their operands.
+    """
     significant_bits = {"bf16": 8, "tf32": 11}
     if variant not in significant_bits:
         return 0.0

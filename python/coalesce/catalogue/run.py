@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from coalesce.launch.record import LaunchRecord
     from coalesce.simulate.prepared import Prepared
 
-# For elements of each size: a CUDA type that moves them, whatever their values, and the dtype of
-# its arrays.
+# For each size of elements: a CUDA type for kernels that only copy the elements, and the NumPy
+# dtype that corresponds to this type.
 ELEMENTS: dict[int, tuple[str, np.dtype[Any]]] = {
     1: ("unsigned char", np.dtype(np.uint8)),
     2: ("unsigned short", np.dtype(np.uint16)),
@@ -91,7 +91,7 @@ class Run:
     launcher : Launcher, optional
         Launches the kernels instead of `BaseKernel.launch`.
     scratch : Scratch, optional
-        Returns the arrays of the method `scratch`.
+        A function that the method `scratch` calls to make an array.
     """
 
     def __init__(

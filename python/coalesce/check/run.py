@@ -63,7 +63,9 @@ def _masks(
     parameters = described(signature, launch.arguments)
     unknown = [name for name in undefined if name not in [p.name for p in parameters]]
     if unknown:
-        raise ValueError(f"undefined names {unknown[0]!r}, but {signature} has no such parameter")
+        raise ValueError(
+            f"undefined contains the name {unknown[0]!r}, but {signature} has no such parameter"
+        )
     masks = {}
     for number, parameter in enumerate(parameters):
         argument = launch.arguments[number]
@@ -74,8 +76,9 @@ def _masks(
         elif arrays_simulated.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
-                    f"undefined names {parameter}, which is a DeviceArray; undefined is for NumPy "
-                    "arrays. The elements of coalesce.empty are undefined until they are written"
+                    f"undefined contains the name of {parameter}, which is a DeviceArray; pass "
+                    "only names of NumPy arrays. The elements of coalesce.empty are undefined "
+                    "until they are written"
                 )
             mask = arrays_simulated.undefined(argument.array)
             if mask is not None:

@@ -130,7 +130,7 @@ def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
 
 
 def tolerance(a: Any, variant: str) -> float:
-    """Return the `relative_error` that rounding may cause: a few units in the last place.
+    """Return the largest `relative_error` that rounding may cause: 4 times the machine epsilon.
 
     For variants that round their operands, the error of this rounding is added.
     """

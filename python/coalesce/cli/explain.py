@@ -122,6 +122,8 @@ def option(text: str) -> tuple[str, Any]:
     """Read an argument of an operation, NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise ValueError(f"{text!r}: write an argument of an operation as NAME=VALUE: stride=8")
+        raise ValueError(
+            f"{text!r}: write an argument of an operation as NAME=VALUE, for example stride=8"
+        )
     number = argument(value) if value.lstrip("-").replace(".", "", 1).isdigit() else value
     return name, number

@@ -1,7 +1,7 @@
 """`coalesce bench` and `coalesce report`: an operation's variants in a table, or on a page.
 
-The page has the table, bars of times and sectors, the profile of each variant, line by line, and
-what changed from the variant before. It is one file without scripts.
+The page has the table, and bars of times and sectors. For each variant it has the profile, line by
+line, and a comparison with the previous variant. The page is one file without scripts.
 """
 
 from __future__ import annotations

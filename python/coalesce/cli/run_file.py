@@ -1,4 +1,4 @@
-"""`coalesce run FILE ENTRY`: a kernel from a file, on arrays described on the command line.
+"""`coalesce run FILE ENTRY`: runs a kernel of a file on arrays that the command line describes.
 
 `coalesce explain` describes arguments in the same way.
 """

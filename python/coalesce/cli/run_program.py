@@ -15,7 +15,7 @@ _FAILED = 3  # the exit status if --check has findings but the program itself su
 
 
 def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Run a program, and print on stderr what its kernels cost. A source is compiled first."""
+    """Run a program, and print on stderr what its kernels cost. Compile a .cu file first."""
     gpu = _gpu(options.device)
     launches = None
     if options.launch is not None:

@@ -27,7 +27,7 @@ def dtype_name(code: str) -> str:
 
 
 def number(value: Any) -> np.dtype[Any]:
-    """Return a dtype of numbers that a kernel can use."""
+    """Return `value` as a NumPy dtype. Raises TypeError if kernels cannot have such numbers."""
     if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
         raise TypeError(f"dtype must name a type of numbers; got {checks.shown(value)}")
     try:
@@ -39,7 +39,10 @@ def number(value: Any) -> np.dtype[Any]:
             f"dtype must name a type of numbers, such as numpy.float32; got {checks.shown(value)}"
         ) from None
     if dtype.kind not in "biufc" or not dtype.isnative or dtype.itemsize > 16:
-        raise TypeError(f"dtype must be a native number type; got {dtype!r}")
+        raise TypeError(
+            "dtype must be a type of numbers of at most 16 bytes, in this machine's byte order; "
+            f"got {dtype!r}"
+        )
     return dtype
 
 

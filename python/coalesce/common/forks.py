@@ -22,8 +22,9 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 def lock() -> threading.RLock:
     """Return a lock that is not locked in a child, unless the forking thread held it.
 
-    It is a plain `threading.RLock`, without a wrapper class. In a Python method, Ctrl-C could come
-    after the method has acquired the lock and before it returns. The lock would not be released.
+    It is a plain `threading.RLock`, without a wrapper class in Python. In a method of a wrapper,
+    Ctrl-C could come after the method has acquired the lock and before it returns. Then the lock
+    would never be released.
     """
     made = threading.RLock()
     _locks.add(made)

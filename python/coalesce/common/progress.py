@@ -31,14 +31,16 @@ Report = Callable[[int, int], object]
 def reporter(
     progress: bool | Report | None, what: str, unit: str = "blocks"
 ) -> Iterator[Report | None]:
-    """Yield a function to call with two numbers: the finished blocks and all blocks. Or yield None.
+    """Yield the function that shows the progress of a run, or None if nothing is to be shown.
+
+    Call the function with two numbers: how many blocks are finished, and how many there are.
 
     Parameters
     ----------
     progress : bool or callable, optional
-        False shows nothing, True shows a bar, a callable is called. By default terminals and
-        notebooks show a bar after two seconds; otherwise a line goes to stderr after ten seconds.
-        Only runs of the main thread are shown, one at a time.
+        False shows nothing, and True shows a bar. A callable is yielded as it is. By default
+        terminals and notebooks show a bar after two seconds; without them, a line goes to stderr
+        after ten seconds. Only runs of the main thread are shown, one at a time.
     what : str
         What runs, for the text of the bar.
     unit : str
@@ -72,7 +74,7 @@ def _bar(what: str, unit: str, always: bool) -> _Bar | None:
 
 
 class _Bar:
-    """Appears when it has been updated for longer than `patience` seconds."""
+    """A progress bar. It appears at the first update that comes after `patience` seconds."""
 
     # The bar that is on the screen. If another bar starts meanwhile, that bar is not shown.
     _shown: ClassVar[_Bar | None] = None
@@ -126,7 +128,7 @@ class _Bar:
 
 
 def _notice(patience: float) -> float:
-    """Return the seconds after which to show a run without counted progress."""
+    """Return after how many seconds to show a run whose progress cannot be counted."""
     return 0.0 if patience == 0 else NOTICE_SECONDS
 
 

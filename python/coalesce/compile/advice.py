@@ -1,4 +1,4 @@
-"""Advice for compilation errors: what to install, to mark or to leave out."""
+"""Advice for compilation errors: what the user can install, pass, change or leave out."""
 
 from __future__ import annotations
 

@@ -49,17 +49,17 @@ class NotPrivateError(OSError):
 class Usage:
     """The disk space that the cache uses.
 
-
     Attributes
     ----------
     folder : Path
-        Where the entries are.
+        The folder that holds the entries.
     entries : int
-        How many there are.
+        The number of entries.
     bytes : int
-        Their size.
+        The size of all entries.
     limit : int
-        The size at which the entries that were not used for longest are deleted, in bytes.
+        The largest size of all entries, in bytes. Before the cache exceeds this limit, it deletes
+        the least recently used entries.
     """
 
     folder: Path
@@ -116,7 +116,7 @@ def write(name: str, content: bytes) -> None:
 
 
 def usage() -> Usage:
-    """Return the number and size of the entries. If the folder is unused: NotPrivateError."""
+    """Return the number and size of the entries. Raises NotPrivateError as `clear` does."""
     entries = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
         entries = _entries(folder)
@@ -124,7 +124,10 @@ def usage() -> Usage:
 
 
 def clear() -> Usage:
-    """Delete all entries, and return their number and size. May raise NotPrivateError."""
+    """Delete all entries, and return their number and size.
+
+    Raises NotPrivateError if other users can write to the folder. Such a folder is not used.
+    """
     deleted = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
         for entry in _entries(folder):
@@ -137,7 +140,10 @@ def clear() -> Usage:
 
 @contextlib.contextmanager
 def _folder(create: bool = False) -> Iterator[int]:
-    """Open the folder; OSError if that is impossible, NotPrivateError if others can write to it."""
+    """Open the folder and yield its file descriptor. Raises OSError if that is impossible.
+
+    Raises NotPrivateError if the folder belongs to another user or if others can write to it.
+    """
     own = place()
     if create:
         own.parent.mkdir(parents=True, exist_ok=True)
@@ -199,11 +205,12 @@ def _begins(folder: int, name: str, header: bytes) -> bool:
 
 
 def _count(folder: int, size: int) -> None:
-    """Count the bytes of a new entry; evict when an eighth of the limit was stored.
+    """Count the bytes of a new entry. Evict entries when an eighth of the limit was stored.
 
-    To look at every entry takes time. So the cache does this only when an eighth of the limit was
-    stored since the last time: with 40,000 entries of 6 KiB, once in 5,000 stores. After an
-    eviction, the cache fills seven eighths of the limit.
+    To look at every entry takes time. So the cache does this only when the new entries since the
+    last time have an eighth of the limit: with 40,000 entries of 6 KiB, once in 5,000 stores. After
+    an eviction, the entries have at most seven eighths of the limit, so the limit is not exceeded
+    before the next eviction.
     """
     try:
         handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)
@@ -230,7 +237,7 @@ def _count(folder: int, size: int) -> None:
 
 
 def _evict(folder: int) -> None:
-    """Delete the entries that were not used for longest until seven eighths of the limit remain."""
+    """Delete the least recently used entries until the rest have at most 7/8 of the limit."""
     _delete_stale(folder)
     entries = _entries(folder)
     total = sum(size for _, size, _ in entries)

@@ -8,9 +8,10 @@ shows (EIATTR_REGCOUNT).
 The address of a function is the value of a pointer to it. The rule for addresses was found by
 assembling small modules (CUDA 13). If a module has one kernel, the address is the function's offset
 in the code of this kernel. In other modules, each kernel that calls through pointers has a section
-``.nv.constant2``, which begins with a table of code offsets. Here the address is the position of
-the function's entry in the table. The first entry, for the null pointer, is 1. The symbol
-``$kernel$function`` names the function at an offset.
+``.nv.constant2``, which begins with a table of code offsets of 8 bytes each. Here the address is
+the distance in bytes from the start of the table to the function's entry. The first entry belongs
+to the null pointer, and holds the number 1. The symbol ``$kernel$function`` has the offset of a
+function's code.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def section(file: bytes, name: str) -> bytes:
     try:
         return _File(file).contents(name)
     except struct.error:
-        raise ValueError("not a whole ELF file") from None
+        raise ValueError("the ELF file is not complete") from None
 
 
 class _Known(NamedTuple):

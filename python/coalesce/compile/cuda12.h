@@ -1,7 +1,8 @@
 // Names of CUDA 12 and older that CUDA 13 removed, so that programs written for them compile.
 //
-// `coalesce run` includes this before a .cu file, behind <cuda_runtime.h>. Only what has an equal
-// in CUDA 13 is here; texture references (removed in CUDA 12) are in texture_references.h.
+// `coalesce run` includes this header after <cuda_runtime.h> and before the text of a .cu file. It
+// has only names for which CUDA 13 has an equivalent. Texture references, which CUDA 12 removed,
+// are in texture_references.h.
 #pragma once
 #if defined(__cplusplus) && defined(CUDART_VERSION) && CUDART_VERSION >= 13000
 

@@ -1,7 +1,7 @@
 """The machine code of a cubin as text, through nvdisasm, with a cache on disk.
 
 nvdisasm needs neither a GPU nor a driver. It comes from the PyPI wheel `nvidia-cuda-nvdisasm`, from
-a CUDA toolkit or from conda. The package looks for it when a kernel is first counted.
+a CUDA toolkit or from conda. The package looks for it when it first needs machine code as text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CUDA C++ to PTX and a cubin through NVRTC, with a cache on disk.
+"""Compiles CUDA C++ to PTX and a cubin with NVRTC, and keeps the results in a cache on disk.
 
 One compilation is enough for every device: the cubin runs on GPUs of its architecture, and the PTX
 on the simulator. NVRTC needs neither a GPU nor a driver. It comes from the PyPI wheel, from a CUDA
@@ -31,7 +31,6 @@ _REMEMBERED_AT_MOST = 256
 class Compiled:
     """The result of a compilation.
 
-
     Attributes
     ----------
     ptx : str
@@ -41,9 +40,9 @@ class Compiled:
     log : str
         The compiler's warnings.
     lowered : dict
-        The mangled name of each of the asked-for `expressions`.
+        Maps each of the requested `expressions` to its mangled name.
     arch : str
-        What it was compiled for: ``"sm_90"``.
+        The architecture that the source was compiled for: ``"sm_90"``.
     """
 
     ptx: str
@@ -195,8 +194,9 @@ def include_folders() -> tuple[str, ...]:
 def architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for on a GPU.
 
-    It is the GPU's own. If the compiler is too old for the GPU, it is PTX for the newest
-    architecture that the compiler knows.
+    This is the GPU's own architecture. If the compiler is too old to know it, take the newest
+    architecture that the compiler knows: its machine code if the GPU has the same major version,
+    else only its PTX.
     """
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures

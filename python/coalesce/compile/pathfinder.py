@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-# Versions before 1.3.4 do not find the headers, those before 1.5.1 not the program nvdisasm, of the
-# wheels of CUDA 13. pyproject.toml asks for the same version.
+# In the wheels of CUDA 13, versions before 1.3.4 do not find the headers, and versions before 1.5.1
+# do not find the program nvdisasm. pyproject.toml requires the same version.
 OLDEST = "1.5.1"
 
 

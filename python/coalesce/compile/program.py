@@ -1,4 +1,4 @@
-"""Compiling whole CUDA programs, host code and all, with NVIDIA's compiler nvcc.
+"""Compiles whole CUDA programs, including their host code, with NVIDIA's compiler nvcc.
 
 nvcc comes with a toolkit, or with the wheels of ``pip install '.[programs]'``. It needs
 a host compiler (g++). The executables are cached in the same way as kernels (`cache`). The key of
@@ -89,7 +89,7 @@ class Built:
     ----------
     executable : bytes
     code : dict
-        For each module, by key, the part that the runtime library reads
+        Maps the key of each module to the text that the runtime library reads about the module
         (``csrc/cudart/code_file.hpp``).
     log : str
         The compilers' warnings.
@@ -179,7 +179,10 @@ def _compile_as_needed(
 
 
 def _replacement(program: str, source: Path, arch: str, user: Path) -> bytes:
-    """Return the object file of a source that replaces a library; errors name the `user`."""
+    """Compile `source`, which replaces a library, and return the object file.
+
+    Error messages name `user`, the file that uses the library.
+    """
     words = _words(arch, (), debug=False)
     key = cache.key_of("library", _text_of(source), words, _identity(program))
     if (known := cache.load(key)) is not None and known[1] is not None:
@@ -207,7 +210,7 @@ def library(name: str = "libcudart.so") -> Path:
 
 
 def link_libraries(folder: Path) -> None:
-    """Give this package's libraries the names of NVIDIA's in a folder."""
+    """Make links to this package's libraries in a folder, with the names of NVIDIA's libraries."""
     for name, own in NAMES.items():
         (folder / name).symlink_to(library(own))
 
@@ -235,8 +238,8 @@ def _compile(
     """
     with tempfile.TemporaryDirectory(prefix="coalesce-") as name:
         folder = Path(name)
-        # The program is linked with the library that it later runs with, so that a function which
-        # the library lacks is an error now.
+        # Link the program with the library that it later runs with. So if the library lacks a
+        # function, the error comes now, and not when the program runs.
         link_libraries(folder)
         log, out = "", folder / "program"
         found: list[Path] = []
@@ -297,7 +300,7 @@ def _nvcc(program: str, words: Sequence[str | Path], path: Path) -> str:
 
 
 def _of_wheels(program: str, folder: Path) -> list[str]:
-    """Return the folders of libraries: this package's folder, then the folders of nvcc's wheels."""
+    """Return nvcc's options for folders of libraries: `folder` first, then the folders of nvcc."""
     root = Path(program).resolve().parent.parent
     return [f"-L{folder}"] + [
         f"-L{folder}" for name in ("lib64", "lib") if (folder := root / name).is_dir()
@@ -359,10 +362,10 @@ def _digest(path: Path) -> str:
 
 
 def _identity(program: str) -> list[object]:
-    """Return the paths, sizes and times of change of the compilers and of this package's library.
+    """Return the path, size and modification time of each compiler and of this package's library.
 
-    If one of them is replaced, the result changes. Asking the compilers for their versions would
-    take longer.
+    If one of these files is replaced, the result changes. Asking the compilers for their versions
+    would take longer.
     """
     found: list[object] = []
     for path in (program, shutil.which("g++"), library()):
@@ -440,7 +443,11 @@ def _type(parameter: signature.Parameter) -> str:
 
 
 def check_executable(path: Path) -> None:
-    """Raise ValueError unless an executable loads the libraries of CUDA 13 that are replaced."""
+    """Raise ValueError if the simulator cannot run an executable.
+
+    It must load CUDA 13's runtime or the driver API as a shared library, because this package
+    replaces these libraries. It must not load a closed library that needs a GPU.
+    """
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":
         raise ValueError(f"{path} is not an executable of Linux")

@@ -83,7 +83,7 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
 
 
 def _comparable(name: str) -> str:
-    """Return a mangled name without those of anonymous namespaces, which differ in each compile."""
+    """Remove the names of anonymous namespaces from a mangled name. They differ in each compile."""
     while found := re.search(r"(\d+)(?=_(?:GLOBAL__N_|INTERNAL_))", name):
         name = name[: found.start()] + name[found.end() + int(found[1]) :]
     return name
@@ -131,7 +131,7 @@ class _Reader:
         return found
 
     def _target(self, die: Any) -> tuple[Any, str, bool]:
-        """Return the type that an entry refers to, without qualifiers, its name, and const."""
+        """Return the type that an entry refers to, the type's name, and whether it is const."""
         name, const = "", False
         while "DW_AT_type" in die.attributes:
             die = die.get_DIE_from_attribute("DW_AT_type")

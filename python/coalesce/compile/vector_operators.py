@@ -61,7 +61,7 @@ def _conversions(base: str, n: int) -> Iterator[str]:
 
 
 def _functions(base: str, n: int) -> Iterator[str]:
-    """Yield min, max, clamp and dot, and what is for floats only."""
+    """Yield min, max, clamp and dot. For floats, also yield length, normalize, lerp and others."""
     vector = f"{base}{n}"
     least, most = ("fminf", "fmaxf") if base == "float" else ("min", "max")
     for name in (least, most):

@@ -102,7 +102,7 @@ def device_code(
     headers: Mapping[str, str],
     expressions: Sequence[str] = (),
 ) -> DeviceCode:
-    """Return a source without its host code, but with the types of some instantiations."""
+    """Return a source without its host code. Types that occur in `expressions` are kept."""
     folders = folders_of(options)
 
     def find(header: str) -> str | bool | None:

@@ -177,7 +177,7 @@ def _kernels(text: str) -> list[tuple[str, str, str, int]]:
 
 
 def _closing(text: str, place: int) -> int:
-    """Return where the parenthesis is closed that was opened just before `place`; -1 if nowhere."""
+    """Return the position of the ")" that closes the "(" just before `place`, or -1."""
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):
         depth += 1 if match[0] == "(" else -1

@@ -66,9 +66,9 @@ def is_known(name: str) -> bool:
 
 
 def compiler_shows(name: str) -> bool:
-    """Whether this name, as the compiler prints it, means the type of C++ or CUDA.
+    """Whether a type name that the compiler prints certainly means the type of C++ or CUDA.
 
-    Otherwise a user may have defined a type of the same name.
+    If not, the name may also mean a type that the user defined.
     """
     return name not in _NAMED
 

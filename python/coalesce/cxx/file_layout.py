@@ -2,7 +2,7 @@
 
 The parser (tree-sitter) gets a text of the same length, so a place in the tree is a place in the
 file. The text has no directives, no comments and no contents of string literals. If the branches of
-a condition open different numbers of braces, it has only one of them.
+a condition (#if, #else) open different numbers of braces, the text has only one of the branches.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _namespace_scope(text: str) -> list[tuple[int, bool]]:
 
 
 def closing(text: str, place: int) -> int:
-    """Return the place after the parenthesis that closes the open one before `place`, or -1."""
+    """Return the position after the ")" that closes the "(" just before `place`, or -1."""
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):
         depth += 1 if match[0] == "(" else -1

@@ -1,9 +1,9 @@
-"""Kernels that Numba compiled: its arrays as parameters of the PTX.
+"""Kernels that Numba compiled: how arrays are passed in the parameters of the PTX.
 
 The mangled names in the PTX of Numba's `compile_ptx` contain the Python types of the arguments. An
-array is 5 + 2 ndim parameters: meminfo, parent, size, itemsize, address, the shape and the strides
-in bytes (Numba's documentation, "Notes on Numba's architecture"). A launch accepts the array itself
-and fills in these parameters.
+array becomes 5 + 2 ndim parameters: meminfo, parent, size, itemsize, address, the shape and the
+strides in bytes (Numba's documentation, "Notes on Numba's architecture"). A launch accepts the
+array itself and computes these parameters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _AFTER_ARRAY = re.compile(r"(?:7mutable|8readonly)(?:7aligned|9unaligned)E")
 
 @dataclass(frozen=True)
 class NumbaArgument:
-    """An argument of the Python function, in terms of the PTX's parameters."""
+    """An argument of the Python function, and how it is passed in the parameters of the PTX."""
 
     kind: Literal["scalar", "complex", "array", "pointer"]
     code: str = ""  # the typestr of the scalar or of the elements; "" for any type
@@ -112,7 +112,10 @@ def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:
 
 
 def flattened(arguments: Sequence[NumbaArgument], given: Sequence[Any]) -> list[Any]:
-    """Return a value for each PTX parameter. The dimensions of arrays must match (TypeError)."""
+    """Return a value for each PTX parameter.
+
+    Raises TypeError if an array has a wrong number of dimensions.
+    """
     values: list[Any] = []
     for i, (argument, value) in enumerate(zip(arguments, given, strict=True)):
         if argument.kind == "array":

@@ -82,7 +82,7 @@ def as_compiled(text: str) -> DeclaredVariable:
 
 
 def _statement_end(text: str, place: int) -> int:
-    """Return where the statement ends that begins at `place`. For a function, return `place`."""
+    """Return the end of the statement that begins at `place`. For a function, return `place`."""
     depth = 0
     for match in re.compile(r"[\[\]{}();=]").finditer(text, place):
         char = match[0]

@@ -1,5 +1,6 @@
-// A replacement for a part of cuBLAS, for whole programs on the simulator. The kernels are simple:
-// their results are those of cuBLAS up to rounding, their costs are not. Matrices are column-major.
+// A replacement for a part of cuBLAS, for whole programs on the simulator. The kernels are simple.
+// Their results differ from those of cuBLAS only by rounding, but their costs are quite different.
+// Matrices are column-major.
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -66,8 +67,8 @@ __global__ void cublas_swap(int n, T* x, int incx, T* y, int incy) {
     y[at(i, n, incy)] = kept;
 }
 
-// Reductions run in one block, so that the sum is always added in the same order. The sum is a
-// double: the squares of large floats do not fit into a float.
+// Each reduction runs in one block, so that the terms are always added in the same order. The sum
+// is a double, because the squares of large floats do not fit into a float.
 enum class Sum { dot, norm, magnitudes };
 template <Sum kind, typename T>
 __global__ void cublas_sum(int n, const T* x, int incx, const T* y, int incy, T* result) {
@@ -160,8 +161,9 @@ __global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Sum> a
     const long long row = row0 + x, column = column0 + y;
     Sum sum = 0;
     for (long long at = 0; at < k; at += tile) {
-        // Neighbouring threads read neighbouring elements: which index they step depends on the
-        // transposition.
+        // Threads with neighbouring x should read neighbouring elements, which are in the same
+        // column of a stored matrix. So x counts the rows of the stored matrix. In `a`, the rows
+        // have index i, or index p if `a` is transposed; in `b`, index q, or j if transposed.
         const long long i = row0 + (ta ? y : x), p = at + (ta ? x : y);
         left[ta ? y : x][ta ? x : y] =
             i < m && p < k ? Sum(a[ta ? p + i * lda : i + p * lda]) : Sum(0);

@@ -21,15 +21,16 @@ struct curandGenerator_st {
 
 namespace {
 
-// A pseudorandom generator has this many sequences: number i of the output is of sequence
+// A pseudorandom generator has this many sequences. Number i of the output comes from sequence
 // i mod 4096, as in the ordering that cuRAND's manual describes for XORWOW.
 constexpr int sequences = 4096, threads = 256;
 constexpr int per_thread = 8;  // numbers of a thread of a quasirandom generator
 constexpr unsigned most_dimensions = 20000;
 
-// Sobol' sequences. The direction numbers of the first dimensions are those of S. Joe and
+// Sobol' sequences. The direction numbers of the first 20 dimensions are those of S. Joe and
 // F. Y. Kuo, "Constructing Sobol sequences with better two-dimensional projections", 2008 (the set
-// D6). Those of the other dimensions are chosen here, as cuRAND's are not in its headers.
+// D6). For all other dimensions, this file chooses its own direction numbers, because cuRAND's
+// headers do not contain the numbers that cuRAND uses.
 constexpr int table_dimensions = 20;
 constexpr unsigned char direction_numbers[table_dimensions][7] = {
     {1},
