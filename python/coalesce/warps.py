@@ -99,8 +99,9 @@ def transactions(
     Parameters
     ----------
     addresses : array_like of int, shape (lanes,)
-        The first byte that each lane accesses. More than `warp_size` addresses belong to several
-        warps, one after the other. If the last warp is shorter, its other lanes are inactive.
+        The address of the first byte that each lane accesses. More than `warp_size` addresses
+        belong to several warps, one after the other. If the last warp is shorter, its other lanes
+        are inactive.
     itemsize : int
         Bytes that a lane accesses: 1 to 16.
     mask : array_like of bool, shape (lanes,), or int, optional

@@ -1,8 +1,8 @@
 """Pictures that explain a memory access at a glance.
 
-The functions take plain numbers, such as the addresses of one warp; `event` and `steps` take them
-from a trace. Each returns a `Picture`: a static SVG, which notebooks show, and the same picture in
-ASCII for terminals.
+The functions take plain numbers, such as the addresses of one warp. Only `event` and `steps` take a
+trace instead. Each function returns a `Picture`: a static SVG, which notebooks show, and the same
+picture in ASCII for terminals.
 """
 
 from __future__ import annotations

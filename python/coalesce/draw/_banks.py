@@ -78,7 +78,7 @@ class Board:
 
 
 def board_of(lanes: Lanes, kind: Kind = "load") -> Board:
-    """Assign each word to the first wavefront in which its bank is free."""
+    """Return the board: each word gets the first wavefront in which its bank is free."""
     words_a_lane = max(1, lanes.itemsize // WORD_BYTES)
     mask = sum(1 << lane for lane in lanes.numbers)
     groups = model.shared_groups(lanes.addresses.tolist(), lanes.itemsize, mask, kind == "load")
@@ -120,7 +120,8 @@ def bank_board(
     Parameters
     ----------
     addresses : sequence of int, shape (lanes,)
-        The first byte of each lane, for up to 32 lanes; multiples of `itemsize`.
+        The address of the first byte of each lane, for up to 32 lanes. Each address must be a
+        multiple of `itemsize`.
     itemsize : int
         Bytes per lane: 1, 2, 4, 8 or 16.
     mask : int or sequence of bool, optional

@@ -46,7 +46,8 @@ def matrix_cells(
     """Draw a matrix with the cells that a warp touches, and their place in memory.
 
     Sectors of 32 bytes are outlined. The touched cells of a sector have one colour; cells that are
-    moved but not used are hatched. Below are the cache lines of these cells, row after row.
+    moved but not used are hatched. Below the matrix are the cache lines that contain these cells,
+    row after row.
 
     Parameters
     ----------

@@ -41,7 +41,8 @@ def warp_access(
     Parameters
     ----------
     addresses : sequence of int, shape (lanes,)
-        The first byte of each lane, for up to 64 lanes. Lanes missing at the end are inactive.
+        The address of the first byte of each lane, for up to 64 lanes. Lanes missing at the end are
+        inactive.
     itemsize : int
         Bytes per lane: 4 for a float, 16 for a float4.
     mask : int or sequence of bool, optional
@@ -180,7 +181,7 @@ def _lane_row(canvas: Canvas, lanes: Lanes, memory: Memory, row: _Row, y: float)
 
 
 def _links(canvas: Canvas, lanes: Lanes, strip: _strip.Strip, row: _Row, y: float) -> None:
-    """Connect each lane with its bytes. The links of one colour are one path."""
+    """Connect each lane with its bytes. All links of one colour form one SVG path."""
     curves: dict[Paint, list[str]] = {}
     for lane in lanes.numbers:
         address = lanes.address(lane)
@@ -266,7 +267,7 @@ def _sentences(memory: Memory) -> list[str]:
 
 
 def _text(lanes: Lanes, memory: Memory, title: str | None, headline: str, note: str) -> str:
-    """Draw with letters: one character per lane, and one for every 4 bytes of memory."""
+    """Draw the access in ASCII: one character per lane, and one for every 4 bytes of memory."""
     names = {lane: memory.sector_of(lanes.address(lane)).number for lane in lanes.numbers}
     ruler = "".join(f"{lane:<8}" for lane in range(0, lanes.count, 8)).rstrip()
     row = "".join(letter(names[lane]) if lane in names else "-" for lane in range(lanes.count))

@@ -50,5 +50,5 @@ def runs_of(values: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def plain(text: str) -> list[str]:
-    """Return a sentence for a terminal that shows ASCII only, in lines of 80 columns."""
+    """Return a sentence in ASCII, as lines of at most 80 columns."""
     return textwrap.wrap(text.replace(ARROW, "->").replace(TIMES, "x"), 80)

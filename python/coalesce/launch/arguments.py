@@ -31,10 +31,10 @@ from coalesce.launch.tensor_map import BYTES, TensorMap
 class HostArray:
     """A NumPy array as a kernel uses it.
 
-    `array` is C-contiguous: the caller's own array or, for another layout, a copy, which `finish`
-    writes back. `written` says whether the caller sees what the kernel writes. The kernel gets the
-    address `offset` bytes after the start of `array`. With a `texture`, it gets the handle of a
-    texture or surface object of the array.
+    `array` is the caller's own array if that is C-contiguous. Otherwise it is a C-contiguous copy,
+    which `finish` writes back. `written` says whether the caller sees what the kernel writes. The
+    kernel gets the address `offset` bytes after the start of `array`. With a `texture`, it gets the
+    handle of a texture or surface object of the array.
     """
 
     name: str

@@ -298,7 +298,7 @@ def _indented(sentences: list[str]) -> list[str]:
 
 
 def _first_wrong(name: str, case: Case, kernel: Kernel) -> str:
-    """Name the first element that is wrong and what the result looks like, or return ""."""
+    """Describe the first wrong element and the wrong result. Return "" if the result is right."""
     right = _wrong_results.close(case.out, case.expected)
     if right.all():
         return ""

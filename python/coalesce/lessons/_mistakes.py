@@ -219,7 +219,7 @@ def _gram(arguments: Sequence[Any], expected: Array) -> Mistakes:
 
 
 def _tiles(edge: int, transposed: bool = False) -> Callable[[Sequence[Any], Array], Mistakes]:
-    """Return the mistakes of a product whose loop over k takes `edge` steps for each tile."""
+    """Return the mistakes of a tiled product, whose loop over k covers `edge` values per tile."""
 
     def mistakes(arguments: Sequence[Any], _: Array) -> Mistakes:
         a, b, n = arguments[0], arguments[1], len(arguments[0])
@@ -276,7 +276,7 @@ def _tiles(edge: int, transposed: bool = False) -> Callable[[Sequence[Any], Arra
 
 
 def _turned(matrix: Array, edge: int) -> Array:
-    """Return a square matrix with each of its tiles transposed; beyond the edge are zeros."""
+    """Return a square matrix with each tile transposed. Incomplete tiles are padded with zeros."""
     n = len(matrix)
     count = -(-n // edge)
     tiles = np.pad(matrix, (0, count * edge - n)).reshape(count, edge, count, edge)

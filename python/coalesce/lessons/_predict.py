@@ -1,6 +1,6 @@
 """`predict`: the reader guesses a number, then sees the measurement beside it, and why.
 
-Without a guess (``guess=...``, as the lessons are stored) the answer is folded away in a
+In the stored lessons there is no guess (``guess=...``). Then the answer is folded away in a
 ``<details>`` element. This element needs no script, so it works in Jupyter, Colab, VS Code, on
 GitHub and on the site. With a guess the answer is shown beside the guess.
 """

@@ -77,8 +77,8 @@ def profile(
     -------
     Profile
         The profile of the operation's own kernel. `Profile.preparation` has the profiles of
-        the other kernels of the call, for example of a kernel that transposes a matrix before, or
-        one that adds up partial sums afterwards.
+        the other kernels of the call: a kernel that transposes a matrix before, or that adds up
+        partial sums afterwards.
 
     Raises
     ------

@@ -190,7 +190,7 @@ class ProfileData:
 
     @property
     def verdict(self) -> list[str]:
-        """The verdict: a sentence for each memory. Memories with waste come first."""
+        """The verdict: a sentence for each kind of memory. Wastefully used memory comes first."""
         return [finding.text for finding in profiling_verdict.verdict(self.accesses())]
 
     def __getstate__(self) -> dict[str, Any]:

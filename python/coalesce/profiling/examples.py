@@ -117,7 +117,7 @@ class Example:
         )
 
     def picture(self, title: str = "") -> Picture:
-        """Draw the lanes over the lines of memory, or on the banks of shared memory."""
+        """Draw the lanes above the cache lines they access or, for shared memory, on the banks."""
         from coalesce import draw
 
         kind = self._drawn_kind

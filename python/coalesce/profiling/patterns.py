@@ -51,7 +51,7 @@ class Pattern:
         - ``"misaligned"``: contiguous, but across one sector more than needed;
         - ``"partial"``: contiguous, with some inactive lanes between;
         - ``"permuted"``: contiguous, but in another order;
-        - ``"stride"``: neighbouring lanes have the same distance, and skip elements;
+        - ``"stride"``: the elements of neighbouring lanes have a constant distance;
         - ``"field"``: each lane accesses its own structure, and all lanes the same field;
         - ``"runs"``: runs of contiguous lanes, for example in a narrow block;
         - ``"broadcast"``: one address for all lanes;
@@ -100,7 +100,7 @@ def classify(
     Parameters
     ----------
     addresses : sequence of int
-        The first byte of each lane.
+        The address of the first byte that each lane accesses.
     width : int
         Bytes per lane.
     mask : int
@@ -278,7 +278,7 @@ def _of_banks(active: list[int], ways: int, threads: Sequence[Thread] | None) ->
 def shared_wavefronts(
     addresses: Sequence[int], width: int, mask: int, *, load: bool = True
 ) -> list[int]:
-    """Return how many wavefronts each group of lanes that are served together takes."""
+    """Return the number of wavefronts for each group of lanes that are served together."""
     padded = [*addresses, *[0] * (LANES - len(addresses))]
     return [n for lanes, n in model.shared_groups(padded, width, mask, load) if lanes]
 

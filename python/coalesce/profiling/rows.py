@@ -159,7 +159,7 @@ class Access:
 
     @property
     def place(self) -> str:
-        """``"line 28"``, or ``"cuda_fp16.h:17"`` in a file other than the kernel's."""
+        """The place as text: ``"line 28"``, or ``"a.h:17"`` if it is not in the kernel's file."""
         if self.file:
             return f"{PurePath(self.file).name}:{self.line}"
         return f"line {self.line}" if self.line else "unknown line"
@@ -219,7 +219,7 @@ class Access:
 
     @property
     def needed(self) -> int:
-        """The smaller of `cost` and `ideal`. If lanes share addresses, it may be `cost`."""
+        """The smaller of `cost` and `ideal`. `cost` may be smaller if lanes share addresses."""
         return min(self.cost, self.ideal)
 
     @property
@@ -251,7 +251,7 @@ class Access:
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
 
     def picture(self) -> Picture | None:
-        """Draw the access of a typical warp: lanes over memory, or on the banks of shared memory.
+        """Draw a typical warp: its lanes above the cache lines or, for shared memory, on the banks.
 
         Returns
         -------
@@ -399,7 +399,7 @@ def _merged(width: int, of_ptx: int) -> int:
 def _array(
     parameter: int, variable: str, parameters: Sequence[str], examples: Sequence[Example]
 ) -> str:
-    """Return the name of the accessed array. If it is not known, an example may have it."""
+    """Return the name of the accessed array. If the counts lack it, take it from an example."""
     if parameter >= 0:
         return parameters[parameter]
     return variable or next((e.array.name for e in examples if e.array is not None), "")
@@ -417,8 +417,8 @@ def lines(
 ) -> tuple[Line, ...]:
     """Group the instructions by source line, and the memory accesses of a line by array and kind.
 
-    `source` is the text of the kernel's file. `advise` makes the sentence of an access. `errors`
-    returns the standard errors of an estimate.
+    `source` is the text of the kernel's file. `advise` returns the sentence about an access.
+    `errors` returns the standard errors of an estimate.
     """
     executed = [row for row in rows if row.executed]
     totals = {

@@ -1,4 +1,4 @@
-"""The verdict of a profile: a sentence for each memory, with the worst waste and its line."""
+"""The verdict of a profile: a sentence for each kind of memory, which names the worst line."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ _KINDS = ("load", "async_copy", "store", "reduction", "atomic")
 
 
 def verdict(accesses: Sequence[Access]) -> list[Finding]:
-    """Return a sentence about each memory that the kernel uses. Memories with waste come first."""
+    """Return a sentence for each kind of memory that the kernel uses, wasteful ones first."""
     findings = []
     for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
         chosen = [a for a in accesses if a.space in spaces]

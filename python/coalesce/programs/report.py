@@ -1,4 +1,4 @@
-"""What a program's kernels cost, as text, as data and as a page."""
+"""Reports what a program's kernels cost: as text, as data or as an HTML page."""
 
 from __future__ import annotations
 

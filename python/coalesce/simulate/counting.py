@@ -71,8 +71,8 @@ def count(
     Parameters
     ----------
     launch : Prepared
-        The launch. It writes its results to the NumPy arrays. GPU arrays were copied to the host
-        and do not change.
+        The launch. Afterwards the NumPy arrays contain its results. GPU arrays were copied to the
+        host and do not change.
     sample : float, optional
         The share of the blocks to run, above 0 and below 1, on copies of the arrays. The counts are
         then counts of the sample. At least a few dozen blocks are run; a small grid is run whole.

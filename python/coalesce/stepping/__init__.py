@@ -1,4 +1,4 @@
-"""Walking through one block of a kernel, instruction by instruction."""
+"""Executes one block of a kernel step by step, instruction by instruction."""
 
 from __future__ import annotations
 
@@ -265,8 +265,8 @@ class Stepper:
         Parameters
         ----------
         warp : int, optional
-            The warp that executes it. By default the selected warp (`Stepper.warp`); if that waits
-            or has ended, the next warp that can continue.
+            The warp that executes it. By default the selected warp (`Stepper.warp`). If that warp
+            waits or has ended, the next warp that can continue executes it.
 
         Returns
         -------
@@ -277,7 +277,7 @@ class Stepper:
         ------
         MemoryFault, LaunchError
             The kernel made a mistake, such as an access outside an array or a barrier that some
-            threads never reach. The block stays at this place, and you can look at it.
+            threads never reach. The block stops at this place, and you can inspect it.
         """
         wanted = None if warp is None else self._checked_warp(warp)
         if wanted is None and self._chosen is not None:
@@ -306,8 +306,8 @@ class Stepper:
     def step_line(self, warp: int | None = None) -> bool:
         """Execute the rest of a warp's current source line.
 
-        It stops before an instruction of another line, or at a barrier. The compiler mixes the
-        instructions of neighbouring lines. So a warp may come to the same line several times.
+        The warp stops before an instruction of another line, or at a barrier. The compiler mixes
+        the instructions of neighbouring lines. So a warp may come to the same line several times.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Passes a kernel's memory events to a function of the caller, as they happen."""
+"""Passes a kernel's memory events to a function of the caller while the kernel runs."""
 
 from __future__ import annotations
 

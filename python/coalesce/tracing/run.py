@@ -121,7 +121,7 @@ def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
 def recording(launch: counting.Prepared, wanted: Wanted, blocks: Any = None) -> sim.Recording:
     """Check the choice of events in `wanted`, and return it as a Recording of this launch.
 
-    If `blocks` is given, only events of these blocks are recorded.
+    With `blocks`, only events of these blocks are recorded.
     """
     limit = checks.limit("limit", wanted.limit, "events")
     warps = lines = None
