@@ -29,7 +29,7 @@ def load_ipython_extension(shell: object) -> None:
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """Take the `%%cuda` magic away: ``%unload_ext coalesce``."""
+    """Remove the `%%cuda` magic: ``%unload_ext coalesce``."""
     from coalesce import notebook
 
     notebook.unregister(shell)

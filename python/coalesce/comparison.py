@@ -1,4 +1,4 @@
-"""Comparisons of profiles, at their public path."""
+"""The public module `coalesce.comparison`: comparisons of profiles."""
 
 from coalesce.profiling.comparison import Comparison, compare
 from coalesce.profiling.comparison_data import Row, same_cost

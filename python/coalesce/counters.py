@@ -1,4 +1,4 @@
-"""Counters that Nsight Compute measured, at their public path."""
+"""The public module `coalesce.counters`: counters that Nsight Compute measured."""
 
 from coalesce.profiling.counters import (
     MeasuredCounters,

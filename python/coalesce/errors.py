@@ -1,4 +1,4 @@
-"""The exceptions of the package, at their public path."""
+"""The public module `coalesce.errors`: the exceptions of the package."""
 
 from coalesce.check import CheckError
 from coalesce.common.errors import (

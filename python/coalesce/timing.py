@@ -1,4 +1,4 @@
-"""`Timing` at its public path."""
+"""The public module `coalesce.timing`: the class `Timing`."""
 
 from coalesce.common.timing import (
     Timing,

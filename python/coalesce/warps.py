@@ -62,7 +62,7 @@ class Transactions:
         return classify(self._addresses[0], self._itemsize, self._masks[0])
 
     def picture(self) -> Picture:
-        """Draw the first warp: its lanes over the sectors and lines they touch."""
+        """Draw the first warp: its lanes above the sectors and lines they touch."""
         from coalesce import draw
 
         if not self.requests:

@@ -42,7 +42,7 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
 
 
 def inside(items: list[Item]) -> list[Item]:
-    """Leave out the gaps at the ends."""
+    """Return the items without gaps at the start and at the end."""
     first, last = 0, len(items)
     if items and isinstance(items[0], Gap):
         first = 1

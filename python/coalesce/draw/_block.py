@@ -1,4 +1,4 @@
-"""The threads of a block and the warps they belong to."""
+"""Draws the threads of a block and the warps they belong to."""
 
 from __future__ import annotations
 

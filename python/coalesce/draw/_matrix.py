@@ -95,7 +95,7 @@ class Matrix:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """The touched cells, in the order they were given."""
+        """The touched cells, in the order in which they were passed."""
         cells = checks.as_array("touched", self.touched)
         if cells.size == 0:
             cells = np.empty((0, 2), int)

@@ -37,7 +37,7 @@ class Panel:
 
     @property
     def heading(self) -> str:
-        """What follows the name."""
+        """The text after the name of the matrix."""
         rows, cols = self.matrix.extents
         return f"{rows} {TIMES} {cols}"
 

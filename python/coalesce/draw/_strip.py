@@ -47,13 +47,13 @@ class Strip:
         return self.memory.sector_bytes * self.scale
 
     def position(self, address: int) -> float:
-        """Return the x of a byte."""
+        """Return the x coordinate of a byte."""
         offset = address % self.memory.sector_bytes
         x, width = self.cells[address - offset]
         return x + offset * width / self.memory.sector_bytes
 
     def edges(self, line: int) -> tuple[float, float]:
-        """Return left and right of a line."""
+        """Return the x coordinates of the left and the right end of a line."""
         last_x, last_width = self.cells[line + self.memory.line_bytes - self.memory.sector_bytes]
         return self.cells[line][0], last_x + last_width
 

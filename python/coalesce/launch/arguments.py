@@ -60,7 +60,7 @@ class HostArray:
     def packed(
         self, writable: bool, undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None
     ) -> sim.Buffer:
-        """Return the array as the simulator takes it."""
+        """Return the array in the form that the simulator takes."""
         return sim.Buffer(self.array, self.name, writable, undefined, self.offset, self.texture)
 
     def finish(self, watched: bool = False) -> None:

@@ -178,7 +178,7 @@ class BaseKernel:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Texts that ``#include`` finds by these names."""
+        """Headers for ``#include``: the name of each header, and its text."""
         return self._module.headers
 
     @property
@@ -435,7 +435,7 @@ def _unpickled(
 
 
 def _for_launcher(parameter: Parameter) -> tuple[str, Any]:
-    """Return a parameter as the fast launcher takes it."""
+    """Return a parameter in the form that the fast launcher takes."""
     if parameter.kind == "pointer":
         return "pointer", list(parameter.accepted)
     exact = parameter.kind == "scalar" and len(parameter.accepted) == 1

@@ -21,7 +21,7 @@ from coalesce.launch.tensor_map import TensorMap
 if TYPE_CHECKING:
     from coalesce.launch.module import Module
 
-# An argument that is no array, as the simulator takes it; see `scalar`.
+# An argument that is not an array, in the form that the simulator takes; see `scalar`.
 Packed = bytes | tuple[int, bytes] | tuple[bytes, list[tuple[int, int]]]
 
 

@@ -1,4 +1,4 @@
-"""The source text of a kernel, from a file or a string, checked before compilation."""
+"""Reads the source text of a kernel from a file or a string, and checks it."""
 
 from __future__ import annotations
 

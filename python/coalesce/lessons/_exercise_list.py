@@ -42,7 +42,8 @@ def exercises() -> tuple[Exercise, ...]:
     return _EXERCISES
 
 
-# Cases: `even` chooses the shape that is counted; the other one tests the edges.
+# Each exercise has two cases. The accesses of the case with `even` are counted. The other case has
+# an odd shape, and tests the edges.
 
 
 def _random(*shape: int) -> Array:

@@ -99,7 +99,7 @@ def _variants(expected: Array) -> list[tuple[str, Array]]:
 
 
 def _scaled(out: Array, expected: Array) -> str:
-    """Recognize one factor in all elements."""
+    """Recognize a result whose elements are all wrong by the same factor."""
     good = np.isfinite(out) & (expected != 0)
     if not good.any() or not np.isfinite(out).all():
         return ""
@@ -114,7 +114,7 @@ def _scaled(out: Array, expected: Array) -> str:
 
 
 def _permuted(out: Array, expected: Array) -> str:
-    """Recognize the right values in wrong places."""
+    """Recognize a result with the right values in wrong places."""
     if not np.isfinite(out).all() or np.unique(expected).size < 2:
         return ""
     if close(np.sort(out.ravel()), np.sort(expected.ravel())).all():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def report(comparison: ComparisonData) -> Markup:
-    """Return the comparison as a fragment."""
+    """Return the comparison as a part of an HTML page."""
     parts = []
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         parts.append(tag("div", [tag("b", name), " ", tag("span", launch(profile), FAINT)]))

@@ -38,7 +38,7 @@ _PICTURES = 3
 
 
 def report(profile: ProfileData) -> Markup:
-    """Return the report as a fragment."""
+    """Return the report as a part of an HTML page."""
     parts = [_header(profile), _findings(profile), _totals(profile), _modelled(profile)]
     parts.append(_listing(profile))
     parts.append(_pictures(profile))

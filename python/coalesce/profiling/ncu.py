@@ -51,7 +51,7 @@ class Launch:
     cooperative: bool = False
 
     def run(self, device: str = "cuda") -> None:
-        """Launch once."""
+        """Launch the kernel once."""
         kernel = BaseKernel(
             self.source,
             self.entry,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from coalesce.draw import Picture
 
 
-# An access is called wasteful if it costs more than this times its ideal.
+# An access is called wasteful if its cost is more than this factor times its ideal cost.
 TOLERANCE = 1.05
 
 _COUNTERS = (
@@ -152,7 +152,7 @@ class Access:
 
     @property
     def name(self) -> str:
-        """``"load a"``."""
+        """The kind and the array: ``"load a"``."""
         kind = _KINDS.get(self.kind, self.kind)
         what = self.array or ("" if self.space == "global" else self.space)
         return f"{kind} {what}".rstrip()

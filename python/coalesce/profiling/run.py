@@ -56,7 +56,7 @@ def of_operation(
     options: Mapping[str, Any],
     settings: Settings,
 ) -> Profile:
-    """Call the operation with its launches profiled. See `coalesce.profile`."""
+    """Call the operation and profile its launches. See `coalesce.profile`."""
     asked = table.operation(operation)
     if "return_timing" in options:
         raise TypeError("profile does not take return_timing: the profile itself has the times")

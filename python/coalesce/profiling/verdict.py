@@ -54,17 +54,17 @@ class Total:
 
     @property
     def name(self) -> str:
-        """``"global load"``."""
+        """The state space and the kind: ``"global load"``."""
         return f"{self.space} {'copy' if self.kind == 'async_copy' else self.kind}"
 
     @property
     def unit(self) -> str:
-        """``"sectors"`` or ``"wavefronts"``."""
+        """The unit of `cost`: ``"sectors"`` or ``"wavefronts"``."""
         return "wavefronts" if self.space == "shared" else "sectors"
 
     @property
     def wasteful(self) -> bool:
-        """Whether packed elements would take clearly less."""
+        """Whether the cost would be clearly lower if the elements were adjacent."""
         return self.cost > TOLERANCE * self.needed
 
     @property

@@ -46,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> None:
     text = program.code_file(ptx, machine or None, int(arch), _sources(ptx))
     if reason:
         text = re.sub(r"^reason .*$", f"reason {reason}", text, flags=re.MULTILINE)
-    # The name appears when the file is complete.
+    # Rename the file when it is complete, so that nobody reads a part of it.
     part = Path(f"{base}.part")
     part.write_text(text)
     part.rename(f"{base}.code")

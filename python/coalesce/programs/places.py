@@ -52,7 +52,7 @@ def _lines(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
     if program is None:
         return found
     for file, offsets in by_object.items():
-        # A return address is behind the call.
+        # The return address is the instruction after the call. One byte before it is the call.
         words = [f"{offset - 1:#x}" for offset in offsets]
         done = subprocess.run(
             [program, "-i", "-a", "-e", file, *words], capture_output=True, text=True, check=False

@@ -37,7 +37,8 @@ class _KeptModule(Module):
         return self._kept
 
     def modelled(self, device: Device, entry: str) -> dict[str, Any]:
-        # The program has run and may have read outside an array (sim::OutsideReads).
+        # The program has already run. If it read outside an array, that must not stop the profile
+        # (see sim::OutsideReads).
         return {**super().modelled(device, entry), "outside_reads": True}
 
 
@@ -55,7 +56,7 @@ class _KeptKernel(BaseKernel):
 
 
 def profile(folder: Path, gpu: str) -> Profile:
-    """Profile a kept launch."""
+    """Profile a stored launch."""
     kept = json.loads((folder / "launch.json").read_text())
     device = devices.resolve(f"sim:{gpu}")
     kernel = _KeptKernel(_module(folder, kept["arch"], kept["file"]), kept["entry"], device)

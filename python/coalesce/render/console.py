@@ -11,7 +11,7 @@ from coalesce.common import checks
 
 LEAST, MOST = 80, 100  # the smallest and largest width of reports, in columns
 
-# For streams whose encoding lacks them.
+# The characters to write if the encoding of a stream lacks these.
 _ASCII = str.maketrans("█▉▊▋▌▍▎▏▒▲✓│±…↳", "######||=!+|~.>")
 
 

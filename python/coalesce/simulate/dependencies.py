@@ -1,4 +1,4 @@
-"""Whether blocks of a kernel may communicate.
+"""Finds out whether blocks of a kernel may communicate.
 
 A block may be simulated without the other blocks if they cannot affect it. Some instructions let
 blocks communicate; the C++ core finds them (csrc/analysis/dependence.hpp).

@@ -28,7 +28,8 @@ Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
 State = Literal["ready", "barrier", "lanes", "ended"]
 
-# A block may wait for a block that does not run. It is stopped after this number of instructions.
+# The block may wait for another block, which does not run. So it is stopped after this number of
+# instructions.
 PATIENCE = 50_000_000
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-# NumPy's types for those of PTX. Packed values and bfloat16 are shown as integers with their bits.
+# The NumPy type of each PTX type. Packed values and bfloat16 are shown as integers with their bits.
 _DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "f16x2": "u4", "bf16": "u2", "bf16x2": "u4"}
 _DTYPES |= {f"{kind}{8 * size}": f"u{size}" for kind in "bu" for size in (1, 2, 4, 8)}
 _DTYPES |= {f"s{8 * size}": f"i{size}" for size in (1, 2, 4, 8)}

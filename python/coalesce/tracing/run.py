@@ -40,7 +40,7 @@ class Wanted:
 def of_operation(
     operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any], wanted: Wanted
 ) -> Trace:
-    """Call the operation with its kernel traced. See `coalesce.trace`."""
+    """Call the operation and trace its kernel. See `coalesce.trace`."""
     for name in ("out", "return_timing"):
         if name in options:
             raise TypeError(
