@@ -1,4 +1,4 @@
-"""Copies between GPU arrays of any library, and host memory for results of a GPU."""
+"""Copies GPU arrays of any library to each other, and makes host arrays for results of a GPU."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ def gpu_status() -> GpuStatus:
     Returns
     -------
     GpuStatus
-        Its `state` is ``"ok"``, ``"no driver"``, ``"driver too old"`` or ``"no device"``. Its text
-        says what to do.
+        Its `state` is ``"ok"``, ``"no driver"``, ``"driver too old"`` or ``"no device"``. Its
+        `message` gives the reason, and says what to do.
 
     Examples
     --------

@@ -64,8 +64,8 @@ def _entry(device: Device) -> dict[str, Any] | None:
         if device.kind == "sim":
             if f"sim:{gpu['name']}" == device.name:
                 return gpu
-        # The name does not suffice: other boards (PCIe, a partition of a GPU) often have the same
-        # name.
+        # The name alone does not identify the GPU. A PCIe board or a partition of a GPU often has
+        # the same name, but fewer multiprocessors.
         elif gpu["name"] in words and gpu["multiprocessors"] == device.multiprocessors:
             return gpu
     return None

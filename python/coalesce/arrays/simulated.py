@@ -67,7 +67,10 @@ def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None
 
 
 def undefined(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Return one bool for each byte of a C-contiguous array, or None if all are defined."""
+    """Return a mask with one bool for each byte of a C-contiguous array: True if undefined.
+
+    Return None if all bytes are defined.
+    """
     place = memory_of(array)
     return None if place is None else place[0].undefined(place[1], place[1] + array.nbytes)
 

@@ -35,7 +35,7 @@ _MOST_RUNS = 200
 
 
 def check_peer(name: str, operation: str, device: Device) -> None:
-    """Raise if a peer cannot be timed. The error says what is missing."""
+    """Raise an error if a peer cannot be timed for an operation. It says what is missing."""
     what, has = PEERS[name]
     if operation not in has:
         raise ValueError(

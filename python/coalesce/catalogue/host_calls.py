@@ -147,7 +147,7 @@ class _Planner:
         self.size = 0  # of the workspace
 
     def place(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> GpuArray:
-        """Return an array at a place that no other array has."""
+        """Return an array at a place in the workspace that no other array uses."""
         begin = self._end
         size = math.prod(shape) * dtype.itemsize
         self._end += -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
@@ -250,7 +250,7 @@ def _in_slabs(
     options: Mapping[str, Any],
     how: Mapping[str, Any],
 ) -> GpuArray:
-    """Record a product in slabs of rows. Return the place of the result."""
+    """Record the steps of a product in slabs of rows, and return the place of the result."""
     a, b = places[:2]
     (m, k), n = a.shape, b.shape[1]
     variant, tile = best.of_matmul(m, n, k, a.dtype, how["device"])

@@ -60,7 +60,8 @@ def prepared(
 def _maps(kernel: str, layouts: dict[str, tuple[tuple[int, ...], int]]) -> dict[str, TensorMap]:
     """Return the tensor maps of a kernel's arrays.
 
-    `layouts` has the shape of each array, and the number of elements from one row to the next.
+    `layouts` has the shape and the pitch of each array. The pitch is the distance between the
+    starts of two neighbouring rows, in elements.
     """
     maps = {}
     for name, (element, box) in _BOXES[kernel].items():
@@ -113,10 +114,10 @@ def _shares(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
 
 
 def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
-    """Return an operand whose rows begin at multiples of 16 bytes, and the length of a row.
+    """Return an operand whose rows begin at multiples of 16 bytes, and its pitch.
 
-    The length is the number of elements from one row to the next. If the rows already begin at such
-    multiples, the operand itself is returned, not a copy.
+    The pitch is the distance between the starts of two neighbouring rows, in elements. If the rows
+    already begin at such multiples, the operand itself is returned, not a copy.
     """
     (rows, cols), item = operand.shape, operand.dtype.itemsize
     width = 16 // item
@@ -153,7 +154,10 @@ def _as_elements(array: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _bfloat16(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
-    """Return the bits of an operand in bfloat16, in aligned rows; float32 is rounded."""
+    """Return an operand in bfloat16, as uint16 in aligned rows, and its pitch.
+
+    If the operand is float32, its elements are rounded to bfloat16.
+    """
     if is_bfloat16(operand.dtype):
         return _aligned(run, as_bits(operand), others)
     rows, cols = operand.shape
@@ -163,7 +167,7 @@ def _bfloat16(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[An
 
 
 def _tf32_rest(run: Run, a: Operand) -> tuple[Any, int]:
-    """Return the difference between `a` and `a` rounded to TF32, in aligned rows."""
+    """Return the difference between `a` and `a` rounded to TF32, in aligned rows, and its pitch."""
     rows, cols = a.shape
     pitch = -(-cols // 4) * 4
     return _rounded(run, a, "tf32_rest", "rest", run.scratch((rows, pitch), a.dtype)), pitch

@@ -279,7 +279,10 @@ def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[floa
 def _addend(
     c: Any, beta: float, shape: tuple[int, int], a: Operand, dtype: np.dtype[Any]
 ) -> Operand | None:
-    """Check c. Its dtype is the dtype of the result: a's, or float32 if a is bfloat16."""
+    """Check the matrix `c`. It must have the shape and the dtype of the result.
+
+    The dtype of the result is the dtype of `a`, or float32 if `a` is bfloat16.
+    """
     if c is None:
         if beta != 0:
             raise ValueError(f"c is missing: beta is {beta}, and beta * c is part of the result")

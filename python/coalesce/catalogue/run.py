@@ -238,7 +238,7 @@ class Run:
         return packed
 
     def transposed(self, operand: Operand) -> Any:
-        """Return the transpose of a matrix, by the package's own kernel."""
+        """Compute the transpose of a matrix with the package's own kernel, and return it."""
         rows, cols = operand.shape
         array = self.ready(operand)
         result = self.scratch((cols, rows), operand.dtype)

@@ -94,7 +94,7 @@ def operands(n: int, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.nda
 
 
 def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Row:
-    """Run one variant with a timing, check its result and count its sectors."""
+    """Run and time one variant, check its result and count its sectors."""
     simulated = device.kind == "sim"
     result, run = run_matmul(a, b, variant=name, device=device.name, timed=True, counts=simulated)
     error = relative_error(result, exact, a, b)

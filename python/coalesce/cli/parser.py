@@ -30,7 +30,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _joined(words: Sequence[str]) -> list[str]:
-    """Return ``--option -DX=1`` as one word, because the value may start with a dash."""
+    """Join ``--option -DX=1`` into one word, ``--option=-DX=1``.
+
+    Otherwise argparse would take the value for an option, because it starts with a dash.
+    """
     joined: list[str] = []
     for word in words:
         if joined and joined[-1] == "--option" and word.startswith("-"):

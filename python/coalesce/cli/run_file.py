@@ -48,8 +48,8 @@ def run_file(
     simulated = chosen.kind == "sim"
     kernel = Kernel(Path(file), entry, options=options, device=chosen)
     values = [argument(text) for text in arguments]
-    # Launch the kernel once to compute the result. To measure the time, it runs many times. If the
-    # kernel adds to its output, the output would then be a sum over all runs.
+    # Launch the kernel once to compute the result, and time it later. Timing runs the kernel many
+    # times. If the kernel adds to its output, the output would be a sum over all these runs.
     once = kernel.launch(
         grid, block, *values, shared_bytes=shared_bytes, device=chosen, counts=simulated
     )

@@ -47,7 +47,7 @@ def number(value: Any) -> np.dtype[Any]:
 
 
 def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """Return the bytes of an array. Raises LaunchError if no memory can hold so many."""
+    """Return the size of an array in bytes. Raises LaunchError if no memory is that large."""
     size = math.prod(shape) * dtype.itemsize
     if size >= 2**62:
         raise LaunchError(

@@ -97,7 +97,7 @@ def read(name: str) -> bytes | None:
 
 
 def write(name: str, content: bytes) -> None:
-    """Write an entry, if that is possible: readers see all of it or nothing."""
+    """Write an entry, if that is possible. Readers see the whole entry or no entry."""
     if len(content) > MOST_BYTES // 8:
         return
     with contextlib.suppress(OSError, RuntimeError), _warning(), _folder(create=True) as folder:

@@ -284,7 +284,10 @@ def checked_filename(filename: Any) -> str | None:
 
 
 def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
-    """Remove -arch=X, --gpu-architecture=X and their forms with a space from options."""
+    """Return the options without -arch=X or --gpu-architecture=X, and X (None if there is none).
+
+    The options may also have a space instead of the equals sign.
+    """
     rest: list[str] = []
     arch = None
     words = iter(options)

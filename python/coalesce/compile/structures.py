@@ -120,7 +120,7 @@ class _Reader:
         }
 
     def type(self, die: Any) -> Structure | Array | Parameter:
-        """Return the type of a member, a parameter, or a named or qualified type."""
+        """Return the type that a DWARF entry refers to: of a member, a parameter or a typedef."""
         target, name, _ = self._target(die)
         if target is None or target.tag not in self._readers:
             size = 0 if target is None else _number(target, "DW_AT_byte_size")

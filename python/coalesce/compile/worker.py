@@ -143,7 +143,7 @@ class _Child:
         return self.process.poll() is None and not self._connection.poll()
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """Return the result of the compiler, or its log as a string."""
+        """Return the result of the compiler. If it fails, return its log, a string."""
         try:
             self._connection.send(request)
             if not self._waited(request[1], seconds):

@@ -69,7 +69,10 @@ def of_function(name: str, ask: Ask) -> list[Declared] | None:
 
 
 def _parameters(function: str) -> list[Declared] | None:
-    """Return the parameter types in a function's name or type: its last parentheses."""
+    """Return the parameter types of a function from its demangled name or its type.
+
+    They are in the last pair of parentheses.
+    """
     depth = 0
     for place in range(len(function) - 1, -1, -1):
         depth += (function[place] == ")") - (function[place] == "(")

@@ -109,7 +109,7 @@ def _shared(a: Declared, b: Declared) -> Declared:
 
 
 def as_compiled(text: str) -> Declared:
-    """Return a type as the compiler writes it, "float const*", without a name."""
+    """Read a type that the compiler wrote, such as "float const*". The result has no name."""
     if "(" in text or "&" in text:
         return Declared("", "")
     head, *stars = text.split("*")
@@ -243,7 +243,7 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 
 
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
-    """Whether it is certain what a word in a type means, after `replaced` has replaced names."""
+    """Whether the meaning of a word in a type is certain. `replaced` must have replaced names."""
     if not re.match(r"[A-Za-z_]", word):
         return True
     if word in known:
@@ -262,7 +262,7 @@ def replaced(text: str, known: Mapping[str, str]) -> str:
 
 
 def normalized(words: Sequence[str]) -> str:
-    """Return one spelling of each built-in type: "long unsigned" is "unsigned long"."""
+    """Return the usual spelling of a built-in type: "unsigned long" for "long unsigned"."""
     arithmetic = {"unsigned", "signed", "long", "short", "int", "char"}
     if not words or not set(words) <= arithmetic:
         return "".join(words)

@@ -41,9 +41,10 @@ READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include|
 
 
 def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
-    """Return the definition of each name in a bare text, or `UNKNOWN`.
+    """Return a dict with the definition of each name that a text or an option defines.
 
-    The definition of the name of a class is the name itself.
+    The text has no comments and no string literals (`declarations.bare`). A definition that is not
+    certain is `UNKNOWN`. A class is defined as its own name.
     """
     values_of: dict[str, list[str]] = {}
     for name, value in _of_options(options):
@@ -78,9 +79,9 @@ def _of_options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield each definition in the text. `given` has the names of the macros of the options.
+    """Yield each definition in the text. `given` are the names of macros that options define.
 
-    A definition inside ``#ifndef`` is only a default, so it is left out for a macro in `given`.
+    A definition inside ``#ifndef`` is only a default. It is left out if the macro is in `given`.
     """
     conditions: list[str] = []  # the name in each open #ifndef; "" for any other condition
     for match in _TOKEN.finditer(text):

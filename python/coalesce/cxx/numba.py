@@ -63,7 +63,10 @@ class NumbaArgument:
 
 
 def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
-    """Return the arguments in a mangled name, or None if they do not make `count` parameters."""
+    """Return the arguments that a mangled name contains.
+
+    Return None if the name is not Numba's, or if the arguments do not need `count` parameters.
+    """
     match = re.match(r"_ZN?(?=\d)", entry)
     # Numba's names contain a tag with a number.
     if match is None or not re.search(r"B\dv\d+", entry):

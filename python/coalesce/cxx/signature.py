@@ -271,9 +271,9 @@ def _merged(
 ) -> list[Declared]:
     """Return the names and types of the parameters, from the source and from the compiler.
 
-    Names come from the source. A type that the compiler reports is used; the source may give the
-    same type in its own spelling. Without a type from the compiler, the source's type is used if it
-    is certain. An unknown type is "".
+    Names come from the source. Types come from the compiler, if it reports them; if the source
+    certainly has the same type in another spelling, the source's spelling is used. Without a type
+    from the compiler, the source's type is used if it is certain. An unknown type is "".
     """
     unknown = Declared("", "", certain=False)
     result = []

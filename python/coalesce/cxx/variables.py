@@ -46,10 +46,10 @@ def variables_of(
     qualifier: re.Pattern[str] = _IN_MEMORY,
     expression: str | None = None,
 ) -> dict[str, DeclaredVariable]:
-    """Return the variables that a source declares, by the last part of their names.
+    """Return a dict of the variables that a source declares. The keys have no namespaces.
 
     By default these are variables in device memory; `qualifier` selects another kind, such as
-    ``__shared__``. `expression` is the instantiation of a template that they may be in.
+    ``__shared__``. If the variables are in a template, `expression` is its instantiation.
     """
     text = declarations.bare(source)
     known = {
@@ -72,7 +72,7 @@ def variables_of(
 
 
 def as_compiled(text: str) -> DeclaredVariable:
-    """Return a type as the compiler writes it: "float const [3][4]"."""
+    """Read the type of a variable that the compiler wrote, such as "float const [3][4]"."""
     base, _, rest = text.partition(" [")
     extents = tuple(int(extent) for extent in re.findall(r"(\d+)\]", rest))
     parameter = declarations.as_compiled(base)
