@@ -85,7 +85,7 @@ def _library(peer: str) -> tuple[str, Any]:
 def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Call:
     """Return a function that runs an operation with NumPy or CuPy.
 
-    The memory of the result is allocated here, once, so that the calls do not include it.
+    The memory of the result is allocated here, once, so that timed calls do not allocate it.
     """
     first = arrays[0]
     rows, cols = first.shape
@@ -173,7 +173,10 @@ def _by_events(
     elapsed: Callable[[Any, Any], float],
     count: int,
 ) -> list[float]:
-    """Time calls on a GPU. All are queued first, so that short calls do not wait for the host."""
+    """Return the milliseconds of each of `count` calls on a GPU.
+
+    All calls are queued before the first wait. So the GPU does not wait for the host between them.
+    """
     pairs = [events() for _ in range(count)]
     for begin, end in pairs:
         begin.record()

@@ -84,7 +84,10 @@ def cell(row: BenchmarkRow, column: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with three significant digits: ``"12.3"``; more if large: ``"1,234"``."""
+    """Return a number as text with three significant digits, ``"12.3"``.
+
+    Numbers of 100 or more are rounded to an integer: ``"1,234"``.
+    """
     if value >= 100 or not math.isfinite(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -227,7 +227,7 @@ def is_best(variant: str) -> bool:
 
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
-    """Return a variant of the catalogue. `argument` is its parameter's name, for error messages."""
+    """Return a variant of the catalogue. Error messages name the parameter `argument`."""
     ladder = _ladder(checks.text("operation", operation))
     if not ladder:
         check_operation(operation)

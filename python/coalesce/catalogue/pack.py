@@ -1,4 +1,8 @@
-"""Prepares operands for the fast variants of matmul: packs, aligns or rounds them, or maps them."""
+"""Prepares the operands of the fast variants of matmul.
+
+Some kernels need packed, aligned or rounded matrices. Some need tensor maps, which describe the
+matrices to the hardware that copies their tiles (TMA).
+"""
 
 from __future__ import annotations
 

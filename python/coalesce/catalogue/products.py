@@ -262,7 +262,10 @@ def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
 def product_work(
     m: int, n: int, k: int, item_size: int, *, adds: bool = False
 ) -> tuple[float, float]:
-    """Return how many floating-point operations and bytes a product needs: each operand once."""
+    """Return how many floating-point operations and bytes a product needs.
+
+    The bytes count each operand and the result once.
+    """
     elements = m * k + k * n + m * n * (2 if adds else 1)
     return 2.0 * m * n * k, float(elements * item_size)
 

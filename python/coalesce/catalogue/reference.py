@@ -73,7 +73,10 @@ class Reference:
         return float(errors.max(initial=0.0))
 
     def tolerance(self, dtype: np.dtype[Any], variant: str = "") -> float:
-        """Return the largest error that rounding can cause. Some variants round their operands."""
+        """Return the largest error that rounding can cause.
+
+        It includes the rounding of the operands, if `variant` rounds its operands.
+        """
         if self.scale is None:
             return 0.0
         return (self.terms + 4) * float(np.finfo(dtype).eps) + operand_rounding(variant)

@@ -69,11 +69,11 @@ class Finding:
         - ``"uninitialized"``: a read of memory that was not written;
         - ``"read_only"``: a write to read-only memory;
         - ``"stale_read"``: a read through the read-only cache, of data that the kernel writes;
-        - ``"race"``: two accesses that nothing orders;
+        - ``"race"``: two accesses whose order is not defined;
         - ``"same_value"``: a race of two writes of the same value;
         - ``"lockstep"``: the accesses are ordered only if the lanes of a warp execute together;
         - ``"barrier"``, ``"warp_mask"``: a misused barrier or warp operation;
-        - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is lost;
+        - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is never freed;
         - ``"stopped"``: a trap, a failed assert or a limit ended the run.
     severity : {"error", "warning"}
         A warning is about code that usually works on today's GPUs, but is not guaranteed to work.
@@ -94,8 +94,8 @@ class Finding:
     first, second : Access or None
         The access; for a race both accesses, in the order in which the simulator ran them.
     count : int
-        The number of such mistakes, this one included: of the same kind, on the same lines and
-        array.
+        The number of such mistakes, including this one. They have the same kind, the same lines and
+        the same array.
     """
 
     kind: Kind

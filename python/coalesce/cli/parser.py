@@ -91,7 +91,7 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
 
 
 def build() -> argparse.ArgumentParser:
-    """Return the parser. It puts the name of the command into ``command``."""
+    """Return the parser. It stores the name of the command in the attribute `command`."""
     parser = argparse.ArgumentParser(
         prog="coalesce",
         description="Run CUDA kernels on a GPU or on a simulator, and count what their memory "

@@ -70,7 +70,7 @@ def report(
     dtype: str,
     device: str | None,
 ) -> Benchmark:
-    """Write the page of an operation and return what its table shows."""
+    """Write the page of an operation, and return the benchmark that its table shows."""
     if not Path(path).parent.is_dir():  # fail now, not after minutes of simulation
         raise ValueError(f"there is no folder {Path(path).parent} to write {Path(path).name} to")
     if size is None:

@@ -1,4 +1,4 @@
-"""Checks of arguments. Every message names the argument, what it was and what is needed.
+"""Checks of arguments. Every message names the argument, and says what was passed and is needed.
 
 Objects of other libraries may raise any exception when they are read, so code that reads them
 runs inside `asking`.
@@ -147,7 +147,7 @@ def one_or_several(name: str, value: Any) -> list[Any]:
 
 
 def shape(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> tuple[int, ...]:
-    """Return an array's shape, an integer or a sequence of integers, as a tuple."""
+    """Return the shape of an array as a tuple. `value` is an integer or several integers."""
     if isinstance(value, set | frozenset):
         raise TypeError(f"{name} must be an integer or a sequence of integers; got {shown(value)}")
     return tuple(whole(name, extent, least, most) for extent in one_or_several(name, value))

@@ -97,7 +97,7 @@ class _Bar:
             self.show(done, total)
 
     def counted(self, done: int, total: int) -> str:
-        """Return "1,234 of 5,678 blocks", or the time that it has run if nothing is counted."""
+        """Return "1,234 of 5,678 blocks", or how long the run has lasted if nothing is counted."""
         seconds = time.monotonic() - self.start
         if self.unit == SECONDS:
             text = f"{done:,} of at most {total:,} seconds"

@@ -72,7 +72,7 @@ def compile_cuda(
     options : sequence of str
         NVRTC's options: ``"-DTILE=16"``, ``"-use_fast_math"``, ``"-std=c++20"``, ``"-Ifolder"``.
     name : str
-        What messages and line information call the source.
+        The name of the source in messages and in line information.
     headers : mapping, optional
         Texts that ``#include`` finds by these names.
     expressions : sequence of str

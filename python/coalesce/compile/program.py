@@ -416,7 +416,10 @@ def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
 
 
 def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
-    """Return the file of a module that the library reads (``csrc/cudart/code_file.hpp``)."""
+    """Return the text that tells the runtime library about a module.
+
+    Its format is described in ``csrc/cudart/code_file.hpp``.
+    """
     from coalesce.compile import cubin, disassembler, nvrtc
     from coalesce.cxx import signature
 

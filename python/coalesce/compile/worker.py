@@ -3,8 +3,8 @@
 The compiler is a library that cannot be interrupted. A source of a few lines can keep it busy for
 days or use all memory (macros that double, templates that multiply). In a child process, Ctrl-C and
 a time limit end it, its memory is limited, and a crash becomes an error message. A child is reused
-for the next compilations. It ends after a minute without one, or with its parent. If no child can
-be started (an embedded interpreter), the library is used in this process.
+for the next compilations. It ends after a minute without a compilation, or when its parent ends. If
+no child can be started (an embedded interpreter), the library is used in this process.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from coalesce.common.errors import CompileError
 from coalesce.cxx import declarations
 from coalesce.cxx.declarations import Declared
 
-# Returns the types of C++ expressions, as the compiler writes them. An expression that the compiler
-# refuses is left out.
+# A function that returns the types of C++ expressions, as the compiler writes them. Expressions
+# that the compiler refuses are left out.
 Ask = Callable[[Sequence[str]], Mapping[str, str]]
 
 _PROBE = "coalesce_probe_"

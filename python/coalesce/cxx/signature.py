@@ -79,8 +79,8 @@ class Signature:
     name: str
     parameters: tuple[Parameter, ...]
     numba: tuple[NumbaArgument, ...] | None = None  # for Numba's PTX: the arguments of a launch
-    # Returns the structure of each parameter, or None if it is no structure
-    # (compile/structures.py). The result is empty if it is not known.
+    # A function that returns the structure of each parameter (compile/structures.py), or None for
+    # a parameter of another type. It returns an empty sequence if the structures are not known.
     structures: Callable[[], Sequence[Any]] = field(default=tuple, compare=False, repr=False)
 
     def __str__(self) -> str:
