@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 from launch_latency import processor
+from rich.console import Console
+from rich.table import Table
 
 import coalesce
 from coalesce.array import to_device
@@ -27,9 +29,11 @@ def main() -> None:
     if not status:
         raise SystemExit(f"this needs a GPU; {status}")
     print(f"{coalesce.devices()[0].description}, {processor()}; GB/s, median of {ROUNDS}")
-    for mebibytes in MEBIBYTES:
-        table = measure(mebibytes << 20)
-        print(f"{mebibytes:5} MiB  " + "   ".join(f"{k} {v:5.1f}" for k, v in table.items()))
+    columns = [measure(mebibytes << 20) for mebibytes in MEBIBYTES]
+    table = Table("MiB", *map(str, MEBIBYTES))
+    for name in sorted(columns[0], key=lambda name: name.split(":")[0], reverse=True):
+        table.add_row(name, *(f"{column[name]:.1f}" for column in columns))
+    Console(width=100).print(table)
 
 
 def measure(size: int) -> dict[str, float]:
