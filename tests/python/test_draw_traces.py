@@ -125,8 +125,8 @@ def test_local_memory_has_no_picture():
         ({"numbers": [-1]}, "numbers must be at least 0; got -1"),
         ({"numbers": [64, 99]}, r"has the steps 0 to 63; .* got \[64, 99\]"),
         ({"cells": "row"}, "cells must be 'lane' or 'thread'; got 'row'"),
-        ({"shapes": {"tile": (8, 8)}}, "shapes names 'tile', which the trace does not have"),
-        ({"shapes": {"a": (8, 9)}}, r"shapes gives a the shape \(8, 9\), but a has 4096 elements"),
+        ({"shapes": {"tile": (8, 8)}}, "shapes has the key 'tile', but the trace has no"),
+        ({"shapes": {"a": (8, 9)}}, r"shapes has the shape \(8, 9\) for a, but a has 4096"),
     ],
 )
 def test_bad_input_is_named(options, message):

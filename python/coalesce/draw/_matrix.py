@@ -76,7 +76,7 @@ class Matrix:
         for r, c in self.cells:
             if not (0 <= r < rows and 0 <= c < cols):
                 raise ValueError(
-                    f"touched names cell {r, c}, which is outside {self.name} of shape {rows, cols}"
+                    f"touched has the cell {r, c}, but {self.name} has the shape {rows, cols}"
                 )
         for what, given in (("labels", self.labels), ("groups", self.groups)):
             if given is not None and len(given) != len(self.cells):
@@ -106,7 +106,7 @@ class Matrix:
         if cells.ndim != 2 or cells.shape[1] != 2:
             raise ValueError(f"touched must have shape (cells, 2); got {cells.shape}")
         if len(cells) > MOST_CELLS:
-            raise ValueError(f"touched must name at most {MOST_CELLS} cells; got {len(cells)}")
+            raise ValueError(f"touched must have at most {MOST_CELLS} cells; got {len(cells)}")
         return [(int(r), int(c)) for r, c in cells]
 
     @cached_property

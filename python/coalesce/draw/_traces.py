@@ -142,7 +142,7 @@ def steps(
         raise ValueError("numbers must hold at least one step")
     for name in shapes or {}:
         if name not in [array.name for array in trace.arrays]:
-            raise ValueError(f"shapes names {name!r}, which the trace does not have")
+            raise ValueError(f"shapes has the key {name!r}, but the trace has no such array")
     warps = len(np.unique(np.column_stack([trace.block, trace.warp]), axis=0)) if len(trace) else 0
     if warps != 1:
         hint = "; select one: trace.select(block=(0, 0), warp=0)" if warps else ""
@@ -232,5 +232,5 @@ def _extents(name: str, known: tuple[int, ...], given: Sequence[int] | None) -> 
     if not shape:
         return 1, 1
     if given is not None and int(np.prod(shape)) != size:
-        raise ValueError(f"shapes gives {name} the shape {shape}, but {name} has {size} elements")
+        raise ValueError(f"shapes has the shape {shape} for {name}, but {name} has {size} elements")
     return size // shape[-1], shape[-1]

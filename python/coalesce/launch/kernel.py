@@ -354,7 +354,7 @@ class BaseKernel:
         unknown = set(write_only) - {p.name for p in described(self.signature, arguments)}
         if unknown:
             raise ValueError(
-                f"write_only names {unknown}, but {self.signature} has no such parameter"
+                f"write_only has the names {unknown}, but {self.signature} has no such parameter"
             )
         if device.kind == "cuda":
             if not cooperative:

@@ -100,7 +100,8 @@ def module_of(
     architecture = nvrtc.architecture_name(arch)
     if architecture is not None and is_ptx:
         raise ValueError(
-            f"arch={arch!r}: the source is PTX, whose .target line sets the architecture"
+            f"arch={arch!r}: the source is PTX, and its .target line sets the architecture; "
+            "leave out arch"
         )
     name = filename or ("kernel.ptx" if is_ptx else "kernel.cu")
     expression = entry if entry is not None and "<" in entry else None

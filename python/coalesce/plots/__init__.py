@@ -186,7 +186,7 @@ def bars(
     for what, given in (("modelled", estimated), ("highlight", special)):
         unknown = sorted(given - set(names))
         if unknown:
-            raise ValueError(f"{what} names {unknown[0]!r}, which values do not have")
+            raise ValueError(f"{what} has the name {unknown[0]!r}, but values has no such bar")
     write = format if callable(format) else format.format
 
     with axes_of(ax, 1, theme, (6.4, 0.9 + 0.34 * len(names))) as (panel,):
