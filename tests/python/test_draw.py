@@ -520,7 +520,7 @@ class TestThreadBlock:
         ),
         (lambda: draw.bank_board([0], 4, base=64), ValueError, "multiple of 128; got 64"),
         (lambda: draw.bank_board([0], 4, rows="x"), ValueError, "rows must be one of 'wavefronts'"),
-        (lambda: draw.matrix_cells((4, 4), [(4, 0)]), ValueError, r"names cell \(4, 0\)"),
+        (lambda: draw.matrix_cells((4, 4), [(4, 0)]), ValueError, r"has the cell \(4, 0\)"),
         (lambda: draw.matrix_cells((4, 4), [(0.5, 0)]), TypeError, "dtype float64"),
         (lambda: draw.matrix_cells((4, 4), [1, 2]), ValueError, r"shape \(cells, 2\)"),
         (lambda: draw.matrix_cells((0, 4), []), ValueError, "shape must be at least 1"),
