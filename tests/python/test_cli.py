@@ -210,7 +210,7 @@ def test_options_of_the_compiler(capsys, tmp_path, options):
         ("run FILE add zeros:5 5 -DX=1 --block 2000", "block x is 2000; CUDA allows at most 1024"),
         ("run FILE add zeros:5 -DX=1", "takes 2 arguments; got 1"),
         ("run FILE add zeros:5 2.5 -DX=1", "argument `n` (int) needs int32; got float 2.5"),
-        ("run FILE sub zeros:5 5 -DX=1", "no kernel 'sub'; there is add"),
+        ("run FILE sub zeros:5 5 -DX=1", "no kernel 'sub'; its kernel is add"),
         ("run FILE add zeros:5 9 -DX=1", "read of 4 bytes past the end of `x`"),
         ("run FILE add zeros:99999999999999 9 -DX=1", "not enough memory"),
         ("run FILE add zeros:5 5 -DX=1 --shared 999999", "the GPU has 232448"),

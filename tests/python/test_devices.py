@@ -63,7 +63,7 @@ def test_the_environment_names_the_default(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", ["gpu", "sim:abacus", "cuda:x", "", "CUDA"])
 def test_unknown_names_list_the_valid_ones(name: str) -> None:
-    with pytest.raises(ValueError, match=r"there are 'cuda', 'cuda:0', 'sim', 'sim:h200'"):
+    with pytest.raises(ValueError, match=r"names are 'cuda', 'cuda:0', 'sim', 'sim:h200'"):
         resolve(name)
 
 

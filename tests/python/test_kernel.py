@@ -184,7 +184,7 @@ def test_templates_and_manglings(kernel) -> None:  # type: ignore[no-untyped-def
     assert x.tolist() == [2.5] * 4
     assert kernel("add").name == "add"
     assert kernel("add").entry.startswith("_Z")
-    with pytest.raises(ValueError, match="there are scale, add"):
+    with pytest.raises(ValueError, match="its kernels are scale, add"):
         kernel("nope")
 
 

@@ -224,7 +224,7 @@ def _named(name: str, argument: str) -> Device:
     match = re.fullmatch(r"cuda(?::(\d+))?", name)
     if match is None:
         valid = ", ".join(repr(n) for n in ("cuda", "cuda:0", "sim", *SIMULATED))
-        raise ValueError(f"unknown {argument} {name!r}; there are {valid}")
+        raise ValueError(f"unknown {argument} {name!r}; the known names are {valid}")
     gpus = _gpus()
     if not gpus:
         raise DeviceUnavailable(

@@ -47,6 +47,6 @@ def _basic_index(item: Any) -> Any:
         except TypeError:
             pass
     raise TypeError(
-        f"a device array is indexed by integers and slices; got {type(item).__name__}; "
-        "get() gives a NumPy array"
+        f"a device array is indexed by integers and slices; got {type(item).__name__}. Call get() "
+        "for a NumPy array, which takes other indices, too"
     )

@@ -46,7 +46,7 @@ def check_peer(name: str, operation: str, device: Device) -> None:
     if device.kind != "cuda":
         status = devices.gpu_status()
         why = f"this call runs on {device.name}" if status else f"there is none: {status}"
-        raise DeviceUnavailable(f"variant {name!r} ({what}) needs a GPU, and {why}")
+        raise DeviceUnavailable(f"variant {name!r} ({what}) needs a GPU, but {why}")
     _library(name)
 
 
@@ -79,7 +79,9 @@ def _library(peer: str) -> tuple[str, Any]:
             continue
         return name, module
     ways = " or ".join(f"pip install {_PACKAGES[name]}" for name in wanted)
-    raise DeviceUnavailable(f"variant {peer!r} needs a library: {'; '.join(why)}. {ways}")
+    raise DeviceUnavailable(
+        f"variant {peer!r} needs a library that is missing: {'; '.join(why)}. Try {ways}"
+    )
 
 
 def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Call:

@@ -203,7 +203,7 @@ def _names(
         except ValueError as error:
             peers = ", ".join(p for p, (_, has) in PEERS.items() if operation in has)
             raise ValueError(
-                f"variants: {error}" + (f"; the peers are {peers}" if peers else "")
+                f"variants: {error}" + (f"; the other libraries are {peers}" if peers else "")
             ) from None
         if names.count(name) > 1:
             raise ValueError(f"variants names {name!r} twice")

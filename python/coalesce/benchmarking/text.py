@@ -128,7 +128,10 @@ def _table(benchmark: BenchmarkData) -> Table:
 
 def of_several_launches(variants: Sequence[str]) -> str:
     """Say what the times include for variants that launch several kernels."""
-    return f"ms of {', '.join(variants)}: with launches that prepare operands or add up parts."
+    return (
+        f"ms of {', '.join(variants)}: these times include launches that prepare operands or add "
+        "up parts."
+    )
 
 
 def no_times(variants: Sequence[str], why: str) -> str:

@@ -48,7 +48,7 @@ def run_matmul(
     if entry is not None:
         tile = tile_of(entry, tile)
     elif tile is not None:
-        raise ValueError(f"variant 'best' chooses its tile; got tile={tile}: leave it out")
+        raise ValueError(f"variant 'best' chooses its tile; got tile={tile}; leave out tile")
     alpha, beta = checks.number("alpha", alpha), checks.number("beta", beta)
     bfloat16 = entry is not None and entry.preparation == "map_bfloat16"
     left = array("a", a, "(M, K)", "matmul", bfloat16=bfloat16)
@@ -161,7 +161,8 @@ def run_row_sums(
     if shared == "dynamic":
         if variant not in ("block_per_row", "block_per_row_dynamic"):
             raise ValueError(
-                f"shared belongs to variant 'block_per_row'; got shared='dynamic' with {variant!r}"
+                "shared is an option of variant 'block_per_row'; got shared='dynamic' with "
+                f"variant {variant!r}"
             )
         variant = "block_per_row_dynamic"
     return run_sums("row_sums", a, variant, **rest)

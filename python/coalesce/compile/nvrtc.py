@@ -157,8 +157,8 @@ def library() -> str:
         why = str(error).splitlines()[0]
         if "cannot allocate" in why or "failed to map" in why:
             raise CompileError(
-                "the CUDA compiler NVRTC is installed and cannot be loaded: this process may not "
-                f"have as much memory (ulimit -v)\n  {why}"
+                "the CUDA compiler NVRTC is installed but cannot be loaded: this process is not "
+                f"allowed to use enough memory (see ulimit -v)\n  {why}"
             ) from None
         raise CompileError(
             "the CUDA compiler NVRTC is not installed: pip install nvidia-cuda-nvrtc "

@@ -224,8 +224,8 @@ def find_entry(
             f'entry="{_instantiation(source, wanted)}"'
         )
     raise ValueError(
-        f"entry: the source has no kernel {wanted!r}; there {'is' if len(entries) == 1 else 'are'} "
-        f"{listed}. "
+        f"entry: the source has no kernel {wanted!r}; "
+        f"its {'kernel is' if len(entries) == 1 else 'kernels are'} {listed}. "
         'Names in parentheses are mangled names of C++; extern "C" avoids them.'
     )
 
