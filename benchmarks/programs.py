@@ -156,7 +156,8 @@ def main() -> None:
     found = json.loads(options.json.read_text()) if options.json.is_file() else {"programs": {}}
     known = found["programs"]
     found["where"] = (
-        f"{platform.machine()}, {os.cpu_count()} cores, at most {options.seconds:g} s for each, "
+        f"{platform.machine()}, {os.cpu_count()} cores, "
+        f"a time limit of {options.seconds:g} s for each program, "
         f"{datetime.date.today()}: `python benchmarks/programs.py`."
     )
     for case in cases(options.list):

@@ -167,8 +167,8 @@ cuBLAS computes with the precision that is named in its column. The *error* of a
 from 64 of its rows: the norm of the difference from the exact rows, divided by the norm of the
 exact rows.
 
-Compare only the columns of one line, which were measured in turn. These kernels reach the power
-limit of the GPU. The GPU then lowers its clock, so figures also depend on its temperature."""
+Compare only figures of the same line, because only these kernels ran in turn. The kernels reach the
+power limit of the GPU. The GPU then lowers its clock, so figures also depend on its temperature."""
 
 _OTHER = """\
 ## The same on an H100
@@ -205,7 +205,7 @@ goal was 1.10 times the speed of cuBLAS at 4096 and 8192. It is not reached (fir
   again), and pauses spread the transposition over time.
 
 **Next.** ptxas, the assembler, chooses the registers of the loop. 7.6 % of the multiply-adds read
-two registers of the same bank; a choice without conflicts exists.
+two registers of the same bank. Another choice of registers would have no such conflicts.
 
 ### `split_k`
 

@@ -119,10 +119,10 @@ each request to the same sector, and 1.7 ns if the request adds floats
   once. These blocks represent the others.
 - A profile with `sample=` or `executor=` models neither caches nor time.
 - No time is modelled for kernels with bulk copies (`cp.async.bulk`, tensor maps) or with products
-  of warpgroups (`wgmma`), because their cost is not known. Kernels whose PTX is counted instead of
-  their machine code have no modelled time if they use tensor cores. Tables then show "-" instead of
-  a time. `Timing.no_time` and `Profile.not_modelled` give the reason, and `Timing.kernel_ms` is
-  NaN.
+  of warpgroups (`wgmma`), because their cost is not known. A kernel that uses tensor cores has no
+  modelled time, either, if its PTX is counted instead of its machine code. Tables then show "-"
+  instead of a time. `Timing.no_time` and `Profile.not_modelled` give the reason, and
+  `Timing.kernel_ms` is NaN.
 
 ## The GPUs
 

@@ -443,7 +443,8 @@ print(lessons.exercise("pair_means").check(pair_means))
 #   for 8-byte elements, and 16 for 16-byte elements.
 # - The order of the lanes costs nothing. A broadcast costs one sector. An offset costs at most one sector more.
 # - A stride of s elements costs s times the sectors, up to one per lane.
-# - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes, and needs enough bytes in flight.
+# - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes. It is fast only if the loads ask for many bytes at the
+#   same time.
 
 # %%
 lessons.score()
