@@ -46,7 +46,8 @@ class Kernel(BaseKernel):
     order. A member that is a pointer gets an array, or None for a null pointer. A member that is a
     structure gets a dict or a tuple again, and a member that is an array gets a list or an array.
     For a union, pass a dict with one of its members. You can also pass a NumPy structured scalar,
-    or bytes.
+    or bytes. The dtype of a structured scalar is compared with the members: fields of another
+    layout are a TypeError.
 
     **Waiting.** A call with NumPy arrays returns when the kernel has ended. A call with only GPU
     arrays does not wait.

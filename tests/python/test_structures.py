@@ -261,3 +261,57 @@ def test_pickling(arrays: tuple[Any, Any, Any]) -> None:
     kernel = pickle.loads(pickle.dumps(coalesce.Kernel(SOURCE, device="sim")))
     kernel[1, 1](task(*arrays[:2]), arrays[2])
     assert arrays[2].tolist() == WANTED
+
+
+def test_the_layout_of_a_structured_scalar_is_compared(device: str) -> None:
+    kernel = coalesce.Kernel(
+        "struct V { float x, y; }; struct S { int n; V v; float m[2]; bool on; unsigned : 4, b : 4;"
+        " union { int i; float f; }; double *p; };"
+        "__global__ void k(S s, double *x) { x[0] = s.n; x[1] = s.v.y; x[2] = s.m[1];"
+        " x[3] = s.i; }",
+        device=device,
+    )
+    x = np.zeros(4)
+    fields = [("n", "i4"), ("v", [("x", "f4"), ("y", "f4")]), ("m", "f4", 2), ("on", "?")]
+    fields += [("bits", "u1"), ("i", "u4"), ("p", "u8")]
+
+    def layout(changed: dict[int, Any]) -> np.dtype[Any]:
+        return np.dtype([changed.get(n, field) for n, field in enumerate(fields)], align=True)
+
+    for changed in ({}, {0: ("n", "u4")}, {0: ("other", "i4")}, {1: ("v", "f4", 2)}):
+        given = np.array((3, (1, 2.5), (4, 5), True, 0, 7, 0), layout(changed))
+        kernel[1, 1](given[()], x)
+        assert x.tolist() == [3, 2.5, 5, 7]
+    for changed, said in (
+        ({0: ("n", "f4")}, r"field `n` \(float of 4 bytes at byte 0\) is the member `n` \(integer"),
+        ({0: ("other", "f4")}, r"field `other` .* is no member; at this byte is `n`"),
+        ({1: ("v", [("y", "f4"), ("x", "f4")])}, r"field `v.y` .*at byte 4\) is the member `v.y`"),
+        ({2: ("m", "f8")}, r"field `m` .* is no member"),
+        ({5: ("f", "i4")}, "field `f` .integer of 4 bytes at byte 24. is the member `f` .float"),
+    ):
+        given = np.zeros((), layout(changed))
+        assert given.itemsize == 40
+        with pytest.raises(TypeError, match=f"does not have the layout of the structure.*{said}"):
+            kernel[1, 1](given[()], x)
+
+
+def test_a_nested_structured_scalar_is_compared_too(device: str) -> None:
+    kernel = coalesce.Kernel(
+        "struct V { float x; int n; }; struct S { V v; float *p; };"
+        "__global__ void k(S s) { s.p[0] = s.v.x + s.v.n; }",
+        device=device,
+    )
+    p = np.zeros(1, np.float32)
+    kernel[1, 1]((np.array((1.5, 2), [("x", "f4"), ("n", "i4")])[()], p))
+    assert p[0] == 3.5
+    with pytest.raises(TypeError, match=r"`s.v` \(V\).*the field `n`"):
+        kernel[1, 1]((np.array((2, 1.5), [("n", "i4"), ("x", "f4")])[()], p))
+
+
+def test_gaps_must_not_hide_a_member(device: str) -> None:
+    kernel = coalesce.Kernel(
+        "struct S { int a, b; }; __global__ void k(S s, int *x) { *x = s.a + s.b; }", device=device
+    )
+    gap = np.dtype({"names": ["a"], "formats": ["i4"], "offsets": [0], "itemsize": 8})
+    with pytest.raises(TypeError, match=r"no field for the member `b` \(integer of 4 bytes"):
+        kernel[1, 1](np.zeros((), gap)[()], np.zeros(1, np.int32))

@@ -337,7 +337,7 @@ def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
 def _is_structure(parameter: Parameter, value: Any) -> bool:
     """Whether a value has members that must be packed one by one."""
     if isinstance(value, np.ndarray | np.void) and value.shape == () and value.dtype.names:
-        return parameter.kind == "struct" and value.dtype.itemsize != parameter.bytes
+        return parameter.kind == "struct"
     return parameter.kind in ("struct", "scalar") and is_members(value)
 
 
@@ -354,6 +354,8 @@ def _members(
     if structure is None or structure.bytes != parameter.bytes:
         if parameter.kind != "struct":
             return _scalar(parameter, value), []
+        if isinstance(value, np.ndarray | np.void) and value.dtype.itemsize == parameter.bytes:
+            return value.tobytes(), []  # the members are not known, as for PTX
         raise TypeError(
             f"argument {parameter} is a structure of {parameter.bytes} bytes whose members are not "
             f"known; pass a NumPy structured scalar or bytes; got {checks.shown(value)}"

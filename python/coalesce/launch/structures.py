@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,108 @@ def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     return function(value)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A member of a structure, or a field of a dtype, that has no parts itself.
+
+    `kind` is that of a dtype: "i" for all integers and pointers, "f", "b", or "V" for bytes of any
+    meaning. A member of a union may be absent from a dtype (`optional`). Bit fields share their
+    bytes (`shared`); any field may be there.
+    """
+
+    path: str
+    offset: int
+    bytes: int
+    kind: str
+    optional: bool = False
+    shared: bool = False
+
+    def __str__(self) -> str:
+        names = {"i": "integer", "f": "float", "b": "bool"}
+        what = f"{names.get(self.kind, 'value')} of {self.bytes} byte{'s' * (self.bytes != 1)}"
+        return f"`{self.path}` ({what} at byte {self.offset})"
+
+
+@lru_cache(maxsize=256)
+def wrong_layout(structure: Structure, dtype: np.dtype[Any]) -> str:
+    """Return why a structure of NumPy has another layout than a structure of C++; "" if it has not.
+
+    Fields and members of the same name must be at the same place. A field of another name must be
+    at the place of a member. Their types must be the same, except that the sign of an integer has
+    no meaning.
+    """
+    members = list(_parts_of(structure, "", 0))
+    named = {m.path: m for m in members}
+    shared = [m for m in members if m.shared]
+    places: dict[int, list[_Part]] = {}
+    for member in members:
+        places.setdefault(member.offset, []).append(member)
+    covered = bytearray(structure.bytes)
+    for field in _fields_of(dtype, "", 0):
+        covered[field.offset : field.offset + field.bytes] = b"x" * field.bytes
+        if field.path in named:
+            if not _same(field, named[field.path]):
+                return f"the field {field} is the member {named[field.path]}"
+        elif field.kind != "V" and not any(
+            _same(field, m) for m in (*places.get(field.offset, ()), *shared)
+        ):
+            there = ", ".join(map(str, places.get(field.offset, ())))
+            return f"the field {field} is no member" + (f"; at this byte is {there}" * bool(there))
+    for member in members:
+        if not member.optional and 0 in covered[member.offset : member.offset + member.bytes]:
+            return f"there is no field for the member {member}"
+    return ""
+
+
+def _same(field: _Part, member: _Part) -> bool:
+    if member.shared:
+        end = member.offset + member.bytes
+        return member.offset <= field.offset and field.offset + field.bytes <= end
+    kinds = {field.kind, member.kind}
+    small = kinds == {"i", "b"} and field.bytes == 1  # C++ stores a bool in a byte
+    alike = len(kinds) == 1 or "V" in kinds or small
+    return alike and (field.offset, field.bytes) == (member.offset, member.bytes)
+
+
+def _parts_of(
+    kind: Structure | Array | Parameter, path: str, offset: int, optional: bool = False
+) -> Iterator[_Part]:
+    if isinstance(kind, Structure):
+        optional |= kind.kind == "union"
+        for member in kind.members:
+            own = ".".join(filter(None, (path, member.name)))
+            for part in _parts_of(member.type, own, offset + member.offset, optional):
+                yield part if member.bits is None else replace(part, optional=True, shared=True)
+    elif isinstance(kind, Array):
+        for number, index in enumerate(np.ndindex(kind.shape)):
+            own = path + "".join(f"[{i}]" for i in index)
+            yield from _parts_of(kind.element, own, offset + number * kind.item_bytes, optional)
+    else:
+        letter = kind.accepted[0][0] if kind.kind == "scalar" and kind.accepted else "V"
+        letter = "i" if kind.kind == "pointer" or letter == "u" else letter
+        yield _Part(path, offset, kind.bytes, letter if letter in "ifb" else "V", optional)
+
+
+def _fields_of(dtype: np.dtype[Any], path: str, offset: int) -> Iterator[_Part]:
+    if dtype.names is not None:
+        for name in dtype.names:
+            kind, place = dtype.fields[name][:2]  # type: ignore[index]
+            own = f"{path}.{name}" if path else name
+            yield from _fields_of(kind, own, offset + place)
+    elif dtype.subdtype is not None:
+        element, shape = dtype.subdtype
+        for number, index in enumerate(np.ndindex(shape)):
+            own = path + "".join(f"[{i}]" for i in index)
+            yield from _fields_of(element, own, offset + number * element.itemsize)
+    elif dtype.kind == "c":
+        half = dtype.itemsize // 2
+        yield _Part(f"{path}.real", offset, half, "f")
+        yield _Part(f"{path}.imag", offset + half, half, "f")
+    else:
+        letter = "i" if dtype.kind in "iumM" else dtype.kind
+        yield _Part(path, offset, dtype.itemsize, letter if letter in "ifb" else "V")
+
+
 class Packer:
     """Packs the value of a structure into bytes.
 
@@ -87,6 +190,11 @@ class Packer:
             value = value[()]
         if isinstance(value, np.void) and value.dtype.names:
             if value.dtype.itemsize == structure.bytes:
+                if wrong := wrong_layout(structure, value.dtype):
+                    raise TypeError(
+                        f"argument {shown}: the dtype {value.dtype} does not have the layout of "
+                        f"the {structure.kind}: {wrong}"
+                    )
                 self._bytes[offset : offset + structure.bytes] = value.tobytes()
                 return
             value = {name: value[name] for name in value.dtype.names}
