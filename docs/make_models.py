@@ -136,9 +136,9 @@ ACCURACY = """
 ## How far off
 
 The models were compared with the counters of an {gpu} (driver {driver}, Nsight Compute {ncu}, cold
-caches, {date}). There are {launches} launches: every shipped kernel in several sizes. `python
-docs/model_accuracy.py` computes the figures. `tests/python/test_models.py` checks the small
-launches.
+caches, {date}). There are {launches} launches: every shipped kernel without bulk copies, in
+several sizes. `python docs/model_accuracy.py` computes the figures. `tests/python/test_models.py`
+checks the small launches.
 
 Two kinds of columns need an explanation:
 
