@@ -193,7 +193,7 @@ goal was 1.10 times the speed of cuBLAS at 4096 and 8192. It is not reached (fir
 
 - In an earlier version, another kernel packed A before the product. That version reached 1.025
   times the speed of cuBLAS at 2048, and 0.99 times at 8192 x 512 x 4096. Now the copying warps
-  transpose A in shared memory, and the ratios are 1.05 and 1.08.
+  transpose A in shared memory. This change raised the ratios to 1.05 and 1.08.
 - More than 20 other orders of the loads and multiply-adds were timed. (They are not in the
   repository.) Some orders have fewer bank conflicts in the model, but use a loaded value too soon,
   after fewer than 20 multiply-adds. These orders were slower. Of the orders that use loaded values
