@@ -160,15 +160,17 @@ Tensor cores are units that multiply small matrices. Four rungs use them:
 - `tf32x3` computes with the accuracy of float32. For each element of A it also needs the rest, that
   is, the element minus its value in TF32. The time includes the kernel that computes these rests.
 - `tf32` rounds its operands to TF32, and `bf16` rounds them to bfloat16. The result of `bf16` is in
-  float32 or in bfloat16. Both were timed.
+  float32 or in bfloat16. Both kinds of result were timed.
 - `dmma` is for float64.
 
 cuBLAS computes with the precision that is named in its column. The *error* of a result is computed
-from 64 of its rows: the norm of the difference from the exact rows, divided by the norm of the
-exact rows.
+from 64 of its rows. These rows are compared with the exact rows: the norm of the differences is
+divided by the norm of the exact rows.
 
-Compare only figures of the same line, because only these kernels ran in turn. The kernels reach the
-power limit of the GPU. The GPU then lowers its clock, so figures also depend on its temperature."""
+Compare only figures of the same line, because only these kernels ran in turn. Most of them reach
+the power limit of the GPU. The GPU then lowers its clock, so figures also depend on its
+temperature. The power in the table is a mean over one second, which can include idle time. So it
+can be below the limit."""
 
 _OTHER = """\
 ## The same on an H100
@@ -184,10 +186,11 @@ and which change to try next. Times before and after a change come from `benchma
 
 ### `tensor_map`
 
-**Limit.** The main loop: without the transposition of A, the product of 4096 would be only 0.2 %
-faster. The loop is limited by the issue of instructions and by the loads from shared memory. The
-model (`python benchmarks/cost_model.py tensor_map`) contains only the issue of instructions. The
-goal was 1.10 times the speed of cuBLAS at 4096 and 8192. It is not reached (first table of shapes).
+**Limit.** The main loop limits the speed. Without the transposition of A, the product of 4096 would
+be only 0.2 % faster. The loop itself is limited by the issue of instructions and by the loads from
+shared memory. The model (`python benchmarks/cost_model.py tensor_map`) contains only the issue of
+instructions. The goal was 1.10 times the speed of cuBLAS at 4096 and 8192. It is not reached, as
+the first table of shapes shows.
 
 **Tried.**
 
@@ -196,13 +199,13 @@ goal was 1.10 times the speed of cuBLAS at 4096 and 8192. It is not reached (fir
   transpose A in shared memory. This change raised the ratios to 1.05 and 1.08.
 - More than 20 other orders of the loads and multiply-adds were timed. (They are not in the
   repository.) Some orders have fewer bank conflicts in the model, but use a loaded value too soon,
-  after fewer than 20 multiply-adds. These orders were slower. Of the orders that use loaded values
-  later, this version has the one with the fewest conflicts.
+  after fewer than 20 multiply-adds. These orders were slower. The other orders use loaded values
+  later. This version has the one of them that has the fewest conflicts.
 - In an earlier version, only one lane of each warp arrived at the barriers, after `__syncwarp()`.
   That is correct and equally fast, but compute-sanitizer's racecheck cannot follow it and reports
   hazards. Now every thread arrives, and racecheck reports none.
-- Two changes did not make the kernel faster: only one warp polls the barriers (tests them again and
-  again), and pauses spread the transposition over time.
+- Two more changes did not make the kernel faster. First, only one warp polled the barriers (tested
+  them again and again). Second, pauses spread the transposition over time.
 
 **Next.** ptxas, the assembler, chooses the registers of the loop. 7.6 % of the multiply-adds read
 two registers of the same bank. Another choice of registers would have no such conflicts.
@@ -210,10 +213,10 @@ two registers of the same bank. Another choice of registers would have no such c
 ### `split_k`
 
 **Limit.** This kernel transposes A while it copies A to shared memory, so it must copy one element
-at a time. A stage is one part of K, whose tiles are copied together. In the product of 256, a block
-has only a few stages, and most of its time it waits for the first one. For 16384 x 128 x 2048, the
-ratio to cuBLAS was 1.04 in one measurement and 0.97 in the next two. The speed of `split_k` was the
-same each time, but the speed of cuBLAS was not.
+at a time. K is cut into parts, the stages. The tiles of a stage are copied together. In the product
+of 256, a block has only a few stages, and it spends most of its time waiting for the first stage.
+For 16384 x 128 x 2048, the ratio to cuBLAS was 1.04 in one measurement and 0.97 in the next two.
+The speed of `split_k` was the same each time, but the speed of cuBLAS was not.
 
 **Tried.**
 
@@ -238,19 +241,21 @@ tile. The start of the kernel and the writing of the result are not hidden behin
 change the speed. `bf16` issues the multiplications of a stage before the multiplications of the
 previous stage have ended. This made the product of 8192 about 2 % faster.
 
-**Next.** For 2048: smaller tiles, so that one tile is written while another one is computed.
+**Next.** Smaller tiles may help at 2048. A block could then write one tile while it computes the
+next.
 
 ### `dmma`
 
-**Limit.** The power: it lowers the clock. The tensor cores are almost always busy.
+**Limit.** The kernel reaches the power limit, so the GPU lowers its clock. The tensor cores are
+almost always busy.
 
 **Tried.**
 
 - In an earlier version, each lane loaded 16 bytes at a time from shared memory. The values had to
   be moved to other registers, and the tensor cores waited for this. That version reached 84 to 88 %
   of cuBLAS. Now each load is 8 bytes, and no value is moved.
-- With the instruction for K = 16 (`mma.m16n8k16.f64`), the kernel is 2 to 3 % slower than with the
-  one for K = 8.
+- The instruction for K = 16 (`mma.m16n8k16.f64`) makes the kernel 2 to 3 % slower than the
+  instruction for K = 8.
 """
 
 
