@@ -1,8 +1,10 @@
-// One access of one warp. A table has its addresses, so that the counters of every pattern can be read.
+// Each kernel executes one access in one warp. The addresses come from a table, so one kernel can
+// be recorded with many patterns of addresses.
 //
 // Row `pattern` of the table holds a byte offset for each of the 32 lanes; a lane whose entry is
 // `idle` is inactive. The accesses are written in PTX, so that no compiler merges, widens or
-// removes them. A loaded value is stored to out[lane] (4 sectors), so that the load is not dead code.
+// removes them. A loaded value is stored to out[lane] (4 sectors), so that the load is not dead
+// code.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -10,56 +12,72 @@ typedef unsigned long long u64;
 const u32 idle = 0xffffffff;
 const u32 shared_bytes = 16384;
 
-template <int width> struct Word;
-template <> struct Word<1> { u32 x; };
-template <> struct Word<2> { unsigned short x; };
-template <> struct Word<4> { u32 x; };
-template <> struct Word<8> { u32 x, y; };
-template <> struct Word<16> { u32 x, y, z, w; };
+template <int width>
+struct Word;
+template <>
+struct Word<1> {
+    u32 x;
+};
+template <>
+struct Word<2> {
+    unsigned short x;
+};
+template <>
+struct Word<4> {
+    u32 x;
+};
+template <>
+struct Word<8> {
+    u32 x, y;
+};
+template <>
+struct Word<16> {
+    u32 x, y, z, w;
+};
 
 // Loads and stores of each width in a state space.
-#define LOADS_AND_STORES(space, Address, letter)                                                  \
-    __device__ u32 load_##space(Word<1>& v, Address a) {                                          \
-        asm volatile("ld." #space ".u8 %0, [%1];" : "=r"(v.x) : letter(a) : "memory");            \
-        return v.x;                                                                               \
-    }                                                                                             \
-    __device__ u32 load_##space(Word<2>& v, Address a) {                                          \
-        asm volatile("ld." #space ".u16 %0, [%1];" : "=h"(v.x) : letter(a) : "memory");           \
-        return v.x;                                                                               \
-    }                                                                                             \
-    __device__ u32 load_##space(Word<4>& v, Address a) {                                          \
-        asm volatile("ld." #space ".u32 %0, [%1];" : "=r"(v.x) : letter(a) : "memory");           \
-        return v.x;                                                                               \
-    }                                                                                             \
-    __device__ u32 load_##space(Word<8>& v, Address a) {                                          \
-        asm volatile("ld." #space ".v2.u32 {%0, %1}, [%2];"                                       \
-                     : "=r"(v.x), "=r"(v.y)                                                       \
-                     : letter(a)                                                                  \
-                     : "memory");                                                                 \
-        return v.x ^ v.y;                                                                         \
-    }                                                                                             \
-    __device__ u32 load_##space(Word<16>& v, Address a) {                                         \
-        asm volatile("ld." #space ".v4.u32 {%0, %1, %2, %3}, [%4];"                               \
-                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)                                 \
-                     : letter(a)                                                                  \
-                     : "memory");                                                                 \
-        return v.x ^ v.y ^ v.z ^ v.w;                                                             \
-    }                                                                                             \
-    __device__ void store_##space(Word<1>, Address a) {                                           \
-        asm volatile("st." #space ".u8 [%0], %1;" ::letter(a), "r"(0) : "memory");                \
-    }                                                                                             \
-    __device__ void store_##space(Word<2>, Address a) {                                           \
-        asm volatile("st." #space ".u16 [%0], %1;" ::letter(a), "h"((short)0) : "memory");        \
-    }                                                                                             \
-    __device__ void store_##space(Word<4>, Address a) {                                           \
-        asm volatile("st." #space ".u32 [%0], %1;" ::letter(a), "r"(0) : "memory");               \
-    }                                                                                             \
-    __device__ void store_##space(Word<8>, Address a) {                                           \
-        asm volatile("st." #space ".v2.u32 [%0], {%1, %1};" ::letter(a), "r"(0) : "memory");      \
-    }                                                                                             \
-    __device__ void store_##space(Word<16>, Address a) {                                          \
-        asm volatile("st." #space ".v4.u32 [%0], {%1, %1, %1, %1};" ::letter(a), "r"(0)           \
-                     : "memory");                                                                 \
+#define LOADS_AND_STORES(space, Address, letter)                                             \
+    __device__ u32 load_##space(Word<1>& v, Address a) {                                     \
+        asm volatile("ld." #space ".u8 %0, [%1];" : "=r"(v.x) : letter(a) : "memory");       \
+        return v.x;                                                                          \
+    }                                                                                        \
+    __device__ u32 load_##space(Word<2>& v, Address a) {                                     \
+        asm volatile("ld." #space ".u16 %0, [%1];" : "=h"(v.x) : letter(a) : "memory");      \
+        return v.x;                                                                          \
+    }                                                                                        \
+    __device__ u32 load_##space(Word<4>& v, Address a) {                                     \
+        asm volatile("ld." #space ".u32 %0, [%1];" : "=r"(v.x) : letter(a) : "memory");      \
+        return v.x;                                                                          \
+    }                                                                                        \
+    __device__ u32 load_##space(Word<8>& v, Address a) {                                     \
+        asm volatile("ld." #space ".v2.u32 {%0, %1}, [%2];"                                  \
+                     : "=r"(v.x), "=r"(v.y)                                                  \
+                     : letter(a)                                                             \
+                     : "memory");                                                            \
+        return v.x ^ v.y;                                                                    \
+    }                                                                                        \
+    __device__ u32 load_##space(Word<16>& v, Address a) {                                    \
+        asm volatile("ld." #space ".v4.u32 {%0, %1, %2, %3}, [%4];"                          \
+                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)                            \
+                     : letter(a)                                                             \
+                     : "memory");                                                            \
+        return v.x ^ v.y ^ v.z ^ v.w;                                                        \
+    }                                                                                        \
+    __device__ void store_##space(Word<1>, Address a) {                                      \
+        asm volatile("st." #space ".u8 [%0], %1;" ::letter(a), "r"(0) : "memory");           \
+    }                                                                                        \
+    __device__ void store_##space(Word<2>, Address a) {                                      \
+        asm volatile("st." #space ".u16 [%0], %1;" ::letter(a), "h"((short)0) : "memory");   \
+    }                                                                                        \
+    __device__ void store_##space(Word<4>, Address a) {                                      \
+        asm volatile("st." #space ".u32 [%0], %1;" ::letter(a), "r"(0) : "memory");          \
+    }                                                                                        \
+    __device__ void store_##space(Word<8>, Address a) {                                      \
+        asm volatile("st." #space ".v2.u32 [%0], {%1, %1};" ::letter(a), "r"(0) : "memory"); \
+    }                                                                                        \
+    __device__ void store_##space(Word<16>, Address a) {                                     \
+        asm volatile("st." #space ".v4.u32 [%0], {%1, %1, %1, %1};" ::letter(a), "r"(0)      \
+                     : "memory");                                                            \
     }
 
 LOADS_AND_STORES(shared, u32, "r")
@@ -100,15 +118,33 @@ __global__ void global_store(const u32* table, char* data, u32* out, int pattern
 }
 
 // Atomics: `returning` uses the result (atom); otherwise the result is not used (red).
-struct AddU32 { static __device__ u32 at(char* p) { return atomicAdd((u32*)p, threadIdx.x + 1); } };
-struct AddOne { static __device__ u32 at(char* p) { return atomicAdd((u32*)p, 1u); } };
-struct MaxU32 { static __device__ u32 at(char* p) { return atomicMax((u32*)p, threadIdx.x); } };
-struct AddF32 { static __device__ u32 at(char* p) { return u32(atomicAdd((float*)p, 1.0f + threadIdx.x)); } };
-struct AddU64 { static __device__ u32 at(char* p) { return u32(atomicAdd((u64*)p, u64(threadIdx.x))); } };
-struct AddF64 { static __device__ u32 at(char* p) { return u32(atomicAdd((double*)p, 1.0 + threadIdx.x)); } };
-struct ExchU32 { static __device__ u32 at(char* p) { return atomicExch((u32*)p, threadIdx.x); } };
-struct CasU32 { static __device__ u32 at(char* p) { return atomicCAS((u32*)p, threadIdx.x, 1u); } };
-struct CasU64 { static __device__ u32 at(char* p) { return u32(atomicCAS((u64*)p, u64(threadIdx.x), u64(1))); } };
+struct AddU32 {
+    static __device__ u32 at(char* p) { return atomicAdd((u32*)p, threadIdx.x + 1); }
+};
+struct AddOne {
+    static __device__ u32 at(char* p) { return atomicAdd((u32*)p, 1u); }
+};
+struct MaxU32 {
+    static __device__ u32 at(char* p) { return atomicMax((u32*)p, threadIdx.x); }
+};
+struct AddF32 {
+    static __device__ u32 at(char* p) { return u32(atomicAdd((float*)p, 1.0f + threadIdx.x)); }
+};
+struct AddU64 {
+    static __device__ u32 at(char* p) { return u32(atomicAdd((u64*)p, u64(threadIdx.x))); }
+};
+struct AddF64 {
+    static __device__ u32 at(char* p) { return u32(atomicAdd((double*)p, 1.0 + threadIdx.x)); }
+};
+struct ExchU32 {
+    static __device__ u32 at(char* p) { return atomicExch((u32*)p, threadIdx.x); }
+};
+struct CasU32 {
+    static __device__ u32 at(char* p) { return atomicCAS((u32*)p, threadIdx.x, 1u); }
+};
+struct CasU64 {
+    static __device__ u32 at(char* p) { return u32(atomicCAS((u64*)p, u64(threadIdx.x), u64(1))); }
+};
 
 template <class Operation, bool returning>
 __global__ void global_atomic(const u32* table, char* data, u32* out, int pattern) {
@@ -136,10 +172,11 @@ __global__ void async_copy(const u32* table, char* data, u32* out, int pattern) 
     if (from != idle) {
         const u32 target = window(memory) + to;
         if (past_l1)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(data + from));
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target),
+                         "l"(data + from));
         else
-            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(data + from),
-                         "n"(width));
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target),
+                         "l"(data + from), "n"(width));
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
 }

@@ -1,6 +1,8 @@
-// Whole kernels on tensor cores: through mma.h, and by mma.sync with ldmatrix and a swizzle.
+// Whole kernels that use tensor cores, some through mma.h and some by mma.sync. mma_swizzled also
+// uses ldmatrix, and swizzles its tiles.
 //
-// The matrices are row-major unless a comment says otherwise. Their sizes are multiples of the tiles.
+// The matrices are row-major unless a comment says otherwise. Their sizes are multiples of the
+// tiles.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -30,8 +32,8 @@ extern "C" __global__ void wmma_from_global(const half* a, const half* b, float*
 }
 
 // d = alpha * a b + beta * c. Blocks have 4 warps. Tiles of 64 x 64 lie in padded shared memory.
-extern "C" __global__ void wmma_tiled(const half* a, const half* b, const float* c, float* d,
-                                      int n, int k, float alpha, float beta) {
+extern "C" __global__ void wmma_tiled(const half* a, const half* b, const float* c, float* d, int n,
+                                      int k, float alpha, float beta) {
     __shared__ __align__(32) half as[64][32 + 8], bs[32][64 + 8];
     const int warp = threadIdx.x / 32;
     const int row = blockIdx.y * 64, column = blockIdx.x * 64;
@@ -130,12 +132,12 @@ extern "C" __global__ void wmma_doubles(const double* a, const double* b, double
 // Returns the byte offset of a 16-byte chunk in a tile with rows of 64 bytes. The chunks are
 // swizzled: the 8 rows of a matrix are in different banks, and so are the 8 chunks that
 // neighbouring threads copy.
-__device__ int swizzled(int row, int chunk) {
-    return row * 64 + (chunk ^ (row / 2 % 4)) * 16;
-}
+__device__ int swizzled(int row, int chunk) { return row * 64 + (chunk ^ (row / 2 % 4)) * 16; }
 
-// c = a b, with b column-major (n x k in memory), cp.async in two stages, ldmatrix and mma.sync. The result
-// goes through shared memory by stmatrix. Blocks have 4 warps, tiles are 64 x 64 x 32.
+// Computes c = a b. b is column-major (n x k in memory). cp.async copies tiles to shared memory in
+// two stages, ldmatrix loads fragments, and mma.sync multiplies them. stmatrix writes the result to
+// shared memory, and from there it goes to c. A block has 4 warps and computes 64 x 64 elements of
+// c, in steps of 32 values of k.
 extern "C" __global__ void mma_swizzled(const half* a, const half* b, half* c, int n, int k) {
     __shared__ __align__(128) char tiles[2][2][64 * 64];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -191,7 +193,8 @@ extern "C" __global__ void mma_swizzled(const half* a, const half* b, half* c, i
     for (int j = 0; j < 8; j += 2) {
         u32 r[4];
         for (int i = 0; i < 4; ++i) {
-            const half2 two = __floats2half2_rn(sum[j + i / 2][2 * (i % 2)], sum[j + i / 2][2 * (i % 2) + 1]);
+            const half2 two =
+                __floats2half2_rn(sum[j + i / 2][2 * (i % 2)], sum[j + i / 2][2 * (i % 2) + 1]);
             r[i] = *(const u32*)&two;
         }
         const int at = warp * 16 + lane % 16;
@@ -208,7 +211,8 @@ extern "C" __global__ void mma_swizzled(const half* a, const half* b, half* c, i
     }
 }
 
-// The same product with row-major b, loaded by ldmatrix.trans. Without a swizzle it has bank conflicts.
+// The same product with row-major b, loaded by ldmatrix.trans. Without a swizzle it has bank
+// conflicts.
 extern "C" __global__ void mma_plain(const half* a, const half* b, float* c, int n, int k) {
     __shared__ __align__(128) half as[32][32], bs[32][64];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -243,8 +247,8 @@ extern "C" __global__ void mma_plain(const half* a, const half* b, float* c, int
     }
     for (int j = 0; j < 8; ++j)
         for (int i = 0; i < 4; ++i)
-            c[(row + warp * 16 + lane / 4 + i / 2 * 8) * n + column + j * 8 + lane % 4 * 2 + i % 2] =
-                sum[j][i];
+            c[(row + warp * 16 + lane / 4 + i / 2 * 8) * n + column + j * 8 + lane % 4 * 2 +
+              i % 2] = sum[j][i];
 }
 
 // Each warp transposes an 8 x 8 matrix of halves in registers.
