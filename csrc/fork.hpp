@@ -1,9 +1,9 @@
 // Locks that are unlocked in the child process after a fork.
 //
-// fork() copies the memory of a process, but only the calling thread. A lock that another thread
-// held at that moment would stay locked in the child for ever. Therefore the child creates each of
-// these locks anew. The data that such a lock protects must be valid in the child even if the other
-// thread was in the middle of a change.
+// The child has a copy of the whole memory of the process, but only one thread: the one that called
+// fork(). If another thread held a lock during the fork, this lock would stay locked in the child
+// for ever. Therefore the child creates each of these locks anew. The data that such a lock
+// protects must be valid in the child even if the other thread was in the middle of a change.
 #pragma once
 
 #include <pthread.h>

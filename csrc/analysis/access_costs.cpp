@@ -103,8 +103,8 @@ bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
     return other == 0;
 }
 
-// Returns the index of an access in the array of remembered accesses. Accesses that cost the same
-// for certain (see Repeated) have the same index.
+// Returns the index of an access in the array of remembered accesses. Accesses that certainly cost
+// the same (see Repeated) get the same index.
 size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
     const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
     const uint64_t start = e.address(first), width = e.address(last) - start;

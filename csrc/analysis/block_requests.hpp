@@ -28,7 +28,7 @@ class BlockRequests {
         warps_[warp.index].operations += operations;
     }
     // operations() returns the number of operations that all warps together have executed.
-    // most_operations() returns the largest number of one warp.
+    // most_operations() returns the number of operations of the warp that has executed the most.
     [[nodiscard]] uint64_t operations() const;
     [[nodiscard]] uint64_t most_operations() const;
     // Forgets the requests, so that the memory can be used for another block.

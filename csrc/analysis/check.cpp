@@ -129,8 +129,8 @@ void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::local) return check_local(w, e);
 }
 
-// A fast test, which succeeds for nearly every read: returns true if a plain read is certainly
-// correct, and the cell need not be changed.
+// Returns true if a plain read is certainly correct and need not change the cell. The test is fast,
+// and it succeeds for nearly every read.
 bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
     const BlockOrder& order = at.block.order;
     const Stamp& w = cell.write;
@@ -143,9 +143,10 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
                r.lane == at.me.lane && r.extra == other;
     };
     if (same(a) || same(b)) return true;
-    // A cell keeps two earlier reads, by different warps. If neither is by this warp, this read
-    // need not be kept: a later write that races with this read also races with one of the two kept
-    // reads. But if both are by the same other block, read() replaces one of them by this read.
+    // A cell keeps two earlier reads, which different warps made. If this warp made neither of
+    // them, the cell need not keep this read as well: a later write that races with this read also
+    // races with one of the two kept reads. But if one other block made both reads, read() replaces
+    // one of them by this read.
     const auto elsewhere = [&](const Stamp& r) {
         return r.time &&
                (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));

@@ -40,16 +40,16 @@ struct CheckedInstruction {
     bool guesses = false;
 };
 
-// Returns one bit mask for each instruction. For a load, the mask has the bytes that are only
-// copied: only stores of these bytes read the registers into which they are loaded. If a kernel
-// copies a structure, it also copies the unused bytes between the members (padding). These bytes
-// may be uninitialized, and this is no mistake.
+// Returns one bit mask for each instruction. For a load, the mask marks the loaded bytes that the
+// kernel only copies. A byte is only copied if its register is read by nothing except stores of
+// this byte. If a kernel copies a structure, it also copies the unused bytes between the members
+// (padding). These bytes may be uninitialized, and this is no mistake.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
-// Returns one entry for each instruction: true if it is a plain load from an address at which a
-// compare-and-swap of the same function updates memory. Such a load provides the first value of a
-// loop, as in the atomicAdd() for double of the CUDA C++ Programming Guide. An outdated value does
-// no harm: the compare-and-swap fails, and the loop repeats.
+// Returns one entry for each instruction: true if it is a plain load from an address that a
+// compare-and-swap in the same function updates. Such a load provides the value with which a loop
+// begins, as in the atomicAdd() for double of the CUDA C++ Programming Guide. An outdated value
+// does no harm: the compare-and-swap fails, and the loop repeats.
 [[nodiscard]] std::vector<bool> guessing_loads(const sim::Program& program);
 
 class CheckObserver {
@@ -126,9 +126,9 @@ class CheckObserver {
     void conflict_with(const Place& at, const Recent& recent, bool both_write);
     // Reports two accesses that are not ordered.
     void conflict(const Place& at, const Stamp& then, uint32_t lane_then, bool both_write);
-    // Checks two strong accesses (atomics, volatile accesses and similar). They race only if the
-    // scope of one of them does not include the thread of the other. For example, the scope of an
-    // atomic can be limited to its block.
+    // Checks two strong accesses (atomics, volatile accesses and similar). They race only if one of
+    // them has a scope that does not include the other access's thread. For example, the scope of
+    // an atomic can be limited to its block.
     void check_strong(const Place& at, const Stamp& then, bool block_scope, bool atomic);
     void uninitialized(const Place& at);
     void stale(const Place& at, const Stamp& then);

@@ -9,7 +9,7 @@ void CountObserver::add_to(Counts& counts) const {
     for (size_t i = 0; i < counts.instructions.size(); ++i)
         counts.instructions[i].add(costs_.of(i));
     // `runs_` says how often each segment was executed. A segment is a sequence of consecutive
-    // instructions, and each execution of it executes each of these instructions once.
+    // instructions. When it is executed, each of its instructions is executed once.
     for (uint32_t start = 0; start < runs_.size(); ++start) {
         if (runs_[start].executed == 0) continue;
         for (uint32_t op = start; op < program_.segment_end[start]; ++op) {

@@ -20,7 +20,7 @@ struct InstructionCounts {
     uint64_t wavefronts = 0;
     // The smallest number of sectors that can hold one element per active lane, stored without
     // gaps. For shared memory, the smallest number of wavefronts. If several lanes share an
-    // element, the access may need even fewer. Then the number that the access needs is counted.
+    // element, the access may need even fewer. Then this smaller number is counted.
     uint64_t ideal = 0;
     // Sectors and wavefronts that Nsight Compute's source page computes from the addresses.
     // model/banks.hpp says where they differ from the hardware's own counts.
@@ -34,8 +34,8 @@ struct InstructionCounts {
     uint64_t sourceless = 0;
     // The following counts are cases in which the hardware's own counts may differ from run to run.
     uint64_t diverged = 0;  // for a branch: how often lanes diverged
-    // For a memory access: how often lanes diverged at a branch whose two sides both lead to this
-    // access before the lanes reconverge. The diverged lanes then execute the access separately, or
+    // For a memory access that both sides of a branch reach before the lanes reconverge: how often
+    // lanes diverged at such a branch. The diverged lanes then execute the access separately, or
     // together by chance (sass/meetings.hpp).
     uint64_t unjoined = 0;
     // Requests whose number of sectors the hardware may count differently. For an atomic, these are

@@ -23,16 +23,16 @@ constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) <
 
 // Returns how many rounds a warp waits before its first request, if the kernel has no barriers. In
 // a round, each warp replays one request. The number is pseudo-random and depends only on the block
-// and the warp, so every run is the same. The number is below 64. This limit was fitted: with it,
-// the model merges about as many reads of the matrix `a` as an H200 does, in the kernels naive_2d
-// and untiled.
+// and the warp, so every run is the same. The number is below 64. This limit was fitted to the
+// kernels naive_2d and untiled: with it, the model merges about as many reads of the matrix `a` as
+// an H200 does.
 uint32_t idle_rounds(uint64_t block, uint32_t warp) {
     constexpr uint64_t most = 64;
     const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
     return uint32_t(((x * 0xd6e8feb86659fd93) >> 32) * most >> 32);
 }
 
-// Adds the access of one lane, to `bytes` bytes, to the lines of a request. `n` is the number of
+// A lane accesses `bytes` bytes. Adds this access to the lines of its request. `n` is the number of
 // lines so far, and `highest` is the highest line number so far. `covered` counts the accessed
 // bytes of each sector.
 void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*covered)[4], int& n,
@@ -70,9 +70,10 @@ AlikeLines alike_lines(uint64_t first, int32_t stride, uint32_t bytes) {
     return {};
 }
 
-// Returns the address that identifies a regular load among the remembered loads. If the lanes
-// access the same sectors in all lines (`alike`), this is the start of the first line, because the
-// offset in the line does not matter. (The accessed sectors are compared separately.)
+// Returns the address that identifies a regular load among the remembered loads. Usually this is
+// the address of its first lane (`first`). But if the lanes access the same sectors in all lines
+// (`alike`), it is the start of the first line: the offset in the line does not matter, because the
+// accessed sectors are compared separately.
 uint64_t start_of(uint64_t first, const AlikeLines& alike) {
     return alike.count ? alike.first.line * model::line_bytes : first;
 }

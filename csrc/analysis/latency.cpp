@@ -19,8 +19,9 @@ namespace {
 constexpr double late_result = 20;
 constexpr double operands_read = 12;  // cycles until a memory access has read its operands
 constexpr int warps_tried = 8;
-// Limits the steps of the walk. After this number of steps per instruction of the kernel, inner
-// loops are passed only once. The limit is enough for five nested loops.
+// Limits the steps in which the model follows a warp through the code. After this number of steps
+// per instruction of the kernel, it passes inner loops only once. The limit is enough for five
+// nested loops.
 constexpr uint64_t most_steps = 32;
 
 class Walk {

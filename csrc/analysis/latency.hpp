@@ -7,11 +7,12 @@
 // branch may jump over code. If this code is executed rarely, its time is not added to the time of
 // a warp that jumps over it.
 //
-// L1, L2 or DRAM answers each access. The model chooses among them at random, with the frequencies
-// of the cache replay. Therefore it follows several warps and takes the average. The load-store
-// unit needs one or more passes for a memory access (for cycles of L1 and for wavefronts), and one
-// cycle per pass. An access starts when all passes of the previous access have ended. The time that
-// the warp spends at an instruction is multiplied by the number of executions of the instruction.
+// L1, L2 or DRAM answers each access. The model chooses among them at random. It chooses each of
+// them as often as it answered in the cache replay. Because of the random choice, it follows
+// several warps and takes the average. The load-store unit needs one cycle for each pass of a
+// memory access. An access has as many passes as it needs cycles of L1 and wavefronts, but at least
+// one. An access starts when all passes of the previous access have ended. The time that the warp
+// spends at an instruction is multiplied by the number of executions of the instruction.
 #pragma once
 
 #include <vector>

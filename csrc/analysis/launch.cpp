@@ -82,8 +82,8 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
         FirstEventObserver firsts;
         Profiling all{counts, contention, caches, trace, firsts};
     };
-    // If a launch is traced and its caches are replayed, one combination of observers is used, with
-    // or without exemplars. Without exemplars, the events that FirstEventObserver has kept are
+    // If a launch is traced and its caches are replayed, the same observers run whether exemplars
+    // were requested or not. If they were not, the events that FirstEventObserver has kept are
     // ignored.
     if (recorder && replay) {
         observe<Profiling>(

@@ -44,8 +44,8 @@ struct Request {
     // If true, the caches are replayed (cache_replay.hpp). The request must then run the whole
     // grid, or use `first_rounds`.
     bool caches = false;
-    // If this is not 0, only the first blocks of the grid run: this number times the number of
-    // blocks that the GPU holds at once. The modelled time is still that of the whole grid.
+    // If this is not 0, only the first blocks of the grid run: as many as the GPU holds at once,
+    // multiplied by `first_rounds`. The modelled time is still the time of the whole grid.
     uint32_t first_rounds = 0;
     // The number of the group of each block in launch.blocks. Each group is counted separately.
     std::optional<std::vector<uint32_t>> groups;

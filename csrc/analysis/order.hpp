@@ -139,8 +139,8 @@ class BlockOrder {
         std::array<Together, most_together> recent;
         uint32_t regrouped = 0;  // number of entries written to `recent`
     };
-    // The accesses that a thread has made visible with fences. These are its own accesses up to
-    // `time`, and those in `clock`.
+    // The accesses that a thread has made visible with fences. These are the thread's own accesses
+    // up to `time`, and the accesses of other threads in `clock`.
     struct Fenced {
         uint32_t time = 0;
         ClockPtr clock;

@@ -61,8 +61,9 @@ struct Recording {
     std::function<void(std::vector<TraceEvent>&&)> sink;
     size_t batch = 1 << 16;
 
-    // Returns a Recording of nine warps: the first, the middle and the last warp of the first, the
-    // middle and the last block that the launch runs.
+    // Returns a Recording of nine warps. They are in three blocks: the first, the middle and the
+    // last block that the launch runs. In each of these blocks, they are the first, the middle and
+    // the last warp.
     [[nodiscard]] static Recording of_exemplars(uint32_t count, const sim::Launch& launch);
 };
 

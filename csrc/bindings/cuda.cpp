@@ -114,7 +114,8 @@ py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned sha
 }
 
 // Makes a launcher. A parameter is ("pointer", [element types]) or ("scalar", type). An empty list
-// accepts any element type. If the type of a scalar is "", the fallback handles the calls.
+// accepts any element type. If the type of a scalar is "", the Python function `fallback` handles
+// the calls (launcher.hpp).
 py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Triple block,
                        unsigned shared, const py::list& parameters, py::object fallback,
                        std::optional<uint64_t> stream) {

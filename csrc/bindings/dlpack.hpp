@@ -1,5 +1,5 @@
 // DLPack is a protocol with which libraries exchange arrays without a copy. This file has the
-// structures of its C interface (version 1), export and import.
+// structures of its C interface (version 1), and the functions that export and import arrays.
 // https://dmlc.github.io/dlpack/latest/c_api.html
 #pragma once
 

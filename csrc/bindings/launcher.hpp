@@ -380,9 +380,9 @@ inline PyTypeObject* type() {
     return made;
 }
 
-// Returns true if the key of kernel[key] is a tuple of ints and of tuples of ints. The types must
-// be exactly int and tuple. Keys with other types could be equal to such a key, because True == 1
-// and 1.0 == 1.
+// Returns true if the key of kernel[key] is a tuple whose elements are ints or tuples of ints. The
+// types must be exactly int and tuple. Keys with other types could be equal to such a key, because
+// True == 1 and 1.0 == 1.
 inline bool is_plain(PyObject* key) {
     if (!PyTuple_CheckExact(key)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {

@@ -60,8 +60,8 @@ void Arguments::map_into(sim::AddressSpace& memory) {
         } else {
             sim::Buffer& whole = wholes.back();
             const uint64_t end = uint64_t(b.host - whole.host) + b.bytes;
-            // This array overlaps the previous one, so both get one buffer. If the new array
-            // extends beyond the other, the shape of the buffer is not known.
+            // This array overlaps the previous one, so both get one buffer. If this array extends
+            // beyond the end of the previous one, the shape of the buffer is not known.
             if ((b.bytes > whole.bytes || b.host != whole.host) && end > whole.bytes)
                 whole.shape.clear();
             whole.bytes = std::max(whole.bytes, end);

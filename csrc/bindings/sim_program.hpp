@@ -59,8 +59,8 @@ class Program {
                                                     analysis::Request request,
                                                     const pybind11::list& arguments,
                                                     uint64_t number, size_t most_events);
-    // Returns counts that are all zero. They are for the instructions of the PTX if `of_ptx`, and
-    // otherwise for those of the machine code.
+    // Returns counts that are all zero. If `of_ptx` is true, they are for the instructions of the
+    // PTX. Otherwise they are for the instructions of the machine code.
     [[nodiscard]] analysis::Counts no_counts(const std::string& entry, bool of_ptx);
     // Returns the instructions by which blocks may communicate, as rows of the PTX.
     [[nodiscard]] std::vector<uint32_t> exchanges(const std::string& entry);

@@ -1,4 +1,4 @@
-// The contexts of the driver API: the primary context and those of cuCtxCreate().
+// The contexts of the driver API: the primary context, and the contexts that cuCtxCreate() makes.
 //
 // METHOD
 // All contexts share one simulated GPU and its addresses. Each host thread has a stack of contexts;

@@ -14,8 +14,9 @@ namespace coalesce::cudart {
 
 namespace {
 
-// The numbers of formats: from first_unsigned on, unsigned integers of 8, 16 and 32 bits; from
-// first_signed on, signed ones; and one number for each kind of float.
+// The numbers of formats. Three numbers from first_unsigned on are for unsigned integers of 8, 16
+// and 32 bits, and three from first_signed on are for signed integers. Each kind of float has one
+// number.
 constexpr int first_unsigned = 1, first_signed = 8, half_float = 16, single_float = 32;
 constexpr int signed_kind = 0, unsigned_kind = 1, float_kind = 2;
 // Flags of CUDA_TEXTURE_DESC.

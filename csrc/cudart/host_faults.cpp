@@ -17,9 +17,9 @@ namespace {
 
 struct sigaction before;
 
-// Returns the address of the faulting instruction plus 1. Other findings have the return address of
-// a call, which is the end of the call instruction. In both cases, the address is behind the start
-// of its instruction. So the same code can find the source line.
+// Returns the address of the faulting instruction plus 1. The code that finds the source line
+// expects an address behind the start of its instruction: for other findings, it gets the return
+// address of a call, which is the end of the call instruction.
 void* code_address(const void* context) {
 #if defined(__x86_64__)
     const auto* const c = static_cast<const ucontext_t*>(context);

@@ -5,8 +5,8 @@
 // and replay the caches. Such a launch takes longer, but yields the modelled time. For each kernel
 // and geometry, the launches number 1, 2, 4, 8, ... are counted. Other launches get the time of the
 // last counted one. In a large grid, only the first blocks are counted: those that the GPU holds at
-// once. The rest runs plainly. Blocks of these two parts cannot wait for each other on a GPU
-// either.
+// once. After them, the rest runs plainly. So the first blocks cannot wait for the rest. On a GPU,
+// they cannot either: the rest starts only when first blocks have ended.
 #include <bit>
 #include <cstdio>
 #include <cstring>

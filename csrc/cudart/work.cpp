@@ -31,8 +31,8 @@ std::string direction(CopyKind kind) {
     }
 }
 
-// Returns the distance in bytes from the first to the last byte of a copy of rows, or the largest
-// number if the distance does not fit into 64 bits. No allocation has that many bytes.
+// Returns the distance in bytes from the first to the last byte of a copy of rows. If the distance
+// does not fit into 64 bits, returns the largest number; no allocation has that many bytes.
 uint64_t extent(size_t width, size_t pitch, size_t height, size_t slice, size_t depth) {
     if (width == 0 || height == 0 || depth == 0) return 0;
     uint64_t rows = 0, slices = 0, sum = 0;

@@ -54,8 +54,9 @@ struct Traffic {
     [[nodiscard]] uint64_t line_at(uint32_t n) const {
         return line + uint64_t(int64_t{step} * int64_t{n});
     }
-    // Adds the request `next` and returns true, if the lines are then still equally far apart and
-    // the rest of the request is the same. Otherwise returns false and changes nothing.
+    // Tries to add the request `next`. This is possible if all lines are then equally far apart,
+    // and the rest of `next` is the same as here. Then returns true. Otherwise returns false and
+    // changes nothing.
     bool extend(const Traffic& next) {
         const auto distance = int64_t(next.line - line_at(count - 1u));
         if (next.time != time || next.pc != pc || next.kind != kind || next.sectors != sectors ||

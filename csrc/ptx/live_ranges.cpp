@@ -3,10 +3,10 @@
 // METHOD
 // A register is live at an instruction if its value is still needed: a later instruction reads it
 // before another writes it. The live registers are found from the end of the code towards its
-// start. A block of instructions needs two kinds of registers: those that it reads before it writes
-// them, and those that the blocks after it need and that it does not write. This is repeated until
-// nothing changes. Finally, the interval of each register is extended to all instructions at which
-// it is live, read or written.
+// start. A block of instructions needs two kinds of registers. First, it needs the registers that
+// it reads before it writes them. Second, it needs the registers that a block after it needs and
+// that it does not write itself. The search is repeated until nothing changes. Finally, the
+// interval of each register is extended to all instructions at which it is live, read or written.
 //
 // Most registers are written and read in one block only. They are never live between two blocks, so
 // the sets of live registers leave them out. The other registers are a few hundred in a kernel with

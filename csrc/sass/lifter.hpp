@@ -124,8 +124,8 @@ class Lifter : private sim::Emitter {
                                 const sim::Payload& payload) const;
     void emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
                   Guard guard);
-    // Both functions append an op. With emit(), the op has an effect only where the guard of the
-    // instruction is true. An op that writes uniform registers is executed for all lanes.
+    // emit() and append() append an op. With emit(), the op has an effect only where the guard of
+    // the instruction is true. An op that writes uniform registers is executed for all lanes.
     Op& emit(const Op& op) { return Emitter::emit(whole_warp(op), guard()); }
     Op& append(const Op& op) { return Emitter::append(whole_warp(op)); }
     Guard guard();

@@ -16,9 +16,8 @@ struct CallGraph {
     std::vector<std::vector<uint32_t>> callees;
     // True if some calls use a function pointer, so the called function is not known.
     bool through_pointers = false;
-    // All functions that the assembler keeps in the machine code of the kernel. They are those in
-    // `functions`, and every function that one of these functions calls or whose address it uses,
-    // directly or indirectly.
+    // All functions that the assembler keeps in the machine code of the kernel. They are the
+    // functions in `functions`, the functions that these call or whose address they use, and so on.
     std::vector<const ptx::Function*> referred;
 
     // number_of() returns the number of a function in the graph, or no_function if it is not there.

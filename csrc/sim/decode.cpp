@@ -208,8 +208,8 @@ void Decoder::allocate_registers(Scope& scope) {
     frame_.bytes = bytes;
 }
 
-// Lays out the frame's local memory: .local variables, then the .param space (the function's own
-// arguments and results, and those of its calls).
+// Lays out the frame's local memory: .local variables, then the .param space (the arguments and
+// results of the function itself, and of its calls).
 void Decoder::lay_out_frame(uint32_t index) {
     uint32_t offset = 0;
     const ptx::Function& f = *scope_->function;
@@ -374,9 +374,9 @@ Guard Decoder::guard_of(const ptx::Instruction& in) const {
     return {slot(in.guard, Type::pred), in.guard_negated};
 }
 
-// Computes the number of bytes of local memory that a lane needs. The bytes of all functions of a
-// chain of calls are added, and the chain with the largest sum determines the result. If the depth
-// of calls is not known (recursion, calls through pointers), the result is a fixed size.
+// Computes the number of bytes of local memory that a lane needs. A chain of calls needs the bytes
+// of all its functions. The chain that needs the most bytes determines the result. If the depth of
+// calls is not known (recursion, calls through pointers), the result is a fixed size.
 void Decoder::finish_depth() {
     std::vector<uint32_t> bytes;
     for (const FunctionInfo& f : program_.functions) bytes.push_back(f.local_bytes);

@@ -65,8 +65,9 @@ class DeviceHeap {
     void clear();
 
     // An allocation that was lost: it was made after the last call of mark(), it was not freed, and
-    // no kernel can find it any more. A kernel can find an allocation if an array, a variable or an
-    // allocation that it can find has a pointer to it. lost() returns all lost allocations.
+    // no kernel can find it any more. A kernel can find an allocation if a pointer to it is stored
+    // in an array, in a variable, or in another allocation that the kernel can find. lost() returns
+    // all lost allocations.
     struct Lost {
         Caller caller;
         uint64_t bytes;

@@ -74,8 +74,8 @@ class Emitter {
     void begin_instruction(uint32_t pc);
     // Appends an op of the current instruction.
     Op& append(Op op);
-    // Like append(), but the op has an effect only in lanes in which the guard is true. An op that
-    // has a guard already keeps its own.
+    // Like append(), but the op has an effect only in lanes in which the guard is true. If the op
+    // already has a guard, it keeps this guard.
     Op& emit(Op op, Guard guard);
     // Appends an op that belongs to no instruction, and is therefore not counted.
     Op& append_between(Control control);

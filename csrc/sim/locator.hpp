@@ -5,9 +5,9 @@
 
 namespace coalesce::sim {
 
-// The place of an operand. It is 2 * offset for the register at this byte offset in the frame, and
-// 2 * offset + 1 for the constant at this byte offset in the table of constants
-// (Program::constants).
+// The place of an operand, as a number. A register at the byte offset n in the frame has the number
+// 2 * n. A constant at the byte offset n in the table of constants (Program::constants) has the
+// number 2 * n + 1.
 using Locator = uint32_t;
 inline constexpr Locator no_operand = UINT32_MAX;
 

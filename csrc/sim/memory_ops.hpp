@@ -499,8 +499,8 @@ inline void async_commit(Warp& w, const Op&) {
     w.async_open.clear();
 }
 
-// Executes cp.async.wait_group and wait_all. wait_group N performs the pending copies of all
-// groups, except of the latest N groups. wait_all performs all pending copies.
+// Executes cp.async.wait_group and wait_all. wait_group N performs the pending copies of all groups
+// except the latest N. wait_all performs all pending copies.
 template <Watch watch>
 void async_wait(Warp& w, const Op& op) {
     const auto finish_all = [&](std::vector<AsyncCopy>& copies) {

@@ -1,4 +1,4 @@
-// Reads the properties of a kernel from its PTX, except those of single instructions.
+// Reads the properties of a kernel from its PTX, except the properties of single instructions.
 //
 // The result is a Program without operations: its name, parameters, limits, variables in shared
 // memory and in the module, and requirements for a launch. The decoder (for PTX) and the lifter

@@ -37,9 +37,9 @@ struct MemoryOperand {
     uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
     // The family of the address register (ptx/address_families.hpp): a group of registers whose
     // addresses have the same stride. `family_renewed` is true if the stride may have changed since
-    // the previous memory op with this family in the same segment or, for the first such op, since
-    // the start of the segment. (A segment is a sequence of ops up to the next branch or barrier;
-    // see Program::segment_end.)
+    // the previous memory op with this family in the same segment. For the first such op of a
+    // segment, it is true if the stride may have changed since the start of the segment. (A segment
+    // is a sequence of ops up to the next branch or barrier; see Program::segment_end.)
     uint8_t family = ptx::AddressFamilies::none;
     bool family_renewed = false;
     AddressForm form = AddressForm::wide;
@@ -49,7 +49,7 @@ struct MemoryOperand {
     // reads the loaded value. Only plain runs use this.
     bool read_once : 1 = false;
     // A chain has one product after another, each with two loads. True if this load has the same
-    // value in its address register as the same load of the product before.
+    // value in its address register as the corresponding load of the product before.
     bool same_address : 1 = false;
 };
 

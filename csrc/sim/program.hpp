@@ -81,9 +81,9 @@ enum class Control : uint8_t {
     call_outside,     // CALL.ABS: calls code that is not in the cubin
 };
 
-// The payload is a base class and not a member, because then the compiler can place the small
-// members of Op in the unused bytes at the end of the payload. An Op should be small, because then
-// the loop over the ops reads little memory.
+// The payload is a base class and not a member. So the compiler can place the small members of Op
+// in the unused bytes at the end of the payload. This makes an Op small, and the loop over the ops
+// reads little memory.
 struct Op : Payload {
     // true for the first of two loads before a multiply-add in a chain (multiply_chain.hpp)
     bool loads_factor = false;
@@ -239,10 +239,9 @@ struct MachineCode {
     // Code offsets of the functions that a call through a pointer may call.
     std::set<uint32_t> functions;
     std::vector<Schedule> schedule;  // one entry per instruction
-    // For each instruction at which lanes may diverge: the memory instructions that the diverged
-    // lanes may execute together or separately, because no barrier makes the lanes reconverge
-    // before. The key is the number of the instruction at which lanes may diverge; see
-    // sass/meetings.hpp.
+    // The key is the number of an instruction at which lanes may diverge. The value lists the
+    // memory instructions that the diverged lanes may execute together or separately, because no
+    // barrier before them makes the lanes reconverge. See sass/meetings.hpp.
     std::map<uint32_t, std::vector<uint32_t>> meetings;
 };
 

@@ -44,9 +44,9 @@ TensorSource source_named(std::string_view part) {
 
 // The modifiers contain the types of the operands. In
 // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, they are the types of d, a, b and c. If the
-// matrix `a` holds halves, wmma.mma names only the types of `d` and `c`. For wgmma, the types are
-// those of d, a and b. The four warps of a wgmma share its product, so each warp counts a quarter
-// of the operations.
+// matrix `a` holds halves, wmma.mma names only the types of `d` and `c`. wgmma names the types of
+// d, a and b. The four warps of a wgmma share its product, so each warp counts a quarter of the
+// operations.
 void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
     std::vector<std::string_view> types;
     for (const std::string_view p : parts) {

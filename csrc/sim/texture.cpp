@@ -361,8 +361,8 @@ TexelBits gather(const TextureObject& o, const TextureAccess& access, const Text
     const auto one = [&](int64_t column, int64_t row) {
         return reader.texel(at, column, row, 0)[access.component];
     };
-    // The results have the order of the corners of the four texels, counter-clockwise from the
-    // lower left.
+    // The four texels form a square. The results have the order of its corners: counter-clockwise,
+    // beginning at the lower left.
     const uint32_t lower_left = one(x.first, y.second), lower_right = one(x.second, y.second);
     const uint32_t upper_right = one(x.second, y.first), upper_left = one(x.first, y.first);
     return {lower_left, lower_right, upper_right, upper_left};

@@ -26,8 +26,8 @@ enum class AtomicForm : uint8_t {
     counting,          // ATOMS.POPC.INC: adds the number of lanes
 };
 
-// The threads for which a strong access or a fence orders memory: those of the block (`.cta`), or
-// those of any larger group.
+// The threads for which a strong access or a fence orders memory: the threads of the block
+// (`.cta`), or the threads of any larger group.
 enum class Scope : uint8_t { block, device };
 
 struct Traits {

@@ -77,8 +77,8 @@ class WarpRunner {
     int stalled_slices = 0;     // consecutive stalled slices of the running block
     // How many warps of the block only read memory in their last turn.
     uint32_t watching_warps = 0;
-    // Some loops only read memory until another thread changes it. This is the branch of such a
-    // loop that was executed last, if the loop reads the barrier of the grid; otherwise null.
+    // Some loops only read memory until another thread changes it. If the last such loop that was
+    // executed reads the barrier of the grid, this is the branch of the loop. Otherwise it is null.
     const Op* grid_barrier = nullptr;
 
   private:

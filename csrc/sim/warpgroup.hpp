@@ -3,9 +3,9 @@
 // METHOD
 // A warpgroup consists of four warps. Together they multiply a 64 x k matrix by a k x n matrix.
 // Each warp computes 16 rows of the result. Its registers hold the sums in the layout of mma
-// (matrix.hpp), one tile of 8 columns after another. k is such that a row of the first operand has
-// 32 bytes. A matrix in shared memory is described by a 64-bit descriptor (PTX ISA, "Matrix
-// Descriptor"):
+// (matrix.hpp), one tile of 8 columns after another. k depends on the type of the elements: a row
+// of the first operand always has 32 bytes. A matrix in shared memory is described by a 64-bit
+// descriptor (PTX ISA, "Matrix Descriptor"):
 //
 //    0-13   address / 16           16-29  leading distance / 16    32-45  stride distance / 16
 //    49-51  base offset            62-63  swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
@@ -55,8 +55,9 @@ struct SharedMatrix {
           base(uint32_t(bits >> 49) & 7),
           swizzle(Swizzle((4 - (bits >> 62)) & 3)) {}
 
-    // Returns the address of part number `part` of row `i` of a, or of column `i` of b. A part has
-    // 16 bytes. The elements must be contiguous along k, the dimension that the product sums over.
+    // A row of a (or a column of b) is divided into parts of 16 bytes. Returns the address of part
+    // number `part` of row (or column) `i`. The elements must be contiguous along k, the dimension
+    // that the product sums over.
     [[nodiscard]] uint32_t along_k(uint32_t i, uint32_t part) const {
         const bool plain = swizzle == Swizzle::none;
         const uint32_t row = plain ? part_bytes : span_of(swizzle);

@@ -30,8 +30,8 @@
 
 namespace coalesce::sim {
 
-// The running blocks may wait for each other, and only read memory meanwhile. Turns of such blocks
-// are counted while no block does anything else. After this number of turns, lanes that wait for
+// The running blocks may wait for each other, and only read memory meanwhile. Their turns are
+// counted as long as no block does anything else. After this number of turns, lanes that wait for
 // reconvergence continue without the lanes for which they wait.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
@@ -252,8 +252,8 @@ class Worker {
         const uint64_t ended = grid_.finished_blocks;
         if (grid_.at_grid_barrier[bit] + ended < launch_.block_count()) return;
         // After this function read the bit, another worker may have run the last block that had not
-        // reached grid.sync(), and then other blocks to their end. Then the bit has changed, and
-        // this block continues, too.
+        // reached grid.sync(). It may even have run other blocks to their end since. Then the bit
+        // has changed, and this block continues, too.
         if (bit_of_grid_barrier() != bit) return;
         throw LaunchError("grid.sync() waits for " + std::to_string(ended) +
                           " blocks that have ended without it; every block of the grid has to "

@@ -32,8 +32,8 @@ struct RandomAccess {
         event.addresses = addresses.data();
     }
 
-    // Makes pairs of lanes access the same address: lanes 0 and 1, 2 and 3, ... for `apart` = 1,
-    // lanes 0 and 2, 1 and 3, 4 and 6, ... for `apart` = 2.
+    // Makes both lanes of each pair access the same address. For `apart` = 1, the pairs are lanes 0
+    // and 1, 2 and 3, ... For `apart` = 2, they are lanes 0 and 2, 1 and 3, 4 and 6, ...
     void share(int apart) {
         for (int lane = 0; lane < warp; ++lane)
             addresses[size_t(lane)] = addresses[size_t(lane & ~apart)];

@@ -1,6 +1,6 @@
 // Tests basic blocks, points of reconvergence and live ranges. First, tables have the expected
-// results of small kernels. Then, for random kernels, the results are compared with those of
-// simple, slow functions (oracles) that follow the definitions. For reconvergence, such a function
+// results of small kernels. Then, for random kernels, the same results are computed by simple, slow
+// functions (oracles) that follow the definitions, and compared. For reconvergence, such a function
 // removes a block and tests what still reaches the end. For live ranges, it follows every path from
 // a write to a read.
 #include "ptx/data_flow.hpp"

@@ -154,7 +154,8 @@ TEST(SassLift, Approximations) {
 }
 
 // The fast path of a division cannot handle some of these operands; FCHK must find them. The
-// division 0 / 1 is one of these cases: tests/data has recorded counters of kernels that divide 0.
+// division 0 / 1 is one of these cases. This is known from the recorded counters of kernels that
+// divide 0 (in tests/data).
 TEST(SassLift, SlowDivisions) {
     const struct {
         float a, b;

@@ -1,9 +1,9 @@
-// The loop of a tiled kernel, in steps of TILE, but directly from global memory.
+// A loop in steps of TILE, as in a tiled kernel, but it reads global memory directly.
 //
 // Splitting the loop over k changes no address: each thread still reads K elements of a and of b.
 // That is 1 + 4 sectors per step of the inner loop, and TILE times the number in 07_tiled. Tiling
 // saves sectors because threads share what they load, not because of the order of the loop. (The
-// result needs the inner loop: without it, only one product in TILE is added.)
+// result needs the inner loop: without it, only one of TILE products is added.)
 
 #ifndef REAL
 #define REAL float

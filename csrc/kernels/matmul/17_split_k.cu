@@ -81,8 +81,8 @@ __device__ float read_from_block(const float* address, unsigned rank) {
 __device__ int row_of(int i) { return i / 4 * 32 + i % 4; }
 __device__ int col_of(int j) { return j / 4 * 16 + j % 4; }
 
-// The copies that one thread starts: single elements of A, `a_rows` rows or 8 steps of k apart, and
-// pieces of rows of B: 16 bytes if these rows begin at multiples of 16 bytes (ALIGNED), or else 4.
+// The copies that one thread starts: single elements of A (`a_rows` rows or 8 steps of k apart),
+// and pieces of rows of B. A piece has 16 bytes if rows begin at multiples of 16 (ALIGNED), or 4.
 template <bool ALIGNED>
 struct Copies {
     static constexpr int a_rows = THREADS / 8, a_count = BLOCK_ROWS * STAGE / THREADS;

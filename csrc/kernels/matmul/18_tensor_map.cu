@@ -5,7 +5,7 @@
 // rows, and the shape of a box, here 32 rows of 256 columns. The driver makes it. One instruction
 // copies a box; what lies outside the matrix becomes zeros. The warps that multiply have no code
 // for copies any more. A third warpgroup starts them. It gives registers to the other two
-// (setmaxnreg), which need 232 each.
+// (setmaxnreg), which need 232 per thread.
 //
 // THE TRANSPOSITION. In 16_tma another kernel packs A before this one starts. Here the third
 // warpgroup transposes A in shared memory while the others multiply. A stage of A, 128 rows of 32

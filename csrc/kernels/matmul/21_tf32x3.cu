@@ -1,11 +1,11 @@
 // float32 accuracy from tensor cores: each operand is the sum of two TF32 values.
 //
-// A TF32 value has 11 significant bits, a float 24. A float is its nearest TF32 value plus the
-// rest in TF32, with an error of 2^-23 or less. With a = a_high + a_low and b = b_high + b_low
+// A TF32 value has 11 significant bits, a float 24. A float is its nearest TF32 value plus the rest
+// in TF32, with an error of 2^-23 or less. Let a = a_high + a_low and b = b_high + b_low:
 //
 //     a * b = a_high * b_high + a_high * b_low + a_low * b_high      (+ a_low * b_low, left out)
 //
-// costs three products of 20_tf32, and tensor cores are more than six times as fast as FFMA.
+// These are three products of 20_tf32, but tensor cores are more than six times as fast as FFMA.
 //
 // Tensor cores add less exactly than FFMA: they cut off instead of rounding to nearest. So the sums
 // over each stage (32 steps of k) are added to the sums of the result by ordinary additions. The
