@@ -194,9 +194,9 @@ def unpacked(form: Mma, registers: np.ndarray, kind: str, at: tuple[np.ndarray, 
     return found
 
 
-# EACH is the number of cases of each kind of operands. CHOSEN has the numbers of the cases whose
-# results are stored. The key True is for floating-point forms, and False is for integer forms,
-# which have only one kind of operands.
+# EACH is the number of cases that are made for each kind of operands. CHOSEN lists the numbers of
+# the cases whose results are stored. In both, the key True is for floating-point forms, and False
+# is for integer forms, which have only one kind of operands.
 EACH = {True: 40, False: 30}
 CHOSEN = {True: (1, 25, 39), False: (0, 1, 29)}
 

@@ -57,8 +57,8 @@ CONTRACTED = {
 
 # In these kernels, the bits of a NaN depend on the assembler, so all NaNs count as equal. There are
 # two reasons. The payload of a sum of two NaNs depends on the order of the operands. And the
-# assembler can change a sign by an addition of 0, which changes the bits of a NaN, or by a modifier
-# of the next instruction, which keeps them.
+# assembler can change a sign in two ways: an addition of 0 changes the bits of a NaN, but a
+# modifier of the next instruction keeps them.
 ANY_NAN = {"conversions", "hypotenuse_float"}
 
 

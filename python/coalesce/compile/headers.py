@@ -137,9 +137,9 @@ _LIMITS = """\
 #define USHRT_MAX 0xffff
 """
 
-# INT8_C and similar names are functions here, but macros in CCCL. They cannot be equal macros here:
-# the spaces in CCCL's macros differ from version to version, and the compiler warns of each
-# difference.
+# INT8_C and similar names are functions here, but macros in CCCL. Macros would need exactly the
+# same text as CCCL's, because the compiler warns of each difference. But the spaces in CCCL's
+# macros differ from version to version.
 _CONSTANTS = "".join(
     f"__host__ __device__ constexpr ::{sign}int_least{bits}_t {sign.upper()}INT{bits}_C"
     f"({wide} x) {{ return ::{sign}int_least{bits}_t(x); }}\n"

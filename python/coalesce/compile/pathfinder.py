@@ -7,8 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-# In the wheels of CUDA 13, versions before 1.3.4 do not find the headers, and versions before 1.5.1
-# do not find the program nvdisasm. pyproject.toml requires the same version.
+# The oldest version of cuda-pathfinder that is enough. In the wheels of CUDA 13, versions before
+# 1.3.4 do not find the headers, and versions before 1.5.1 do not find the program nvdisasm.
+# pyproject.toml requires this version, too.
 OLDEST = "1.5.1"
 
 

@@ -213,8 +213,9 @@ def _arrange(frames: Mapping[str, Sequence[Matrix]]) -> Arrangement:
     )
 
 
-# There are four arrangements: frames side by side or below each other, and the panels of a frame in
-# a row or below each other.
+# The three arrangements that are tried, as (beside, stacked). `beside` is true if the frames are
+# side by side, and not below each other. `stacked` is true if the panels of a frame are below each
+# other, and not in a row.
 _SHAPES = ((True, False), (False, False), (True, True))
 
 

@@ -29,8 +29,8 @@ from coalesce.simulate import counting
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
 
-# Examples of each instruction: for nine warps the first four executions, then those whose number
-# is a power of two.
+# The number of example events for each instruction. They are from nine warps. Of each warp, the
+# first four executions are taken, and then those whose number is a power of two.
 _EXAMPLES = 9 * 7
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
@@ -106,8 +106,8 @@ def of_prepared(
     repeats = given is not None and bool(devices.gpu_status())
     again = _again(launch, given or (), ptx) if repeats else None
     counted = counting.count(
-        # If the kernel also runs on a GPU, count on copies of the arrays, so that the caller gets
-        # the GPU's results.
+        # If the kernel also runs on a GPU, the simulator uses copies of the arrays for counting, so
+        # that the caller's arrays get the GPU's results.
         launch.detached() if on_gpu else launch,
         sample=settings.sample,
         executor=settings.executor,

@@ -162,8 +162,9 @@ __global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Sum> a
     Sum sum = 0;
     for (long long at = 0; at < k; at += tile) {
         // Threads with neighbouring x should read neighbouring elements, which are in the same
-        // column of a stored matrix. So x counts the rows of the stored matrix. In `a`, the rows
-        // have index i, or index p if `a` is transposed; in `b`, index q, or j if transposed.
+        // column of a stored matrix. So x counts the rows of the stored matrix. The rows of `a`
+        // have index i, or p if `a` is transposed. The rows of `b` have index q, or j if `b` is
+        // transposed.
         const long long i = row0 + (ta ? y : x), p = at + (ta ? x : y);
         left[ta ? y : x][ta ? x : y] =
             i < m && p < k ? Sum(a[ta ? p + i * lda : i + p * lda]) : Sum(0);
