@@ -1,6 +1,6 @@
 """`Kernel`: compiles your CUDA C++ or PTX, runs it on NumPy or GPU arrays, and analyses it.
 
-Each analysis (a profile, a trace, a check, ...) is a launch with another observer.
+Each analysis (a profile, a trace, a check, ...) launches the kernel and observes the launch.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ __all__ = ["Kernel", "LaunchRecord"]
 class Kernel(BaseKernel):
     """A kernel from CUDA C++ source or PTX text.
 
-    ``kernel[grid, block](*args)`` launches it, ``kernel[grid, block, shared_bytes](*args)`` with
-    dynamic shared memory, ``kernel[grid, block, shared_bytes, stream](*args)`` on a stream. `grid`
-    and `block` are ints or tuples (x, y, z).
+    ``kernel[grid, block](*args)`` launches the kernel. `grid` and `block` are ints or tuples
+    (x, y, z). To add dynamic shared memory, write ``kernel[grid, block, shared_bytes](*args)``. To
+    choose a stream, too, write ``kernel[grid, block, shared_bytes, stream](*args)``.
 
     **Pointers.** Pass a NumPy array of the element type, of any shape. After the call, the array
     contains what the kernel wrote. An array that is not C-contiguous is copied, and written back
     after the launch. A read-only array is refused, unless the parameter is a pointer to const. If
-    the kernel runs on a GPU, you may also pass an array in its memory: `DeviceArray`, CuPy,
-    PyTorch, Numba, or anything with `__cuda_array_interface__` or DLPack.
+    the kernel runs on a GPU, you may also pass an array in the memory of that GPU: `DeviceArray`,
+    CuPy, PyTorch, Numba, or anything with `__cuda_array_interface__` or DLPack.
 
     **Scalars.** Pass a Python number or a NumPy scalar. It is converted only if this is safe:
 
-    - an integer, if the parameter's type holds its value exactly;
-    - a NumPy float, if the parameter's type is at least as wide;
-    - a bool, to a bool or an integer;
-    - a float is never converted to an integer.
+    - An integer is converted if the parameter's type holds its value exactly.
+    - A NumPy float is converted if the parameter's type is at least as wide.
+    - A bool is converted to a bool or an integer.
+    - A float is never converted to an integer.
 
     **Structures.** Pass a dict with a value for each member, or a tuple of the values in their
     order. A member that is a pointer gets an array, or None for a null pointer. A member that is a
     structure gets a dict or a tuple again, and a member that is an array gets a list or an array.
     For a union, pass a dict with one of its members. You can also pass a NumPy structured scalar,
-    or bytes. The dtype of a structured scalar is compared with the members: fields of another
-    layout are a TypeError.
+    or bytes. The dtype of a structured scalar is compared with the members. If its fields have
+    another layout, TypeError is raised.
 
     **Waiting.** A call with NumPy arrays returns when the kernel has ended. A call with only GPU
     arrays does not wait.
@@ -73,8 +73,8 @@ class Kernel(BaseKernel):
     options : sequence of str
         Options for NVRTC, such as ``"-DTILE=16"``.
     arch : str or int, optional
-        The architecture to compile for: ``"sm_80"`` or 80, or ``"compute_90"``, whose PTX the
-        driver of a GPU compiles. By default the architecture of the device. The
+        The architecture to compile for: ``"sm_80"`` or 80. With ``"compute_90"``, the result is
+        only PTX, which the driver of a GPU compiles. By default the architecture of the device. The
         simulator runs the PTX of any architecture.
     device : str or Device, optional
         ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:h200"``; by default the GPU that the arguments
@@ -139,8 +139,8 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``. Afterwards the arrays are as after one
-            launch.
+            As for ``kernel[grid, block](*arguments)``. Afterwards the arrays contain the result of
+            one launch.
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device, sample, executor, progress, caches
@@ -198,17 +198,17 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays are as after one
-            launch; they do not change if `blocks` are chosen. GPU arrays are copied to the host and
-            do not change.
+            As for ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays contain the result
+            of one launch; if you choose `blocks`, they do not change. GPU arrays are copied to the
+            host and do not change.
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device, optional
             The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
         blocks : int, tuple or sequence of them, optional
             The blocks to run: linear numbers (x fastest), or tuples that are a blockIdx. Only these
-            blocks are simulated, on copies of the arrays, with their indices in the whole grid. By
-            default all blocks.
+            blocks are simulated, on copies of the arrays. Each block has the blockIdx and gridDim
+            that it has in the whole grid. By default all blocks.
         warps : int or sequence of int, optional
             The warps of a block to record, by number. By default all.
         lines : int or sequence of int, optional
@@ -277,8 +277,8 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays are as after one
-            launch. GPU arrays are copied to the host and do not change.
+            As for ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays contain the result
+            of one launch. GPU arrays are copied to the host and do not change.
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device

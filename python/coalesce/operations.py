@@ -95,8 +95,8 @@ def matmul(
     ----------
     a : array of shape (M, K), float32 or float64
         NumPy or GPU array in any layout. Any extent may be 0. Some variants take one dtype only.
-        ``"bf16"`` also takes bfloat16, which the package ml_dtypes adds to NumPy. Its c is float32,
-        and its result is float32 or bfloat16 (see `out`).
+        The variant ``"bf16"`` also takes bfloat16, which the package ml_dtypes adds to NumPy. With
+        this variant, c is float32, and the result is float32 or bfloat16 (see `out`).
     b : array of shape (K, N), with the dtype of `a`
         Some variants need a column-major b (`variants` says which). They use a Fortran-ordered b
         without a copy. Any other b is first transposed by a kernel, whose time is included.
@@ -104,8 +104,8 @@ def matmul(
         One of ``variants("matmul").names``, or ``"best"``: the fastest variant that does not round
         its operands. ``"bf16"`` and ``"tf32"`` round the operands, to 8 and to 11 significant bits.
         ``"tf32x3"`` has about the accuracy of float32, but infinities become NaN.
-        With ``"best"``, large NumPy arrays are multiplied in slabs of rows, so the last bits of the
-        result may differ from those for GPU arrays. They are the same in every run.
+        With ``"best"``, large NumPy arrays are multiplied a group of rows at a time. So the last
+        bits of the result may differ from the result for GPU arrays. Every run gives the same bits.
     alpha, beta : float
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so
         that a NaN in c has no effect.

@@ -79,7 +79,7 @@ def access(
     return_timing: bool = False,
     check: bool = False,
 ) -> Any:
-    """Copy x, one element per thread, and read it by a pattern.
+    """Copy elements of x. The pattern decides which element each thread reads.
 
     Thread i writes ``out[i]``, so stores are always contiguous. The patterns differ in the elements
     that the lanes of a warp read. The table shows the result in NumPy's terms, and the 32-byte
@@ -116,8 +116,8 @@ def access(
         The elements to gather, each from 0 to n - 1 (checked for NumPy arrays). Loading the index
         itself takes one more request of 4 sectors.
     distance : int, default n // 2
-        The last lane of each warp reads the element this many elements after its own. After the
-        end of x, it continues at the start.
+        The last lane of each warp reads the element that is this many elements after its own. The
+        start of x follows the end of x.
     width : int, default 16
         Bytes per load: 1, 2, 4, 8 or 16. The size of x in bytes must be a multiple of it.
     field : int, default 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Transactions:
-    """The cost of the addresses of one access, for one warp or several.
+    """The cost of one access to memory, by one warp or several.
 
     Attributes
     ----------
@@ -91,17 +91,17 @@ def transactions(
     *,
     warp_size: int = 32,
 ) -> Transactions:
-    """Count the cost of the addresses of a warp's access: requests, sectors, lines.
+    """Count what an access to memory costs: requests, sectors and lines.
 
-    The simulator and hardware counters follow the same rules. The access of a warp is one
-    request. It moves the distinct 32-byte sectors that its active lanes touch.
+    The access of a warp is one request. It moves the distinct 32-byte sectors that the active lanes
+    of the warp touch. The simulator and the counters of a GPU follow the same rules.
 
     Parameters
     ----------
     addresses : array_like of int, shape (lanes,)
-        The address of the first byte that each lane accesses. More than `warp_size` addresses
-        belong to several warps, one after the other. If the last warp is shorter, its other lanes
-        are inactive.
+        The address of the first byte that each lane accesses. If there are more than `warp_size`
+        addresses, they belong to several warps, one after the other. If the last warp has fewer
+        addresses than lanes, its other lanes are inactive.
     itemsize : int
         Bytes that a lane accesses: 1 to 16.
     mask : array_like of bool, shape (lanes,), or int, optional
@@ -209,7 +209,7 @@ def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
-    """Return the number of a thread in its block. Threads count along x first, then y, then z.
+    """Return the number of a thread in its block. x varies fastest, then y, then z.
 
     Parameters
     ----------

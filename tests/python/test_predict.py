@@ -103,7 +103,8 @@ def test_a_picture_is_shown_as_an_image(stride, check_html):
 
 def test_an_invalid_guess_is_refused(stride):
     with pytest.raises(
-        TypeError, match=r"guess must be a number, or \.\.\. for none; got str 'many'"
+        TypeError,
+        match=r"guess must be a number, or `\.\.\.` \(Ellipsis\) for no guess; got str 'many'",
     ):
         stride(guess="many")
     ask = {"choices": ["a", "b"], "measured": lambda: "a"}

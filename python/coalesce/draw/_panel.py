@@ -83,7 +83,7 @@ class Panel:
 
 
 def draw(canvas: Canvas, panel: Panel, x: float, y: float) -> float:
-    """Draw the panel with its upper left corner at (x, y). Return the y below it."""
+    """Draw the panel with its upper left corner at (x, y). Return the y coordinate below it."""
     matrix = panel.matrix
     canvas.text(x, y + 11, matrix.name, size=_NAME, bold=True)
     start = x + text_width(matrix.name, _NAME, True) + 6
@@ -175,9 +175,9 @@ def _indices(
     x: float,
     y: float,
 ) -> None:
-    """Write the index of the first and last row and column of each part that is shown.
+    """Write the indices of some rows and columns; `_numbered` chooses them.
 
-    If only few rows or columns are touched, write their indices, too.
+    An index is left out if it would cover the index before it.
     """
     touched_rows = {row for row, _ in panel.matrix.written}
     touched_cols = {col for _, col in panel.matrix.written}
@@ -198,9 +198,9 @@ def _indices(
 def _numbered(at: dict[Item, float], touched: set[int]) -> Iterator[tuple[int, float]]:
     """Yield the rows (or columns) that get a number, and where they are drawn.
 
-    If at most three rows are touched, each of them gets a number; if more are touched, the first
-    and the last of them. If none is touched, the first and the last row shown get a number. The
-    first row after a gap gets a number, too.
+    If at most three rows are touched, each of them gets a number. If more rows are touched, only
+    the first and the last of them get one. If no row is touched, the first and the last row shown
+    get one. The first row after a gap gets a number, too.
     """
     shown = [item for item in at if not isinstance(item, Gap)]
     touched = touched or {shown[0], shown[-1]}
@@ -217,7 +217,7 @@ def _numbered(at: dict[Item, float], touched: set[int]) -> Iterator[tuple[int, f
 def _grid(
     canvas: Canvas, at_row: dict[Item, float], at_col: dict[Item, float], size: float
 ) -> None:
-    """Draw the grid in one path, and dots for what is left out."""
+    """Draw the lines between cells as one SVG path, and dots where rows or columns are left out."""
     columns, rows = list(_runs(at_col, size)), list(_runs(at_row, size))
     lines = [
         f"M{number(left + i * size)} {number(top)}V{number(bottom)}"
@@ -263,7 +263,7 @@ def _runs(at: dict[Item, float], size: float) -> Iterator[tuple[float, float]]:
 
 
 def _stretches(panel: Panel, brought: dict[Cell, int]) -> Iterator[tuple[Cell, int, int]]:
-    """Yield groups of neighbouring cells of one sector: first cell, number of cells, sector."""
+    """Group neighbouring cells of a sector. Yield each group's first cell, its size, the sector."""
     shown_rows, shown_cols = set(panel.window.rows), set(panel.window.cols)
     cells = sorted(c for c in brought if c[0] in shown_rows and c[1] in shown_cols)
 

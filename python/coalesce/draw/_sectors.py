@@ -48,7 +48,7 @@ class Memory:
 
     @property
     def bytes_used(self) -> int:
-        """Distinct bytes that lanes request. Bytes that several lanes share count once."""
+        """Distinct bytes that lanes request. A byte that several lanes request counts once."""
         return sum(sector.bytes_used for sector in self.sectors.values())
 
     @property

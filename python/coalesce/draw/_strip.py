@@ -22,7 +22,9 @@ _NARROW = 0.25
 
 @dataclass(frozen=True)
 class Strip:
-    """Where each sector of `lines` is drawn, from left to right, even if it is not moved.
+    """Where the sectors of some cache lines are drawn, from left to right.
+
+    All sectors of `lines` are drawn, also those that the access does not move.
 
     Attributes
     ----------

@@ -125,7 +125,8 @@ def steps(
     Raises
     ------
     ValueError
-        The trace has no events of arrays, it has events of several warps, or a shape does not fit.
+        No event of the trace accesses a known array, the trace has events of several warps, or a
+        shape does not fit its array.
 
     Examples
     --------
@@ -177,7 +178,7 @@ def steps(
 
 
 def _accesses(trace: Trace) -> list[Events]:
-    """Return the events of each array and kind of access, in the order of the arrays."""
+    """Group the events by array and kind of access. Return the numbers of each group's events."""
     drawn = np.isin(trace.space, ["global", "shared"])
     return [
         np.flatnonzero(drawn & (trace.array == number) & (trace.kind == kind))
@@ -224,8 +225,8 @@ def _matrix(trace: Trace, number: int, shapes: Mapping[str, Sequence[int]], cell
 def _extents(name: str, known: tuple[int, ...], given: Sequence[int] | None) -> tuple[int, int]:
     """Return the rows and columns to draw for an array.
 
-    If `shapes` does not name the array, its last axis gives the columns, and all other axes the
-    rows.
+    The last axis of the array's shape gives the columns. All other axes together give the rows. If
+    `shapes` has a shape for the array, `given` is that shape.
     """
     size = int(np.prod(known, dtype=np.int64))
     shape = tuple(known if given is None else given)

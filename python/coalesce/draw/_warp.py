@@ -1,4 +1,4 @@
-"""One warp's access: the lanes above, the memory they touch below."""
+"""Draws one warp's access: its lanes, and below them the memory that they touch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def warp_access(
     base : int
         The address of the array's first element.
     array_itemsize : int, optional
-        Bytes of an element of the array, if a lane accesses less or more than one element.
+        Bytes of an element of the array. By default it is `itemsize`; pass it if a lane accesses
+        less or more than one element.
     warp_size : int, optional
         Lanes of a warp: 32, or 64 if there are more than 32 addresses (AMD's wavefronts).
     line_bytes, sector_bytes : int
@@ -81,8 +82,8 @@ def warp_access(
     References
     ----------
     NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory";
-    tests/python/test_hardware_counters.py compares the sectors that this rule counts with hardware
-    counters.
+    tests/python/test_hardware_counters.py checks this rule: it compares the number of sectors with
+    the counters of a GPU.
     """
     lanes = lanes_of(addresses, itemsize, mask, warp_size)
     if kind not in DONE:
@@ -230,7 +231,7 @@ class _Row:
 
 
 def _row_over(lanes: Lanes, strip: _strip.Strip) -> _Row:
-    """Place the lanes. Neighbouring lanes with neighbouring bytes are drawn above these bytes."""
+    """Return where to draw the lanes. If most lanes access consecutive bytes: above these bytes."""
     everywhere = _Row(MARGIN, INNER / lanes.count)
     first = lanes.numbers[0]
     start = lanes.address(first)

@@ -30,7 +30,7 @@ def lane_list(lanes: Iterable[int]) -> str:
 
 
 def short_list(lanes: list[int]) -> str:
-    """Return lanes as a short text for a cell: "3", "0-31", "0,4", or only their number."""
+    """Return lanes as a short text for a cell: "3", "0-31", "0,4", or how many lanes there are."""
     runs = runs_of(lanes)
     if len(runs) == 1:
         first, last = runs[0]

@@ -298,8 +298,9 @@ def _gpu_array(parameter: Parameter, array: GpuArray) -> GpuArray:
 def _share_copies(arrays: Sequence[HostArray]) -> None:
     """If two arguments share memory for the caller, make them share it for the kernel, too.
 
-    Contiguous arrays are used directly, so they share memory anyway. An array of another layout
-    that is passed twice gets one copy. A copy that overlaps another written argument is refused.
+    Contiguous arrays are used directly, so they share memory anyway. An array of another layout is
+    copied. If the same such array is passed twice, both arguments use one copy. If the array
+    only overlaps another argument, and the kernel may write one of them, ValueError is raised.
     """
     copies: dict[Any, HostArray] = {}
     for item in (a for a in arrays if a.copied):
@@ -453,7 +454,7 @@ def _wanted_scalar(parameter: Parameter) -> str:
 
 
 def _integer(parameter: Parameter, value: int) -> bytes:
-    """Pack an integer as the first type that holds it exactly."""
+    """Pack an integer as the first accepted type that holds its value exactly."""
     for code in parameter.accepted:
         if code[0] in "iu":
             bits = 8 * int(code[1:])

@@ -25,7 +25,7 @@ from coalesce.launch.module import Module
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a module: its place, and its dtype and shape in NumPy."""
+    """A variable of a module: its names and state space, and its dtype and shape in NumPy."""
 
     symbol: str  # the name in the PTX
     name: str  # the name in C++: "ns::weights"
@@ -217,7 +217,7 @@ def _variables(
 def _as_numpy(
     declared: DeclaredVariable, ptx_type: str, size: int
 ) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the dtype and shape of a variable: as declared, if that matches its size."""
+    """Return a variable's dtype and shape: from its declaration if this fits, else from the PTX."""
     accepted, item = element_types(declared.type)
     if accepted and item and size % item == 0:
         dtype = np.dtype("u2" if accepted[0] == "V2" else accepted[0])

@@ -1,4 +1,4 @@
-"""Launches a kernel on a GPU: copies NumPy arrays to the GPU and back, and orders the streams.
+"""Launches a kernel on a GPU: copies NumPy arrays to the GPU and back, and chooses the stream.
 
 Calls with only GPU arrays and scalars take a faster path (csrc/bindings/launcher.hpp).
 
@@ -133,9 +133,9 @@ def run(
 def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) -> tuple[int, bool]:
     """Return the stream to launch on and whether to wait for it afterwards.
 
-    Work on this package's memory is ordered on the default stream. A launch may also use streams of
-    other libraries. If the launch needs two different streams, the host waits for one stream
-    before work on the other stream continues.
+    Arrays of this package (NumPy arrays and `DeviceArray`) need the default stream. An array of
+    another library needs that library's stream. If the arrays need different streams, the host
+    first waits for all of these streams. Then the kernel runs on the default stream.
     """
     arrays = [a for a in arguments if isinstance(a, GpuArray)]
     streams = {0 if a.stream == LEGACY_STREAM else a.stream for a in arrays if a.stream is not None}
@@ -152,9 +152,9 @@ def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) ->
 def _join(gpu: Any, arguments: Sequence[Argument], with_hosts: bool, stream: int) -> bool:
     """Make `stream` wait for the pending work on the arrays.
 
-    Returns whether the launch uses memory of this package. Then the default stream must wait for
-    the launch, because all work on this memory is ordered on the default stream. For arrays of
-    other libraries, the user orders the streams, as these libraries require.
+    Return whether the launch uses memory of this package. If it does, the default stream must wait
+    for the launch, because later work on this memory runs on the default stream. For arrays of
+    other libraries, the user must make later work wait, as these libraries require.
     """
     arrays = [a for a in arguments if isinstance(a, GpuArray)]
     ours = with_hosts or any(type(a.owner).__name__ == "DeviceArray" for a in arrays)

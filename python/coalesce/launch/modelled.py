@@ -1,4 +1,4 @@
-"""Estimates of a launch's cache traffic and time, by models; always labelled as estimates."""
+"""Models that estimate a launch's cache traffic and time. Results are labelled as estimates."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Modelled:
     limit : str
         What limits `blocks_a_multiprocessor`: ``"warps"``, ``"registers"``, ...
     first_level_bytes : int
-        Bytes of a multiprocessor's memory that shared memory leaves for L1.
+        Bytes of L1. Shared memory and L1 divide one memory of the multiprocessor.
     caches : dict or None
         The traffic of the caches by name: ``"l2_reads"`` and ``"l2_writes"`` in sectors,
         ``"dram_read_bytes"``, ... (``coalesce::model::CacheCounts``). ``"blocks_replayed"`` is the
@@ -74,7 +74,7 @@ class Modelled:
 
     @classmethod
     def of(cls, model: Mapping[str, Any]) -> Modelled:
-        """Return the estimates in the simulator's result, which are its ``LaunchResult.model``."""
+        """Return the simulator's estimates. `model` is the attribute ``LaunchResult.model``."""
         time, occupancy = model["time"], model["occupancy"]
         return cls(
             ms=time["ms"],
@@ -89,7 +89,7 @@ class Modelled:
 
     @property
     def share(self) -> float | None:
-        """The share of the blocks that were replayed through the caches, or None without caches."""
+        """The share of the blocks that the cache model replayed; None if it was not used."""
         if self.caches is None:
             return None
         return self.caches["blocks_replayed"] / max(1, self.caches["blocks"])

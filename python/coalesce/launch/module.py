@@ -40,8 +40,8 @@ class Module:
     expression : str or None
         The template instantiation to compile.
     entry : str or None
-        The template whose instantiations are compiled, if the source's host code names them. By
-        default the instantiations of every template are compiled.
+        A template. If the source's host code launches instantiations of this template, these are
+        compiled. By default the instantiations of every template are compiled.
     """
 
     def __init__(

@@ -86,7 +86,8 @@ def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
 
     - A scalar: its bytes.
     - A tensor map: the number of the array that the map describes, and the map.
-    - A structure with pointers: its bytes, and the offset and the array's number of each pointer.
+    - A structure with pointers: its bytes and, for each pointer, its offset and the number of the
+      array that it points to.
     """
     if isinstance(argument, PackedStructure):
         return argument.packed, list(argument.pointers)

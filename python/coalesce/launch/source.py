@@ -56,7 +56,7 @@ def _read(path: Path) -> tuple[str, list[str]]:
 
 
 def _decoded(content: bytes) -> str:
-    """Return a file's text: UTF-8, UTF-16 with its mark, else one character per byte.
+    """Decode a file: UTF-16 if it begins with a byte order mark, UTF-8, else a character per byte.
 
     Only comments and string literals contain characters beyond ASCII. So it does not matter if such
     a character is decoded wrongly.

@@ -27,7 +27,7 @@ class PackedStructure:
     parameters: tuple[Parameter, ...]
 
     def filled(self, addresses: Mapping[int, bytes]) -> bytes:
-        """Return the bytes with all addresses, which `addresses` lists by the argument's number."""
+        """Return the bytes with all addresses. `addresses` has the address of each argument."""
         result = bytearray(self.packed)
         for offset, number in self.pointers:
             result[offset : offset + 8] = addresses[number]
@@ -51,11 +51,12 @@ def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Part:
-    """A member of a structure, or a field of a dtype, that has no parts itself.
+    """A member of a structure, or a field of a dtype, that has no members or fields itself.
 
-    `kind` is that of a dtype: "i" for all integers and pointers, "f", "b", or "V" for bytes of any
-    meaning. A member of a union may be absent from a dtype (`optional`). Bit fields share their
-    bytes (`shared`); any field may be there.
+    `kind` is a letter as in NumPy: "i" for integers and pointers, "f" for floats, "b" for bools,
+    "V" for bytes of any meaning. `optional`: a dtype need not have a field for this member, because
+    it is in a union or is a bit field. `shared`: the member is a bit field. Several bit fields
+    share bytes, so any field of a dtype may lie in these bytes.
     """
 
     path: str
@@ -73,11 +74,11 @@ class _Part:
 
 @lru_cache(maxsize=256)
 def wrong_layout(structure: Structure, dtype: np.dtype[Any]) -> str:
-    """Return why a structure of NumPy has another layout than a structure of C++; "" if it has not.
+    """Compare the layouts of a dtype and a C++ structure. Return the difference, or "" for none.
 
-    Fields and members of the same name must be at the same place. A field of another name must be
-    at the place of a member. Their types must be the same, except that the sign of an integer has
-    no meaning.
+    A field with the name of a member must have the member's offset and size. A field with any other
+    name must have the offset and size of some member, unless it is raw bytes. The types must agree,
+    too. Signed and unsigned integers count as the same type. Raw bytes agree with every type.
     """
     members = list(_parts_of(structure, "", 0))
     named = {m.path: m for m in members}

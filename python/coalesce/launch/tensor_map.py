@@ -11,7 +11,9 @@ BYTES = 128  # the size of a tensor map
 
 @dataclass(frozen=True)
 class TensorMap:
-    """The description of a row-major matrix; the launch makes a tensor map from it and the address.
+    """The description of a row-major matrix.
+
+    The launch makes a tensor map from this description and the address of the array.
 
     Attributes
     ----------

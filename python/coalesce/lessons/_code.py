@@ -21,12 +21,12 @@ _NEW = "background-color:rgba(47,134,201,0.18)"
 
 
 class Code(str):
-    """CUDA C++ source that notebooks show with line numbers; a string for everything else.
+    """CUDA C++ source, a string. Notebooks show it with line numbers.
 
     Attributes
     ----------
     first : int
-        The number of its first line in the file. Reports use the same numbers.
+        The number that the first line of this source has in the file. Reports use these numbers.
     marked : frozenset of int
         The numbers of the lines to mark, with a plus and a colour.
     whole : Code or None

@@ -64,7 +64,7 @@ def _few(
     """Raise AssertionError if the kernel loads or stores too often.
 
     The limit is `most` times the number of requests (or sectors) that are needed to access each
-    element of the case once. The message describes such accesses with the words of `least`.
+    element of the case once. `least` has the words with which the message describes these accesses.
     """
     accesses = _global(profile, kind)
     found = sum(getattr(a, quantity) for a in accesses)
@@ -111,9 +111,9 @@ def _few_atomics(profile: Profile, case: Case) -> None:
 
 
 def shared_words(most: float) -> Demand:
-    """Return a demand for matrix products on the wavefronts of shared loads.
+    """Return a demand for matrix products: loads of shared memory take few wavefronts.
 
-    A multiply-add of a warp may take at most `most` wavefronts.
+    They may take at most `most` wavefronts for each multiply-add of a warp.
     """
 
     def judge(profile: Profile, case: Case) -> None:
@@ -167,7 +167,10 @@ ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _
 
 
 def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
-    """Return a demand: loads or stores take at most `most` times what a single pass takes."""
+    """Return a demand: loads or stores do not take many more requests or sectors than one pass.
+
+    A pass accesses each element once. The limit is `most` times its requests or sectors.
+    """
     text = f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array"
     return Demand(text, partial(_few, kind, quantity, most, _ONE_PASS))
 

@@ -177,7 +177,8 @@ class Exercise:
         Raises
         ------
         TypeError
-            `kernel` is neither a kernel nor a string, or the exercise has other parameters.
+            `kernel` is neither a kernel nor a string, or its parameters are not those of the
+            exercise.
         CompileError
             The source does not compile.
 

@@ -1,4 +1,4 @@
-"""Times what the lessons show: variants of the operations, and the lessons' own kernels."""
+"""Measures times for the lessons: variants of the operations, and the lessons' own kernels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def code(
     operation, variant : str
         As for `coalesce.source`.
     since : str, optional
-        Another variant: the lines that it does not have are marked.
+        The name of another variant. Lines that are new compared with that variant are marked.
     part : tuple of str, optional
         Show only some lines: from the first that contains ``part[0]`` to the next that contains
         ``part[1]``. Notebooks show the whole file folded below.

@@ -206,7 +206,10 @@ def _read(guess: Guess, choices: tuple[str, ...]) -> Value | None:
         return None
     if not choices:
         if isinstance(guess, str):
-            raise TypeError(f"guess must be a number, or ... for none; got {checks.shown(guess)}")
+            raise TypeError(
+                "guess must be a number, or `...` (Ellipsis) for no guess; got "
+                f"{checks.shown(guess)}"
+            )
         return checks.number("guess", guess)
     if isinstance(guess, str):
         return checks.choice("guess", guess, choices)

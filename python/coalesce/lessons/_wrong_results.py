@@ -23,7 +23,7 @@ def _same(out: Array, variant: Array) -> bool:
 
 
 def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = ()) -> str:
-    """Describe a wrong result in a sentence: the mistake if it is known, else where it is wrong.
+    """Describe a wrong result in a sentence: the mistake, or which elements are wrong.
 
     `known` has mistakes of this exercise: a sentence, and the result that the mistake gives.
     """
@@ -123,7 +123,7 @@ def _permuted(out: Array, expected: Array) -> str:
 
 
 def _place(wrong: NDArray[np.bool_]) -> str:
-    """Say which rows or columns are wrong, if some are right."""
+    """If only some rows or columns have wrong elements, say which."""
     for axis, name in zip(range(wrong.ndim), _AXES[wrong.ndim], strict=True):
         others = tuple(i for i in range(wrong.ndim) if i != axis)
         places = np.flatnonzero(wrong.any(axis=others) if others else wrong)
@@ -149,7 +149,7 @@ def _place(wrong: NDArray[np.bool_]) -> str:
 
 
 def _direction(out: Array, expected: Array) -> str:
-    """Say whether the wrong elements are too small or too large, and by how much if they agree."""
+    """Say whether wrong elements are too small or too large; by how much, if all differ equally."""
     wrong = ~close(out, expected) & np.isfinite(out)
     difference = out[wrong].astype(float) - expected[wrong]
     if not difference.size:

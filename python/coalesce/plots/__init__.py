@@ -53,7 +53,7 @@ def sweep(
     sweep : Sweep or str
         A finished sweep, or a pattern to run: ``"stride"``, ``"offset"`` or ``"vector"``.
     values, itemsize, device
-        For a pattern to run, as for `Sweep.run`.
+        As for `Sweep.run`. They are used if `sweep` is the name of a pattern.
     ax : Axes or two of them, optional
         The Axes for the sectors, and for the bandwidth if there is one.
     theme : {"light", "dark", "transparent"}, optional
@@ -232,9 +232,10 @@ def ladder(
     variants : mapping of str to Profile or Timing, or iterable of Profile
         The variants, the first on top.
     of : {"time", "sectors", "gflops", "gbps"}
-        Milliseconds; sectors of global memory in total (for profiles); GFLOP/s or GB/s (for
-        timings). (The total is shown, because sectors per request would rank a kernel with a few
-        contiguous requests behind a kernel with many broadcasts.)
+        The quantity to show. ``"time"``: milliseconds. ``"sectors"``: all sectors of global memory
+        that the kernel moves; this needs profiles. ``"gflops"``, ``"gbps"``: GFLOP/s, GB/s; these
+        need timings. (Sectors per request are not shown. By that measure, a kernel with many
+        broadcasts would look better than a kernel with a few contiguous requests.)
     kind : {"load", "store"}
         Whether to show the sectors of loads or of stores.
     ax, theme
@@ -250,7 +251,7 @@ def ladder(
     ImportError
         matplotlib is not installed.
     ValueError
-        There are no variants, or one does not have the quantity.
+        There are no variants, or a variant does not have the quantity.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Parts of every plot: axes in the colours of a theme, grids, a legend of measured and modelled."""
+"""Parts of plots: axes in the colours of a theme, grids, a legend that tells estimates apart."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Sweep:
 
 
 def _sectors(pattern: str, value: Any, itemsize: int) -> float:
-    """Return the sectors per load. A few warps are enough, because all touch equally many."""
+    """Return the sectors per load. A few warps are enough: each touches equally many sectors."""
     option = PATTERNS[pattern][0]
     threads = 32 * _COUNTED_WARPS
     elements = {"stride": threads * value, "offset": threads + value, "vector": threads * 16}

@@ -88,7 +88,9 @@ class Assertions:
             _fail(f"accesses of global memory take {excess:,} sectors more than needed", bad)
 
     def assert_bytes_used(self, at_least: float, *, line: int | None = None) -> None:
-        """Assert that at least this share of the bytes moved by global memory is used (0 to 1).
+        """Assert that the kernel uses enough of the bytes that global memory moves.
+
+        The share of the bytes that lanes use must be at least `at_least`, from 0 to 1.
 
         Raises
         ------

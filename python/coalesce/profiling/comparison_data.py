@@ -1,7 +1,7 @@
 """The data of a comparison of profiles.
 
-A row has one quantity of all profiles. A pair has a source line of the first profile, and the same
-line of another one.
+A row has the values of one quantity, one value for each profile. A pair has a source line of the
+first profile, and the same line of another profile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MODELLED = {
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity of all profiles, or None for a profile that does not have it.
+    """The values of one quantity, one for each profile; None if a profile does not have it.
 
     `more_is_better` says whether a larger value is an improvement.
     """

@@ -102,7 +102,7 @@ def left_out(lines: int) -> str:
 
 
 def estimated(profile: ProfileData) -> str | None:
-    """Say from which blocks the profile is estimated, or None if it is counted."""
+    """Say from which blocks a profile was estimated. Return None if all blocks were counted."""
     if profile.estimate is None:
         return None
     from_what, _, _ = profile_text.estimated(profile.estimate).partition(";")

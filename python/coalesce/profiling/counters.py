@@ -22,7 +22,8 @@ class MeasuredCounters(Mapping[str, float]):
         Numbers by Nsight Compute's names. Metrics that the GPU does not have are only in
         `predicted`.
     inexact : dict
-        The predictions that are not called exact, with the reasons; see `Profile.inexact`.
+        The metrics whose predictions may differ from the counters, each with the reason; see
+        `Profile.inexact`.
     device : str
         The name of the GPU: ``"NVIDIA H200"``.
     """

@@ -117,7 +117,7 @@ class Example:
         )
 
     def picture(self, title: str = "") -> Picture:
-        """Draw the lanes above the cache lines they access or, for shared memory, on the banks."""
+        """Draw the lanes above the cache lines they access, or on the banks of shared memory."""
         from coalesce import draw
 
         kind = self._drawn_kind

@@ -124,7 +124,7 @@ def measure(
 
 
 def find(ncu: str | os.PathLike[str] | None = None) -> str:
-    """Return the path of the program `ncu`. Without it, look on the PATH, then in usual folders."""
+    """Return the path of ncu. By default, look for it on the PATH, then in the usual folders."""
     if ncu is not None:
         program = shutil.which(os.fspath(ncu))
         if program is None:

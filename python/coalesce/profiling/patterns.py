@@ -48,7 +48,8 @@ class Pattern:
         For shared memory ``"conflict"``, ``"free"`` or ``"broadcast"``. For global memory:
 
         - ``"contiguous"``: neighbouring lanes access neighbouring elements;
-        - ``"misaligned"``: contiguous, but across one sector more than needed;
+        - ``"misaligned"``: contiguous, but the lanes touch one sector more than needed, because
+          their bytes begin inside a sector;
         - ``"partial"``: contiguous, with some inactive lanes between;
         - ``"permuted"``: contiguous, but in another order;
         - ``"stride"``: the elements of neighbouring lanes have a constant distance;

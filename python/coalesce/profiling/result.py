@@ -27,7 +27,7 @@ class Profile(ProfileData, Assertions):
     title : str
         The kernel's name, or the operation and its variant.
     source : str
-        The source text; `lines` has its line numbers.
+        The source text. The line numbers of `lines` refer to it.
     grid, block : tuple of int
         Extents of the launch as (x, y, z).
     shared_bytes : int
@@ -122,7 +122,7 @@ class Profile(ProfileData, Assertions):
         return export.as_dict(self)
 
     def to_dataframe(self, by: Literal["line", "access", "instruction"] = "access") -> Any:
-        """Return the rows as a pandas DataFrame.
+        """Return the profile as a pandas DataFrame.
 
         Parameters
         ----------
@@ -155,7 +155,8 @@ class Profile(ProfileData, Assertions):
         Returns
         -------
         MeasuredCounters
-            A mapping from metrics to measured values. It prints both values.
+            A mapping from metrics to measured values. It prints as a table of measured and
+            predicted values.
 
         Raises
         ------

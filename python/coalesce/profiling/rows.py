@@ -3,8 +3,8 @@
 An *instruction* is a machine instruction, or a PTX instruction if the kernel's PTX was counted. An
 *access* is what one source line does with one array: all instructions of the line that load from
 the array, or all that store to it. In an unrolled loop these are several instructions. A *line* has
-the accesses of one line of the source. Requests, sectors and wavefronts are meant as in Nsight
-Compute.
+the accesses of one line of the source. Requests, sectors and wavefronts have the same meaning as in
+Nsight Compute.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ class Instruction:
     width : int
         Bytes that a lane accesses.
     executed, threads : int
-        Warp instructions, and the sum of their active threads.
+        How often a warp executed the instruction, and the number of active threads, summed over
+        these executions.
     requests, accesses, bytes : int
-        Warp instructions that accessed memory, the sum of their lanes, and the bytes that these
-        lanes asked for.
+        How often a warp accessed memory with the instruction, the number of lanes that did so,
+        summed up, and the bytes that these lanes asked for.
     sectors, lines : int
         Distinct 32-byte sectors and 128-byte lines that each request touched, summed up.
     wavefronts : int
@@ -251,7 +252,7 @@ class Access:
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
 
     def picture(self) -> Picture | None:
-        """Draw a typical warp: its lanes above the cache lines or, for shared memory, on the banks.
+        """Draw a typical warp: its lanes above the cache lines, or on the banks of shared memory.
 
         Returns
         -------

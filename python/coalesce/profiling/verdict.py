@@ -13,8 +13,8 @@ from coalesce.profiling.rows import TOLERANCE, Access, Errors, number
 class Total:
     """The sum of all accesses of one state space and kind, such as "global load".
 
-    ``name`` says which (``"global load"``, ``"shared store"``), and ``wasteful`` whether the cost
-    is clearly above what is needed.
+    ``name`` is the state space and the kind: ``"global load"``, ``"shared store"``. ``wasteful``
+    says whether the cost is clearly above what is needed.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ def _wasteful(accesses: Sequence[Access]) -> bool:
 
 
 def _factor(accesses: Sequence[Access], unit: str) -> str:
-    """Return the beginning of "3 times the sectors it needs" or "4% more sectors than it needs"."""
+    """Return "3 times the sectors" or "4% more sectors than", to be continued with "it needs"."""
     factor = sum(a.cost for a in accesses) / sum(a.needed for a in accesses)
     if factor < 1.095:
         return f"{factor - 1:.0%} more {unit} than"

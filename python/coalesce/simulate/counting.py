@@ -40,7 +40,7 @@ class Counted:
     blocks_run, blocks_total : int
         The numbers of simulated blocks and of all blocks.
     exemplars : Trace or None
-        Events of each memory instruction; None if `exemplars` is 0.
+        Events of each memory instruction; None if the argument `exemplars` of `count` was 0.
     modelled : Modelled or None
         The modelled caches and time; None with a sample or an executor.
     estimate : Estimate or None

@@ -285,7 +285,7 @@ class Trace:
         block: tuple[int, ...] | None = None,
         execution: int | Sequence[int] | None = None,
     ) -> Trace:
-        """Return the events that have all of these properties.
+        """Return the events that match all arguments, for example the loads of one warp.
 
         Parameters
         ----------

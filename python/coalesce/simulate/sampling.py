@@ -54,7 +54,7 @@ class Estimate:
         return self.blocks_total / self.blocks_run
 
     def error(self, figure: Callable[[Any], float]) -> float:
-        """Return the standard error of a figure of the grid. `figure` computes it from Counts."""
+        """Return the standard error of an estimate. `figure` computes the estimate from Counts."""
         totals = [
             figure(counts) * self.blocks_total / size
             for counts, size in zip(self.groups, self.sizes, strict=True)

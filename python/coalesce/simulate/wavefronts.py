@@ -3,9 +3,9 @@
 The kernel was compiled for an NVIDIA GPU and was executed by warps of 32 lanes. Here two
 neighbouring warps of a block are treated as one wavefront. The first execution of an instruction in
 one warp and its first execution in the other warp become one instruction of the wavefront, and so
-on. Each cache line that the active lanes of the wavefront access counts once. AMD counts the bytes
-that are looked up in the same way (ROCm Compute Profiler, "Vector L1 cache": number of cache lines
-requested times their size). The address unit may split an instruction further; this is not
+on. Each cache line that the active lanes of the wavefront access counts once. AMD's tools count in
+the same way: the bytes looked up are the number of cache lines requested times their size (ROCm
+Compute Profiler, "Vector L1 cache"). The address unit may split an instruction further; this is not
 modelled. Nothing here was compared with an AMD GPU.
 """
 
@@ -131,7 +131,7 @@ def derive(
     events : dict
         The `COLUMNS` of a trace.
     arrays : sequence of str
-        The names of the arrays, by the numbers in the column ``array``.
+        The names of the arrays. The column ``array`` has indices into this sequence.
     omitted : int
         The number of events that the trace left out.
     """

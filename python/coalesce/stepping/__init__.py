@@ -43,7 +43,7 @@ class Place:
         Index of the warp in its block.
     state : {"ready", "barrier", "lanes", "ended"}
         ``"ready"``: it can continue; ``"barrier"``: it waits at a barrier; ``"lanes"``: it waits
-        for its other lanes in a warp operation; ``"ended"``.
+        for its other lanes in a warp operation; ``"ended"``: all of its threads have ended.
     line : int
         The source line of the instruction that it executes next or waits at; 0 if not known.
     text : str
@@ -101,22 +101,22 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """The value of `Stepper.registers` after this step. After the next step: LookupError."""
+        """`Stepper.registers` after this step. After the next step, LookupError is raised."""
         return self._now()._registers_of(self.warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """The value of `Stepper.variables` after this step. After the next step: LookupError."""
+        """`Stepper.variables` after this step. After the next step, LookupError is raised."""
         return self._now()._variables_of(self.warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """The value of `Stepper.shared` after this step. After the next step: LookupError."""
+        """`Stepper.shared` after this step. After the next step, LookupError is raised."""
         return self._now().shared
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The value of `Stepper.arrays` after this step. After the next step: LookupError."""
+        """`Stepper.arrays` after this step. After the next step, LookupError is raised."""
         return self._now().arrays
 
     @property
@@ -406,11 +406,11 @@ class Stepper:
     def variables(self) -> dict[str, Array]:
         """The known variables of the source, by name: masked arrays of 32 lanes.
 
-        These are the scalar parameters of the kernel, and each variable that a line assigns with
-        ``x = ...;`` if the instructions of the line compute exactly one value of its type. Other
-        variables are not listed: the compiler may have removed them, or compute them with another
-        line. If the compiler merged two lines, the lanes of both are shown. Array arguments are in
-        `arrays`.
+        The scalar parameters of the kernel are listed. A variable is listed, too, if a line such as
+        ``x = ...;`` assigns it and the instructions of the line compute exactly one value of the
+        variable's type. Other variables are not listed: the compiler may have removed them, or
+        compute them with another line. If the compiler merged two lines, the lanes of both are
+        shown. Array arguments are in `arrays`.
         """
         return self._variables_of(self._warp)
 

@@ -1,8 +1,9 @@
 """Finds the PTX registers that hold variables of the source, from the line information.
 
 PTX does not name variables, but it names the source line of each instruction. A line such as
-``float x = a[i];`` or ``sum += x * y;`` assigns one variable. If its instructions compute exactly
-one register that none of them reads again, and its type matches the declaration, that register is
+``float x = a[i];`` or ``sum += x * y;`` assigns one variable. The instructions of the line write
+several registers. Most of these are read again by instructions of the same line. If exactly one of
+them is not read again, and the declared type of the variable fits this register, the register holds
 the variable. Variables that were optimised away, merged with another line, or computed by several
 statements of one line are not known.
 """
