@@ -32,8 +32,8 @@ HEAD = """\
 *Written by `docs/make_accuracy.py` from the recordings in `tests/data`; do not edit.*
 
 The simulator predicts what the hardware counters of a GPU will show. This page tests the
-predictions. Each launch below ran twice: on the simulator, and on an {gpu} under Nsight Compute,
-NVIDIA's profiler.
+predictions. Each of {launches:,} launches ran twice: on the simulator, and on an {gpu} under
+Nsight Compute, NVIDIA's profiler.
 
 If a cell of a table has one figure, prediction and measurement are exactly equal. If they differ,
 the cell has the prediction in bold and then the measurement. [The
@@ -51,18 +51,20 @@ EXPLANATION = """
 A wavefront is one pass of shared memory. Two metrics count wavefronts:
 
 - `memory_l1_wavefronts_shared` counts the wavefronts that the addresses of the accesses need.
-- `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` counts more. If several warps use the data stage
-  of L1 at the same time, the hardware adds wavefronts to decide which warp is first. Their number
-  differs from run to run, so it cannot be predicted. This is the only counter that the addresses do
-  not determine.
+- `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` also counts wavefronts that the hardware adds.
+  This happens if several warps use the data stage of L1 at the same time: the hardware must decide
+  which warp is first. The number of added wavefronts differs from run to run, so it cannot be
+  predicted.
 
-In the patterns at the end of this page, each warp runs alone. There, both metrics are equal.
+In the patterns at the end of this page, each warp runs alone, so the hardware adds none. There,
+both metrics are compared with their predictions.
 
-Other counts also differ from run to run on the GPU, in three cases:
+Some other counts differ from run to run on the GPU, too. This happens in three cases. Each case has
+the name of a kernel in the tables below as an example:
 
 - The lanes of a warp diverge, and no barrier reconverges them (`first_match`).
 - Warps repeat a compare-and-swap on the same word (`shared_counters`).
-- The addresses of an atomic are scattered over many lines, and some lanes share a sector
+- The addresses of an atomic are scattered over many cache lines, and some lanes share a sector
   (`scatter_add`).
 
 Profiles recognise such launches and report them in `p.inexact`.
@@ -172,7 +174,8 @@ class Comparison:
 def counted() -> Iterator[str]:
     """Yield the part of the page about counts."""
     sets = {name: Comparison(name) for name in SETS}
-    yield HEAD.format(**sets["shipped"].recording)
+    launches = sum(len(each.launches) for each in sets.values())
+    yield HEAD.format(launches=launches, **sets["shipped"].recording)
     yield "## All metrics"
     yield ""
     yield "The launches are in five sets: `shipped`, `awkward`, `programs`, `unseen` and"

@@ -31,8 +31,8 @@ OUTCOMES = (
 _METHOD = """\
 Can coalesce run a kernel that a person pastes? To find out, `tests/any_repositories.py` tries
 kernels of public repositories. (The kernels are not part of this repository.) The kernels were
-chosen by a rule, before anything ran: at most 18 of each repository, ordered by a hash of their
-names. None was left out afterwards.
+chosen by a rule, before anything ran. The kernels of each repository were sorted by a hash of their
+names, and the rule takes at most 18 from the start of this list. None was left out afterwards.
 
 Each file was passed to `coalesce.Kernel` as it is. The arguments were made up: the script knows
 the types of the parameters, also of the members of structures, but not what they mean. If a

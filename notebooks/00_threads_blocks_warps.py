@@ -234,8 +234,8 @@ lessons.predict(
 # %% [markdown]
 # Blocks of 20 x 6 move 8,640 sectors too many, for **two** reasons. First, a row of a block ends in the middle of a
 # sector, and the neighbouring block moves this sector again. Second, a warp may end inside a row, in the middle of a
-# sector, and the next warp moves this sector again. To separate the two, count the sectors as if each
-# row of 20 threads were one request. Then only the first reason is left.
+# sector, and the next warp moves this sector again. To separate the two reasons, count the sectors as if
+# each row of 20 threads were one request. Then only the first reason is left.
 
 # %% tags=["counts"]
 starts = np.arange(0, 480, 20)  # where the rows of the blocks start, in floats

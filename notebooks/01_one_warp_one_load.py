@@ -37,8 +37,8 @@ from coalesce import draw, lessons
 # | sector | 32 bytes, the smallest piece that the caches move |
 # | line | 128 bytes, four sectors: what the L1 cache looks up |
 #
-# Blocks run on the **multiprocessors** of a GPU (an H200 has 132). Each multiprocessor has a cache, **L1**. All share a
-# larger cache, **L2**. Behind it is the memory itself, **DRAM**. The 32 addresses of a request first arrive at L1.
+# Blocks run on the **multiprocessors** of a GPU (an H200 has 132). Each multiprocessor has a cache, **L1**. All
+# multiprocessors share a larger cache, **L2**. Behind it is the memory itself, **DRAM**. The 32 addresses of a request first arrive at L1.
 #
 # The cost of a request is the number of **distinct sectors** that its active lanes touch. (A lane is active if it has a thread
 # that executes the instruction.) Everything below follows from this rule. A request is **coalesced** if it touches only as many
@@ -344,10 +344,14 @@ lessons.predict(
 
 # %% [markdown]
 # For each address a DRAM delivers a **burst** of bytes, not one byte. A tutorial reports that the bandwidth falls from 110 to 15
-# GB/s if accesses are scattered. This is a factor of 7.3. The tutorial names neither the size of its memory's pieces nor its
-# stride, so we can only compare. If 4 of 32 bytes are used (pieces of 32 bytes, or stride 8), at most a factor of 8 is lost. If
-# 4 of 64 bytes are used (pieces of 64 bytes, from stride 16 on), it is a factor of 16. The reported 7.3 fits the first case. It
-# fits the second case only if the bandwidth at stride 1 is far below the peak. This is so on the GPU of our plot:
+# GB/s if accesses are scattered. This is a factor of 7.3. The tutorial names neither the stride nor the size of the pieces that
+# its memory moves. So we compare 7.3 with two cases:
+#
+# 1. If the kernel uses 4 of every 32 bytes that the memory moves (stride 8, or pieces of 32 bytes), at most a factor of 8 is lost.
+# 2. If the kernel uses 4 of every 64 bytes (pieces of 64 bytes, from stride 16 on), at most a factor of 16 is lost.
+#
+# The reported factor fits the first case. It fits the second case only if the bandwidth at stride 1 is far below the peak. On the
+# GPU of our plot, this bandwidth is indeed far below the peak:
 
 # %%
 if data.gbps is not None:

@@ -35,8 +35,8 @@ a = rng.random((128, 128), dtype=np.float32)
 # %% [markdown]
 # ## Two simple kernels
 #
-# A warp reads 32 elements along a row of `a` and must write them down a column of the result, or the other way
-# round. Blocks of 32 x 8 threads move tiles of 32 x 32 elements, four per thread:
+# A warp moves 32 elements. If it reads them along a row of `a`, it must write them down a column of the result. If it reads them
+# down a column of `a`, it writes them along a row. Blocks of 32 x 8 threads move tiles of 32 x 32 elements, four per thread:
 
 # %%
 lessons.code("transpose", "naive_read")
@@ -87,9 +87,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The two kernels have the same counts, but with loads and stores exchanged. One uses an eighth of the bytes of the sectors that
-# it reads, the other an eighth of the bytes of the sectors that it writes. Are they equally fast? They differ in what happens to
-# the other seven eighths of these sectors behind L1.
+# The two kernels have the same counts, but with loads and stores exchanged. Of each sector that it reads, `naive_write` uses
+# only an eighth of the bytes. Of each sector that it writes, `naive_read` fills only an eighth. Are the kernels equally fast?
+# They differ in what happens behind L1 to the other seven eighths of these sectors.
 
 # %%
 large = rng.random((1024, 1024), dtype=np.float32)

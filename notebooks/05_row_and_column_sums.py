@@ -141,8 +141,8 @@ lessons.predict(
 
 # %% [markdown]
 # In the last five steps of the tree, only the threads of one warp add. Inside a warp, threads can exchange values without memory.
-# With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of the lane `s`
-# places further on. `warp_per_row` adds up the parts with shuffles alone. For the columns, `column_tiles` lets 32 warps share 32
+# With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of the lane whose
+# number is higher by `s`. `warp_per_row` adds up the parts with shuffles alone. For the columns, `column_tiles` lets 32 warps share 32
 # columns, and adds up their parts at the end:
 
 # %%
@@ -291,8 +291,8 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 # Something outside. 7 GB/s is a typical speed of the bus between the host and a GPU; the memory of that GPU gives 1,600 GB/s. On
 # the recorded GPU the two kernels differ by a factor of nine, and even the strided one reaches more than 500 GB/s. In both of the
 # tutorial's programs `row_sums` is launched first, and so touches the data first. Perhaps the data are moved to the GPU only when
-# a kernel first accesses them. Then the first kernel takes this time, whatever it computes. We cannot run it here, so this is a
-# guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.
+# a kernel first accesses them. Then the first kernel takes this time, whatever it computes. We cannot run the tutorial's programs
+# here, so this is a guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.
 #
 # </details>
 #

@@ -622,7 +622,7 @@ counted(*RUNGS)
 # the schedulers are busy. Such a kernel gets faster only if it executes fewer instructions that are not multiply-adds.
 #
 # In the roofline plot below, even the first kernels lie to the right of the ridge, so DRAM is not their limit. Larger tiles move
-# the kernels further to the right. According to this plot, that brings nothing. Yet `pipelined` is 73 times as fast as `naive`:
+# the kernels further to the right. According to this plot, larger tiles bring nothing. Yet `pipelined` is 73 times as fast as `naive`:
 
 # %%
 ax = roof(*RUNGS)
