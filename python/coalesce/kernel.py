@@ -204,7 +204,8 @@ class Kernel(BaseKernel):
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device, optional
-            The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
+            The GPU for which the simulated code is compiled; by default the kernel's own device, or
+            ``"sim"``.
         blocks : int, tuple or sequence of them, optional
             The blocks to run: linear numbers (x fastest), or tuples that are a blockIdx. Only these
             blocks are simulated, on copies of the arrays. Each block has the blockIdx and gridDim
@@ -333,7 +334,7 @@ class Kernel(BaseKernel):
     ) -> int:
         """Launch the kernel on the simulator and pass its memory instructions to a function.
 
-        The function gets the events of a `Trace` in batches, so they need not fit in memory.
+        The function gets the events of a `Trace` in batches. So memory need not hold all events.
 
         Parameters
         ----------
@@ -408,7 +409,8 @@ class Kernel(BaseKernel):
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device, optional
-            The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
+            The GPU for which the simulated code is compiled; by default the kernel's own device, or
+            ``"sim"``.
         of_block : tuple of int or int
             blockIdx of the block, or its linear number (x fastest). Only this block runs.
         limit : int or None

@@ -151,7 +151,7 @@ def steps(
     accesses = _accesses(trace)
     if not accesses:
         raise ValueError(
-            "trace has no event to draw: it does not know which arrays its events access"
+            "trace has no event to draw, because it is not known which arrays the events access"
         )
 
     def panels(step: int, members: list[Events]) -> list[Matrix]:

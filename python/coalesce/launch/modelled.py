@@ -38,7 +38,7 @@ class Modelled:
         The resource that takes longest: ``"data"``, ``"dram"``, ``"latency"``, ... `why` explains
         it in a sentence.
     cycles : dict
-        For each resource, the cycles that its part of the work takes on the busiest multiprocessor.
+        For each resource, the cycles that its work takes on the busiest multiprocessor.
         The keys are the possible values of `bound`.
     work : dict
         The counts that the time was computed from, by name: ``"global_requests"``,
@@ -95,7 +95,7 @@ class Modelled:
         return self.caches["blocks_replayed"] / max(1, self.caches["blocks"])
 
     def metrics(self) -> dict[str, float]:
-        """Return the estimates under the names, and in the units, of Nsight Compute's metrics."""
+        """Return the estimates with the names and the units of Nsight Compute's metrics."""
         metrics = {"gpu__time_duration.sum": 1e6 * self.ms}
         if self.caches is None:
             return metrics

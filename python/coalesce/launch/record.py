@@ -32,7 +32,7 @@ class LaunchRecord:
         The simulator's counts, with ``counts=True``. ``counts.metrics()`` returns them by Nsight
         Compute's names.
     modelled : Modelled or None
-        How the modelled time is composed; None if it was measured or there is none.
+        How the modelled time is composed; None if the time was measured or not modelled.
     no_time : str
         Why the simulator cannot model the time of this kernel; empty if it can.
 

@@ -18,8 +18,9 @@ from coalesce.cxx.signature import Parameter
 class PackedStructure:
     """The bytes of a structure, and the arguments whose addresses are written into them.
 
-    For each address, `pointers` has its offset in the bytes and the number of the argument at this
-    address. These arguments are numbered after the kernel's own; `parameters` describes them.
+    For each address, `pointers` has a pair: the offset of the address in the bytes, and the number
+    of the argument at this address. The numbers of these arguments follow the numbers of the
+    kernel's parameters. `parameters` describes these arguments.
     """
 
     packed: bytes

@@ -144,7 +144,8 @@ class Exercise:
         Parameters
         ----------
         number : int
-            From 1 on. After the last hint the answer says that there are no more.
+            The number of the hint, from 1. For a number above the last, the text says how many
+            hints there are.
 
         Examples
         --------

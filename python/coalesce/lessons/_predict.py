@@ -1,4 +1,4 @@
-"""`predict`: the reader guesses a number, then sees the measurement beside it, and why.
+"""`predict`: the reader guesses a number, then sees the measurement and an explanation.
 
 In the stored lessons there is no guess (``guess=...``). Then the answer is folded away in a
 ``<details>`` element. This element needs no script, so it works in Jupyter, Colab, VS Code, on
@@ -155,7 +155,7 @@ def predict(
     unit : str
         The unit of the answer.
     within : float
-        The relative error up to which a number is right.
+        The largest relative error with which a number counts as right.
     show : callable, optional
         Returns something to show with the answer: a picture, a profile, a table, or a list of
         these. What the function prints is shown, too.

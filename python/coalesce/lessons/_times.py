@@ -207,13 +207,16 @@ def _variant(value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
-    """Count the sectors of a pattern; add the bandwidth of this GPU, or the recorded one.
+    """Count the sectors of a pattern, and add the bandwidth.
+
+    The bandwidth is measured on this machine's GPU. Without a GPU, it is the recorded bandwidth.
 
     Parameters
     ----------
     pattern : {"stride", "offset", "vector"}
     values : iterable of int, optional
-        As for `coalesce.plots.Sweep.run`. Values that were not recorded have no bandwidth.
+        As for `coalesce.plots.Sweep.run`. Without a GPU, there is a bandwidth only if all of the
+        values were recorded.
 
     Returns
     -------

@@ -46,7 +46,9 @@ def sweep(
     ax: Axes | Sequence[Axes] | None = None,
     theme: Theme | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Plot the sectors per load over strides, offsets or widths, and the bandwidth.
+    """Plot the sectors per load and the bandwidth of an access pattern.
+
+    The horizontal axis shows strides, offsets or widths.
 
     Parameters
     ----------

@@ -49,7 +49,8 @@ class Sweep:
     sectors : array of float, shape (n,)
         32-byte sectors that a load of a warp touches, counted by the simulator.
     gbps : array of float, shape (n,), or None
-        1e9 bytes per second of the copied elements, read and written; None if nothing was timed.
+        Bandwidth in 1e9 bytes per second. The bytes of the copied elements count twice: once as
+        read and once as written. None if nothing was timed.
     source : {"measured", "modelled"}
         Whether `gbps` was measured on a GPU or modelled for a simulated one.
     device : str

@@ -91,8 +91,9 @@ def remarks(access: Access, text: str) -> str:
 def worth_a_sentence(access: Access) -> bool:
     """Whether a report should describe an access.
 
-    It should if the access is wasteful or its lanes update one address, and if the access takes at
-    least 1 % of the kernel's sectors (for shared memory: of its wavefronts).
+    Only accesses that take at least 1 % of the kernel's sectors are described (for shared memory:
+    of its wavefronts). Such an access is described if it is wasteful, or if its lanes update one
+    address.
     """
     return (wasteful(access) or contended(access)) and access.share >= 0.01
 

@@ -204,7 +204,7 @@ class ProfileData:
 
     @cached_property
     def _errors(self) -> profiling_rows.Errors | None:
-        """Standard errors of sums over instructions, or None if the counts are not estimates."""
+        """A function that returns the standard error of a sum; None if the counts are exact."""
         if self.estimate is None:
             return None
         estimate = self.estimate

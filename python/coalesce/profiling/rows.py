@@ -242,7 +242,7 @@ class Access:
     def bytes_used(self) -> int:
         """Bytes that the lanes asked for, but at most `bytes_moved`.
 
-        Lanes that ask for the same bytes can ask for more bytes in total than are moved.
+        If several lanes ask for the same bytes, the sum of their bytes can be larger than that.
         """
         return min(self.bytes, self.bytes_moved)
 

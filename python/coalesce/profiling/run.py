@@ -190,7 +190,7 @@ def of_prepared(
 def _listing(
     kernel: BaseKernel, counted: counting.Counted, ptx: Mapping[str, np.ndarray[Any, Any]]
 ) -> tuple[str, Sequence[rows.Instruction]]:
-    """Return the rows of the instructions and the source text that their lines refer to."""
+    """Return the source text, and the instructions. Their line numbers refer to this text."""
     counts = counted.counts
     table, files, own = counts.table(), counts.files, counts.source_file
     source = kernel.source

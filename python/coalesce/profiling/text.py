@@ -82,7 +82,7 @@ def estimated(estimate: Estimate) -> str:
 
 
 def plus_minus(error: float, of: float) -> str:
-    """Return an error as a share, ``"±2.1%"``. It is empty if `of` is 0."""
+    """Return an error in percent of the value `of`: ``"±2.1%"``. It is empty if `of` is 0."""
     return f"±{error / of:.1%}" if of else ""
 
 

@@ -85,7 +85,7 @@ def execute(
     check: bool = False,
     launches: str | None = None,
 ) -> Outcome:
-    """Run a program that was built with ``nvcc -cudart shared``, or uses the driver API alone."""
+    """Run a program that uses only the driver API, or was built with ``nvcc -cudart shared``."""
     path = Path(executable).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {executable}")

@@ -55,7 +55,8 @@ def main(words: Sequence[str] | None = None) -> None:
 def assembled(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None, str, str]:
     """Return the machine code that ptxas makes, its messages, and why there is no machine code.
 
-    If ptxas refuses the PTX, there is no machine code, and the reason is empty.
+    The reason is a text if ptxas is not installed or does not support this PTX. If ptxas finds a
+    mistake in the PTX, the reason is empty, because the messages of ptxas describe the mistake.
     """
     ptxas = program.tool("ptxas")
     if ptxas is None:
@@ -87,6 +88,6 @@ def _content(path: str) -> bytes:
 
 
 def _sources(ptx: str) -> str:
-    """Return the text of the source files that the PTX names. Parameters have names only there."""
+    """Return the text of the source files that the PTX names. The names of parameters are there."""
     paths = (Path(name) for name in _FILE.findall(ptx))
     return "\n".join(path.read_text(errors="replace") for path in paths if path.is_file())

@@ -100,8 +100,8 @@ class Trace:
     warp : ndarray of shape (n,), int32
         Index of the warp in its block.
     step : ndarray of shape (n,), int64
-        The number of memory instructions that the warp had executed before. -1 if it is not known:
-        the event is an example of an instruction that no watched warp executed.
+        The number of memory instructions that the warp had executed before. -1 if it is not known,
+        as for some of the events that a profile keeps as examples.
     execution : ndarray of shape (n,), int64
         How often the warp had executed this instruction before: the iteration of a loop.
     instruction : ndarray of shape (n,), int32

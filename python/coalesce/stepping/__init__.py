@@ -440,7 +440,7 @@ class Stepper:
 
     @property
     def events(self) -> Trace:
-        """The memory accesses since the last command (`step`, `run_to`, ...), as a `Trace`.
+        """The memory accesses of the last command (`step`, `run_to`, ...), as a `Trace`.
 
         ``coalesce.draw`` draws it. At most `limit` events are kept; ``events.omitted`` counts the
         rest.
