@@ -123,7 +123,7 @@ class L1Replay::PartialWrites {
     static constexpr size_t most = sim::warp_size;  // the largest number of lines of one request
 
     // Returns the entry of the line, or null. Requests often write the same lines in the same
-    // order, so the entry after the last one that was found is tried first.
+    // order. So the search tries first the entry after the one that was found last.
     LineAccess* find(uint64_t line) {
         const uint32_t hash = hash_of(line);
         if (!(known_[hash / 64] >> hash % 64 & 1)) return nullptr;

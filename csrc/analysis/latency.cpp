@@ -71,7 +71,8 @@ class Walk {
     // Models the execution of instruction `i`. Returns the number of the next instruction.
     size_t step(size_t i) {
         // Ends the branches whose target is this instruction, the latest branch first. Branches
-        // need not be nested: an `else` part begins while a later branch is still open.
+        // need not be nested: where an `else` part begins, the branch at the end of the `then` part
+        // is still open.
         for (auto aside = asides_.rbegin(); aside != asides_.rend(); ++aside) {
             const bool seldom = i > 0 && 2 * executed(i - 1) < aside->executed;
             if (aside->target == i && (seldom || schedule_[i - 1].ends)) now_ = aside->before;
@@ -92,8 +93,8 @@ class Walk {
         if (s.target > i) {
             asides_.push_back({s.target, executed(i), now_});
         } else if (!repeated_[i]) {
-            // The second pass through a loop passes its inner loops twice again. With many nested
-            // loops this would take too long. Then the inner loops are passed only once.
+            // In the second pass through a loop, its inner loops are passed twice again. With many
+            // nested loops this would take too long. Then the inner loops are passed only once.
             if (steps_ < most_steps * schedule_.size())
                 std::fill(repeated_.begin() + s.target, repeated_.begin() + int64_t(i), false);
             repeated_[i] = true;

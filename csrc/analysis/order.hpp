@@ -24,9 +24,9 @@
 // synchronize only some lanes, or use fences or flags, also need times for pairs of lanes, and
 // clocks.
 //
-// If lanes execute an instruction together, this does not order their accesses. On GPUs before
-// compute capability 7.0, it did, because the lanes ran in lockstep. lockstep() returns true if two
-// accesses would be ordered under this older rule.
+// Lanes may execute an instruction together, but this does not order their accesses. Before compute
+// capability 7.0, it did, because the lanes of a warp ran in lockstep. lockstep() returns true if
+// two accesses would be ordered under this older rule.
 #pragma once
 
 #include <array>

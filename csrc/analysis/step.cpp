@@ -21,8 +21,8 @@ using sim::Warp;
 
 namespace {
 
-// After this many instructions in a row, another warp runs. Otherwise a thread that spins could
-// keep the thread for which it waits from running.
+// After this many instructions in a row, another warp runs. Otherwise a thread that waits in a loop
+// could prevent the thread for which it waits from running.
 constexpr uint64_t most_in_a_row = 1 << 12;
 
 }  // namespace

@@ -121,8 +121,8 @@ class Memory {
     void use_unwaited(uint64_t address);
     void guard_unwaited(bool guarded);
     void forget_unwaited() { unwaited_.clear(); }
-    // Makes this memory accessible to the host again. Returns null if the address is in no such
-    // memory.
+    // Makes memory that use_unwaited() has marked accessible to the host again. Returns null if the
+    // address is in no such memory.
     [[nodiscard]] const Allocation* release_unwaited(uint64_t address);
 
     [[nodiscard]] uint64_t used() const { return used_; }

@@ -6,8 +6,9 @@
 //
 // Accesses of 8 bytes are served for half a warp at a time, accesses of 16 bytes for a quarter of a
 // warp at a time. There is an exception for loads: two halves or quarters are served together if
-// one of two conditions holds in the whole warp. Either both lanes of each pair (0 and 1, 2 and 3,
-// ...) read the same address, or lanes 0 and 2, 1 and 3, 4 and 6, ... do.
+// one of two conditions holds in the whole warp. In both, the lanes are divided into pairs, and the
+// two lanes of each pair read the same address. The pairs are lanes 0 and 1, 2 and 3, ... in the
+// first condition, and lanes 0 and 2, 1 and 3, 4 and 6, ... in the second.
 //
 // For an atomic, a bank serves one *lane* at a time, not one word. A compare-and-swap takes twice
 // as many wavefronts as other atomics.

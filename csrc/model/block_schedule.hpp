@@ -15,10 +15,11 @@
 //
 // cycles, and the blocks drift apart as in a random walk. The fraction is pseudo-random and depends
 // only on the block's number. So every run of the model gives the same result. The form of the term
-// and the factor 1.7 were fitted to recordings of tiled matrix products on an H200: to the share of
-// reads that are merged before L2 (model/request_coalescer.hpp). For the sizes 512, 1024, 2048 and
-// 4096, the H200 merges 36, 26, 16 and 6 % of the reads with two blocks per multiprocessor, and 35,
-// 27, 16 and 4 % with one. With eight blocks, it merges 18 and 12 % for the sizes 1024 and 2048.
+// and the factor 1.7 were fitted to recordings of tiled matrix products on an H200. They were
+// chosen to match the share of reads that are merged before L2 (model/request_coalescer.hpp). For
+// the sizes 512, 1024, 2048 and 4096, the H200 merges 36, 26, 16 and 6 % of the reads with two
+// blocks per multiprocessor, and 35, 27, 16 and 4 % with one. With eight blocks, it merges 18 and
+// 12 % for the sizes 1024 and 2048.
 #pragma once
 
 #include <cstdint>

@@ -69,10 +69,11 @@ class TimedSets {
     uint64_t now_ = 0;
 };
 
-// Stores the order in which the 16 ways of each set were last used, and a tag for each way: eight
-// bits of a hash of the line's number. A large cache does not fit into the caches of the host.
-// Therefore one line of the host's cache contains all data that a search reads first. It also
-// contains the words of the ways that are filled first.
+// Stores two things for each set of 16 ways: the order in which the ways were last used, and a tag
+// for each way (eight bits of a hash of the line's number). A large cache does not fit into the
+// caches of the host, so a search should read few lines of the host's cache. Therefore all data
+// that it reads first are in one such line, together with the words of the ways that are filled
+// first.
 class OrderedSets {
   public:
     OrderedSets(uint64_t sets, uint32_t) : sets_(sets) {}

@@ -60,8 +60,8 @@ struct Engine {
 
 [[nodiscard]] const Engine& engine(Watch watch, Isa isa = best_isa());
 
-// Returns the number of host threads of a launch: launch.workers, or one per core if that is 0. It
-// is at most one per block.
+// Returns the number of host threads of a launch: launch.workers, or one per core if launch.workers
+// is 0. A launch never gets more host threads than it has blocks (or clusters of blocks).
 [[nodiscard]] uint32_t worker_count(const Launch& launch);
 
 }  // namespace coalesce::sim

@@ -212,8 +212,8 @@ struct Schedule {
     bool ends = false;
 };
 
-// Additional data of a program from machine code: the constant banks, the words in the banks that a
-// launch fills, and the op at each code offset.
+// Additional data of a program from machine code: the constant banks, the constant registers that
+// each launch fills, and the op at each code offset.
 struct MachineCode {
     static constexpr uint32_t banks = 5;
     // The offset of the parameters in bank 0, for compute capability 9.0.

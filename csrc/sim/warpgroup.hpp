@@ -10,12 +10,12 @@
 //    0-13   address / 16           16-29  leading distance / 16    32-45  stride distance / 16
 //    49-51  base offset            62-63  swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
 //
-// The smallest unit is a row of 16 bytes. Its elements are neighbours along k ("k-major"). If the
-// elements have 16 bits, they may instead be neighbours along the other dimension. Eight such rows
-// form a core matrix. Without a swizzle, these rows are adjacent in memory. With a swizzle, they
-// are `span` bytes apart, and the 16-byte parts are permuted depending on the address, as with
-// tensor maps (tensor_map.hpp). The leading distance and the stride distance in the descriptor are
-// the distances between core matrices.
+// The smallest unit is a piece of 16 bytes, called a row. Its elements are neighbours along k
+// ("k-major"). If the elements have 16 bits, they may instead be neighbours along the other
+// dimension. Eight such rows form a core matrix. Without a swizzle, these rows are adjacent in
+// memory. With a swizzle, they are `span` bytes apart, and the 16-byte parts are permuted depending
+// on the address, as with tensor maps (tensor_map.hpp). The leading distance and the stride
+// distance in the descriptor are the distances between core matrices.
 #pragma once
 
 #include <cstdint>

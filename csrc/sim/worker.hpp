@@ -220,9 +220,9 @@ class Worker {
             block.fruitless_turns = 0;
             idle_turns_ = 0;
         }
-        // Before lanes are freed, each path of the block's warps must have had a turn. If there are
-        // several host threads, the block gets more turns, because another thread may still do some
-        // work.
+        // Before lanes continue without other lanes for which they wait, each path of the block's
+        // warps must have had a turn. If there are several host threads, the block gets more turns,
+        // because another thread may still do some work.
         const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_groups_;
         if (++block.fruitless_turns > std::max<uint64_t>(most, 2 * warp_size)) {
             block.fruitless_turns = 1;

@@ -283,8 +283,8 @@ def test_arithmetic(evaluate, kind):
     with np.errstate(all="ignore"):
         exact = {"add": x + y, "sub": x - y, "mul": x * y}
         if kind == "bfloat":
-            # float64 does not hold every sum of two bfloat16. Leave out sums of very different
-            # exponents.
+            # A float64 cannot hold every sum of two bfloat16 values exactly. So leave out pairs
+            # with very different exponents.
             gap = np.abs(np.frexp(x)[1] - np.frexp(y)[1]) < 40
         else:
             gap = np.ones(x.shape, bool)

@@ -1,10 +1,10 @@
 // Tensor cores for float32 matrices: operands rounded to TF32, 10 bits of mantissa instead of 23.
 //
 // 19_bf16 says how tensor maps and roles work. Here the elements are floats, of which the tensor
-// cores use the upper 19 bits. In shared memory, the values along k must be contiguous: those of A
-// are, those of B are not. But the first operand of a wgmma may be in registers, in any order. So B
-// becomes the first operand: the product is computed transposed, out^T = B^T A^T. A warpgroup reads
-// its 64 columns of B in pairs of neighbours, and multiplies them by 256 rows of A.
+// cores use the upper 19 bits. An operand in shared memory must be contiguous along k. A is, but B
+// is not. However, the first operand of a wgmma may be in registers, in any order. So B becomes the
+// first operand: the product is computed transposed, out^T = B^T A^T. A warpgroup reads its 64
+// columns of B in pairs of neighbours, and multiplies them by 256 rows of A.
 //
 // BANKS. A row of a box of B has eight parts of 16 bytes, which the copy reorders by the row's
 // index modulo 8. Half a warp reads from four rows, 8 bytes per lane. `part` chooses two parts of
@@ -96,7 +96,7 @@ __device__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: 
 __device__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 // Tells the compiler that these registers are in use up to this point. The compiler does not know
-// how long the tensor cores read the registers, and would load other values too early.
+// how long the tensor cores read the registers, and would load other values into them too early.
 __device__ void keep(const unsigned (&bits)[STAGE / 8][4]) {
 #pragma unroll
     for (int i = 0; i < STAGE / 8; ++i) {

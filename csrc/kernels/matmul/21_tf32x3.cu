@@ -95,7 +95,7 @@ __device__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: 
 __device__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 // Tells the compiler that these registers are in use up to this point. The compiler does not know
-// how long the tensor cores read the registers, and would load other values too early.
+// how long the tensor cores read the registers, and would load other values into them too early.
 __device__ void keep(const unsigned (&bits)[STAGE / 8][4]) {
 #pragma unroll
     for (int i = 0; i < STAGE / 8; ++i) {

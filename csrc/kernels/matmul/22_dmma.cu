@@ -1,9 +1,9 @@
 // Tensor cores for float64: a warp multiplies 16 x 8 x 8 values with one instruction (mma.sync).
 //
-// FFMA's double-precision sister DFMA reaches half of what the tensor cores do for float64. They
-// take their operands from registers, each lane a few values of the tiles of A and B. Tensor maps
-// and a ring bring the tiles as in 19_bf16; eight warps read them and multiply, each 64 x 32 of a
-// tile.
+// DFMA, the multiply-add for float64, reaches half of the speed that the tensor cores have for
+// float64. The tensor cores take their operands from registers: each lane has a few values of the
+// tiles of A and B. Tensor maps and a ring bring the tiles as in 19_bf16. Eight warps read them and
+// multiply; each computes 64 x 32 elements of a tile.
 //
 // OPERANDS. For an instruction, a lane has 4 values of A (two rows, two steps of k) and 2 of B (two
 // steps of k), in consecutive registers. A load of 16 bytes would read two neighbours of a row, but
@@ -12,8 +12,8 @@
 // takes more loads.
 //
 // BANKS. A row of a box is 16 doubles, 128 bytes: eight parts of 16 bytes, which the copy reorders
-// by the row's index modulo 8. Half a warp is served at a time: its 16 lanes must read different
-// 8 bytes of the 128. With g = lane / 4 and t = lane % 4, a lane reads
+// by the row's index modulo 8. Half a warp is served at a time. So each of its 16 lanes must read
+// another 8 bytes of the 128. With g = lane / 4 and t = lane % 4, a lane reads
 //   A: row g % 4 * 2 + g / 4 of each 8 rows, k = t of each 4 steps.
 //   B: column g % 2 + g / 2 % 2 * 8 + g / 4 * 2 of each 16, or the column 4 further on; the same k.
 //

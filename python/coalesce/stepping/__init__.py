@@ -570,7 +570,7 @@ class Stepper:
             alive = [r for f, r in candidates if f == function and r in registers]
             if not alive:
                 continue
-            # If several registers can be the variable, take the one that was computed last before
+            # If several registers may hold the variable, take the one that was computed last before
             # this place.
             values[name] = registers[max(alive, key=lambda r: at.get(r, -1))]
         return values
