@@ -12,6 +12,8 @@
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "errors.hpp"
 #include "sim/grid_state.hpp"
@@ -31,11 +33,13 @@ template <Observer O>
 class WarpRunner {
   public:
     WarpRunner(const Program& program, const Launch& launch, O& observer, GridState& grid)
-        : program_(program), launch_(launch), grid_(grid), observer_(observer) {}
+        : program_(program), launch_(launch), grid_(grid), observer_(observer) {
+        if (launch.instruction_limit) instructions_to_end_ = instructions_to_segment_end(program);
+    }
 
     // Runs paths of the warp until none can run, or the slice ends.
     void run(Warp& w) {
-        left_ = slice_ = slice();
+        left_ = slice();
         spun = false;
         bool worked = false;
         do {
@@ -64,7 +68,7 @@ class WarpRunner {
 
     // Executes the next operation of the running path of the warp.
     void execute_one(Warp& w) {
-        left_ = slice_ = 1;
+        left_ = 1;
         const uint32_t at = w.current.pc;
         step(w, program_.ops[at], at);
     }
@@ -86,11 +90,14 @@ class WarpRunner {
         const Op* const ops = program_.ops.data();
         const auto* const changes =
             program_.family_changes.empty() ? nullptr : program_.family_changes.data();
+        const uint32_t* const instructions =
+            instructions_to_end_.empty() ? nullptr : instructions_to_end_.data();
         while (w.running && left_ > 0) {
             const uint32_t first = w.current.pc;
             const uint32_t last = program_.segment_end[first] - 1;
             if constexpr (hears(Hook::segment)) observer_.segment(w, first, w.mask);
             left_ -= int64_t(last - first) + 1;
+            if (instructions) instructions_ += instructions[first];
             const Op* op = ops + first;
             const Op* const end = ops + last;
             for (; op != end; op += op->length) op->run(w, *op);
@@ -227,13 +234,11 @@ class WarpRunner {
     }
 
     // Ends the current slice.
-    void end_turn() {
-        slice_ -= left_;
-        left_ = 0;
-    }
+    void end_turn() { left_ = 0; }
 
     // Returns the number of operations in a slice. If the launch has an instruction limit, this is
-    // at most one operation more than the limit still allows.
+    // at most one more than the number of instructions that the limit still allows: each
+    // instruction has at least one operation.
     [[nodiscard]] int64_t slice() const {
         const int64_t most = short_slices ? slice_ops >> 6 : slice_ops;
         if (launch_.instruction_limit == 0) return most;
@@ -243,7 +248,7 @@ class WarpRunner {
     void end_slice(const Block& block) {
         if (grid_.stop) throw Stopped{};
         if (launch_.instruction_limit == 0) return;
-        if ((grid_.instructions_left -= slice_ - left_) < 0) {
+        if ((grid_.instructions_left -= std::exchange(instructions_, 0)) < 0) {
             throw LaunchError(program_.kernel + ": stopped after the limit of " +
                               std::to_string(launch_.instruction_limit) +
                               " warp instructions; block (" + std::to_string(block.index.x) + ", " +
@@ -252,12 +257,25 @@ class WarpRunner {
         }
     }
 
+    // Returns, for each operation, the number of instructions that begin from this operation to the
+    // end of its segment. An instruction may have several operations.
+    static std::vector<uint32_t> instructions_to_segment_end(const Program& program) {
+        std::vector<uint32_t> result(program.ops.size());
+        for (size_t i = result.size(); i-- > 0;) {
+            const bool ends = program.segment_end[i] == i + 1;
+            result[i] = (program.ops[i].starts ? 1 : 0) + (ends ? 0 : result[i + 1]);
+        }
+        return result;
+    }
+
     const Program& program_;
     const Launch& launch_;
     GridState& grid_;
     O& observer_;
-    // `slice_` is the number of operations in the current slice. `left_` is the number that remain.
-    int64_t slice_ = 0, left_ = 0;
+    int64_t left_ = 0;  // how many operations of the current slice remain
+    // If the launch has an instruction limit: the instructions that were executed in this slice.
+    int64_t instructions_ = 0;
+    std::vector<uint32_t> instructions_to_end_;  // see above; empty if there is no limit
     bool spins_ = false;  // lanes of this kernel have waited for other lanes of their warp
 };
 

@@ -80,8 +80,9 @@ class Kernel(BaseKernel):
         ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:h200"``; by default the GPU that the arguments
         are on, else the first GPU, else the simulator.
     instruction_limit : int, optional
-        Number of warp instructions after which the simulator stops with a LaunchError. By default
-        there is no limit.
+        The largest number of warp instructions that a launch may execute on the simulator, all
+        warps together. A launch that needs more stops with a LaunchError. By default there is no
+        limit.
     headers : mapping, optional
         Headers for ``#include``: the name of each header, and its text.
     filename : str, optional

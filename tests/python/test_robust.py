@@ -183,6 +183,33 @@ def test_an_instruction_limit_holds_for_many_short_blocks() -> None:
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        "add.u32 r, r, r;",
+        "bar.sync 0;",
+        "setp.eq.u32 p, r, #; @p bra L#; add.u32 r, r, r; L#:",
+        "mbarrier.test_wait.shared::cta.b64 p, [s], 0; mov.b64 {r, r}, d;",
+    ],
+)
+def test_an_instruction_limit_counts_instructions_and_not_their_parts(code: str) -> None:
+    """Barriers and the ends of branches are several operations of the simulator."""
+    some = "".join(code.replace("#", str(i)) + "\n" for i in range(1, 31))
+    text = f""".version 8.5
+.target sm_90
+.address_size 64
+.entry k {{
+    .reg .b32 r; .reg .b64 d; .reg .pred p; .shared .align 8 .b64 s;
+    mov.u32 r, 0; mbarrier.init.shared::cta.b64 [s], 1;
+    {some} ret;
+}}"""
+    warps = 3
+    needed = warps * (2 + 30 * code.count(";") + 1)
+    coalesce.Kernel(text, device="sim", instruction_limit=needed)[1, 32 * warps]()
+    with pytest.raises(LaunchError, match=f"limit of {needed - 1} warp instructions"):
+        coalesce.Kernel(text, device="sim", instruction_limit=needed - 1)[1, 32 * warps]()
+
+
+@pytest.mark.parametrize(
     ("instruction", "message"),
     [
         ("add.f64 d, d", "operands are missing"),
