@@ -242,8 +242,8 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
             same_warp
                 ? "since compute capability 7.0, the lanes of a warp need not execute together: "
                   "put __syncwarp() between the two accesses"
-                : "a thread that waits for another warp does not order the other lanes of its own "
-                  "warp: put __syncwarp() before or after the wait");
+                : "one lane waited for the other warp; this orders only its own accesses, not "
+                  "those of the other lanes: put __syncwarp() before or after the wait");
     } else if (copying) {
         details.push_back(
             was.traits.bulk

@@ -152,7 +152,7 @@ void choose_clusters(const sim::Program& program, Request& request) {
         const sim::Dim3 declared{program.cluster[0], program.cluster[1], program.cluster[2]};
         if (asked && text(declared) != text(launch.cluster))
             refuse("the launch asks for clusters of " + text(launch.cluster) +
-                   " blocks, and the kernel's __cluster_dims__ are " + text(declared));
+                   " blocks, but the kernel's __cluster_dims__ are " + text(declared));
         launch.cluster = declared;
     }
     launch.explicit_cluster = asked || program.cluster[0];
@@ -169,7 +169,9 @@ void choose_clusters(const sim::Program& program, Request& request) {
         refuse("the grid of " + text(launch.grid) +
                " blocks is not a multiple of the clusters of " + text(launch.cluster));
     if (request.groups)
-        refuse("the blocks of a cluster run together, so a sample cannot have some of them only");
+        refuse(
+            "a sample must contain all blocks of a cluster or none of them, because they run "
+            "together");
     if (!launch.blocks) return;
     if (request.record && !request.record->blocks) request.record->blocks = launch.blocks;
     const std::set<uint64_t> wanted(launch.blocks->begin(), launch.blocks->end());
@@ -248,7 +250,7 @@ void prepare(const sim::Program& program, Request& request) {
     choose_clusters(program, request);
     if (launch.cooperative) check_cooperative(program, request);
     if (request.groups && (!launch.blocks || request.groups->size() != launch.blocks->size()))
-        throw LaunchError("groups must have one group for each of the blocks");
+        throw LaunchError("`groups` must have one entry for each block of `blocks`");
     if (request.exemplars) request.record = Recording::of_exemplars(request.exemplars, launch);
     if (request.first_rounds) {
         const uint64_t held =

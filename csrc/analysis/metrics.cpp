@@ -50,7 +50,7 @@ InstructionCounts shared_part(const InstructionCounts& c) {
     return part;
 }
 
-// Returns the part of the counts that is for global or local memory.
+// Returns the counts without the part for shared memory.
 InstructionCounts other_part(InstructionCounts c) {
     c.requests -= c.shared_requests;
     c.ideal -= c.ideal_wavefronts;
@@ -68,7 +68,7 @@ struct SpaceSums {
     Sums global, shared, local, generic;
     Sums matrices;                  // ldmatrix and stmatrix
     InstructionCounts cached_copy;  // asynchronous copies that do not bypass L1
-    // The requests to local memory, where each word of a lane counts.
+    // The requests to local memory. An access to n words per lane counts as n requests.
     uint64_t local_load_words = 0, local_store_words = 0;
 };
 

@@ -181,7 +181,8 @@ void run_host_call(cuda::HostCall& call, const py::tuple& arrays, const py::obje
             std::make_unique<Buffer>(arrays[i], i + 1 == arrays.size(), PyBUF_ANY_CONTIGUOUS));
         memory.push_back(static_cast<char*>(buffers.back()->data()));
         if (buffers.back()->size() < call.bytes_of(i))
-            throw std::invalid_argument("an array is smaller than at the time of the plan");
+            throw std::invalid_argument(
+                "an array is smaller than it was when the launch was planned");
     }
     const ReleasedGil release;
     call.run(memory, [&] {

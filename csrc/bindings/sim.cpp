@@ -55,7 +55,7 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
         if (texture->size() == sim::texture_object_bytes)
             object = sim::texture_object_in(reinterpret_cast<const std::byte*>(texture->data()));
         if (!object || object->bytes() > uint64_t(array.nbytes()))
-            throw py::value_error("texture of `" + name + "` is no texture object of the array");
+            throw py::value_error("texture of `" + name + "` is not a texture object of the array");
     }
     return BufferArgument{std::move(array),     std::move(name), writable,
                           std::move(undefined), offset,          object};
@@ -96,7 +96,7 @@ py::bytes make_tensor_map(uint64_t address, const std::string& element,
                           const std::vector<uint32_t>& steps, uint32_t swizzle, bool nan) {
     sim::TensorMap map;
     const auto type = sim::map_element_named(element);
-    if (!type) throw LaunchError("no tensor map has elements of " + element);
+    if (!type) throw LaunchError("a tensor map cannot have elements of type " + element);
     map.address = address;
     map.element = *type;
     map.rank = uint32_t(extents.size());
@@ -105,8 +105,8 @@ py::bytes make_tensor_map(uint64_t address, const std::string& element,
     if (map.rank == 0 || map.rank > sim::most_dimensions || box.size() != map.rank ||
         steps.size() != map.rank || strides.size() + 1 != map.rank)
         throw LaunchError(
-            "a tensor map has 1 to 5 dimensions; each has an extent, a box's extent and an "
-            "element stride, and each but the first has a stride");
+            "a tensor map has 1 to 5 dimensions; give an extent, a box extent and an element "
+            "stride for each dimension, and a stride for each except the first");
     std::ranges::copy(extents, map.extent.begin());
     std::ranges::copy(strides, map.stride.begin() + 1);
     std::ranges::copy(box, map.box.begin());

@@ -184,10 +184,12 @@ Counts counts_of(const py::tuple& state) {
 void add_sim_counts(py::module_& m) {
     py::class_<Counts>(m, "Counts", py::dynamic_attr(),
                        "What a launch executed and moved, with Nsight Compute's names.")
-        .def_property_readonly("instructions", &Counts::executed,
-                               "Warp instructions executed (PTX).")
-        .def_property_readonly("thread_instructions", &Counts::threads,
-                               "Thread instructions executed (PTX).")
+        .def_property_readonly(
+            "instructions", &Counts::executed,
+            "The number of executed warp instructions, of the machine code or of the PTX.")
+        .def_property_readonly(
+            "thread_instructions", &Counts::threads,
+            "The number of executed thread instructions, of the machine code or of the PTX.")
         .def_property_readonly("global_load_requests",
                                total<&InstructionCounts::requests>(Space::global, Access::load))
         .def_property_readonly("global_load_sectors",

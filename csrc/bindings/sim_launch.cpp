@@ -41,12 +41,12 @@ py::list layout(const sim::Program& program, const py::list& arguments, const Ar
 
 std::vector<std::byte> pack(const sim::Program& program, const py::list& arguments,
                             const Arguments& arrays) {
-    // The arrays that structures point to follow the arguments of the parameters.
+    // The arguments for the parameters come first. The arrays to which structures point follow.
     if (arguments.size() < program.parameters.size()) {
         throw LaunchError(program.kernel + " takes " + std::to_string(program.parameters.size()) +
                           " arguments, got " + std::to_string(arguments.size()));
     }
-    // Of the arguments that are arrays: their addresses, or the handles of their texture objects.
+    // For each argument that is an array: its address, or the handle of its texture object.
     std::vector<uint64_t> pointers(arguments.size());
     size_t array = 0;
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -77,8 +77,9 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
             for (const auto& [offset, number] : given.second) {
                 if (offset + sizeof(uint64_t) > p.bytes || number >= arguments.size() ||
                     !py::isinstance<BufferArgument>(arguments[number]))
-                    throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
-                                      " has a pointer to no array");
+                    throw LaunchError(
+                        "argument " + std::to_string(i) + " of " + program.kernel +
+                        " contains a pointer that does not belong to an array argument");
                 std::memcpy(&bytes[p.offset + offset], &pointers[number], sizeof(uint64_t));
             }
             continue;
@@ -89,7 +90,7 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
             if (!map || p.bytes != given.second.size() ||
                 !py::isinstance<BufferArgument>(arguments[given.first]))
                 throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
-                                  " is no tensor map of an array");
+                                  " is not a tensor map of an array");
             sim::TensorMap of_array = *map;
             of_array.address += pointers[given.first];
             const sim::TensorMapBytes encoded = sim::encode(of_array);

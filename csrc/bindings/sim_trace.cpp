@@ -58,11 +58,13 @@ py::dict columns_of(const std::vector<TraceEvent>& events, sim::Dim3 grid) {
 void add_sim_trace(py::module_& m) {
     py::class_<Recording>(
         m, "Recording",
-        "Which memory events of a launch to keep: those of the blocks (linear "
-        "numbers), warps (of a block) and\nlines (of the kernel's source file) "
-        "that are listed, all where there is no list; the first `limit` in\nthe "
-        "order of the blocks. With `exemplars`, only so many of each instruction, "
-        "of them `exemplars_per_warp` of\neach warp, and at least one.")
+        "Says which memory events of a launch to keep.\n\n"
+        "`blocks` (linear numbers), `warps` (of a block) and `lines` (of the kernel's source "
+        "file)\n"
+        "are lists; None means all. Of these events, the first `limit` are kept, in the order of\n"
+        "the blocks. If `exemplars` is not 0, only this number of events per instruction is kept,\n"
+        "at most `exemplars_per_warp` of them from one warp. Each executed instruction has at\n"
+        "least one.")
         .def(py::init([](std::optional<std::vector<uint64_t>> blocks,
                          std::optional<std::vector<uint32_t>> warps,
                          std::optional<std::vector<uint32_t>> lines, std::optional<uint64_t> limit,

@@ -19,17 +19,19 @@ std::string in_mebibytes(size_t bytes) {
 }
 
 constexpr const char* forked =
-    "this process was forked from one that uses the GPU, and CUDA does not work across a fork.\n"
-    "  Start processes by multiprocessing's \"spawn\" method; device=\"sim\" works in this one.";
+    "this process was forked from a process that uses the GPU, and CUDA does not work after a "
+    "fork.\n"
+    "  Start processes with multiprocessing's \"spawn\" method. In this process, device=\"sim\" "
+    "works.";
 
 constexpr const char* reset_note =
-    "\n  The GPU was reset: arrays in its memory are lost, new calls work.";
+    "\n  The GPU was reset: arrays in its memory are lost, but new calls work.";
 
 constexpr const char* how_to_go_on =
     "\n  GPUs cannot be used any more in this process; device=\"sim\" can."
     "\n  Start a new process (in a notebook: restart the kernel)."
     "\n  docs/reliability.md shows how to launch a kernel in a process of its own, so that a fault "
-    "ends no other.";
+    "does not affect other processes.";
 
 constexpr unsigned disable_timing = 2;  // CU_EVENT_DISABLE_TIMING
 

@@ -11,7 +11,7 @@ namespace coalesce::cuda {
 
 class HostMemory {
   public:
-    // The kept memory of all sizes together has at most so many bytes.
+    // The largest number of bytes that are kept, for all sizes together.
     static constexpr size_t most_kept = size_t{1} << 30;
 
     // Allocates uninitialized memory. Throws LaunchError if the system does not have that much.

@@ -44,7 +44,7 @@ void check_cooperative(Function& function, const Geometry& geometry) {
     const Device::Scope scope(device);
     const std::string what = "kernel `" + function.name() + "`";
     if (!device.attribute(cooperative_launch))
-        throw LaunchError(what + ": this GPU has no cooperative launches");
+        throw LaunchError(what + ": this GPU does not support cooperative launches");
     const auto [x, y, z] = geometry.block;
     int fit = 0;
     device.check(device.driver().occupancy(&fit, handle, int(x * y * z), geometry.dynamic_shared),

@@ -25,10 +25,11 @@ struct alignas(64) Encoded {
 std::string tensor_map(const TiledMatrix& matrix) {
     const Driver& driver = Driver::get();
     if (driver.encode_tensor_map == nullptr)
-        throw LaunchError("the driver has no tensor maps, which came with CUDA 12.0: update it");
+        throw LaunchError("tensor maps need a driver for CUDA 12.0 or later: update the driver");
     const auto* element = std::ranges::find(elements, matrix.element, &Element::name);
     if (element == std::end(elements))
-        throw LaunchError("no tensor map has elements of " + std::string(matrix.element));
+        throw LaunchError("a tensor map cannot have elements of type " +
+                          std::string(matrix.element));
     constexpr int no_interleave = 0, no_swizzle = 0, swizzle_128_bytes = 3;
     constexpr int promote_to_128_bytes = 2, zeros_outside = 0;
     const std::array<uint64_t, 2> extents{matrix.cols, matrix.rows};

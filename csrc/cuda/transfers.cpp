@@ -72,7 +72,7 @@ bool done(const std::atomic<unsigned>& left) { return left.load(std::memory_orde
 
 }  // namespace
 
-// Copies from host memory to host memory, for all threads.
+// Pieces of copies from host memory to host memory. All threads take pieces from here.
 class Pieces {
   public:
     // Divides a copy into pieces. `left` counts the pieces that are not finished.
@@ -206,14 +206,14 @@ Result Transfers::run(std::span<const Step> steps, const Streams& streams, const
         const bool small = std::max(up, down) <= small_bytes && steps.size() <= small_steps;
         return small ? run_small(steps, streams, waiting) : run_overlapped(steps, streams, waiting);
     } catch (...) {
-        // The slots of copies in flight have events of their own, but the desk has none.
+        // Each slot of a ring has an event, which says when its copy has ended. The desk has none.
         is_abandoned_ = event(abandoned_) == success &&
                         driver_.event_record(abandoned_, streams.compute) == success;
         throw;
     }
 }
 
-// Waits for launches that an earlier caller left behind.
+// Waits for launches that an earlier call, ended by an exception, left running.
 Result Transfers::wait_for_abandoned(const Waiting& waiting) {
     Pause pause;
     Patience patience(waiting);
@@ -232,9 +232,10 @@ Result Transfers::wait_for_abandoned(const Waiting& waiting) {
 
 Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
                             const Waiting& waiting) {
-    // One stream is enough. Copies that lie side by side on the GPU become one copy.
+    // One stream is enough. Copies to neighbouring memory of the GPU are joined to one copy.
     const Stream stream = streams.compute;
-    // Bytes that may lie between them. They are copied, too, so the desk has room for them.
+    // Joined copies may have a gap of at most `gap` bytes between them. The gap is copied, too, so
+    // the desk has room for it.
     constexpr size_t gap = 512, half = small_bytes + small_steps * gap;
     if (desk_ == nullptr) {
         void* memory = nullptr;
@@ -334,7 +335,7 @@ class Transfers::Overlapped {
         return success;
     }
 
-    // Whether an array is not pinned.
+    // Returns true if an array is not pinned: then the workers copy parts of it.
     [[nodiscard]] bool needs_workers() const { return up_ring_ != 0 || down_ring_ != 0; }
 
     Result lead(const Waiting& waiting) {
@@ -358,7 +359,8 @@ class Transfers::Overlapped {
         }
     }
 
-    // After an exception: copies from and to the caller's pinned arrays end soon. Wait for them.
+    // Call this after an exception. Waits for the copies from and to the caller's pinned arrays,
+    // which end soon.
     void wait_for_copies() const {
         if (direct_up_ && streams_.up != streams_.compute) driver_.stream_synchronize(streams_.up);
         if (direct_down_) driver_.event_synchronize(own_.computed_[groups_]);
@@ -383,7 +385,7 @@ class Transfers::Overlapped {
     std::vector<Chunk> divided(const Step& step, size_t total, size_t& ring) const {
         if (step.bytes == 0) return {};
         if (own_.is_pinned(step.host)) return {{step.host, step.device, step.bytes, none}};
-        // About 8 chunks even if there is little to copy, so that the parts of the work overlap.
+        // Divide even a small copy into about 8 chunks, so that the parts of the work overlap.
         constexpr size_t least = size_t{256} << 10, page = 4096;
         const size_t size = std::clamp((total / 8 + page - 1) / page * page, least, slot_bytes);
         std::vector<Chunk> chunks;
@@ -408,7 +410,7 @@ class Transfers::Overlapped {
         return direct_down_ ? driver_.event_query(own_.computed_[groups_]) : success;
     }
 
-    // Gives the workers chunks for the GPU, as far as there are free slots.
+    // While there are free slots, lets the workers copy the next chunks for the GPU to them.
     Result fill() {
         for (; filled_ < ups_.size(); ++filled_) {
             const Chunk& chunk = ups_[filled_];
@@ -471,7 +473,7 @@ class Transfers::Overlapped {
         return success;
     }
 
-    // Starts copies to the host whose launches have ended.
+    // Starts the copies to the host that waited for a launch, if this launch has ended.
     Result fetch() {
         for (; fetched_ < downs_.size(); ++fetched_, moved_ = true) {
             const Chunk& chunk = downs_[fetched_];
@@ -509,7 +511,8 @@ class Transfers::Overlapped {
         return success;
     }
 
-    // Gives the workers chunks that have arrived, and counts those that are in the array.
+    // Lets the workers copy the chunks that have arrived to the caller's array, and counts the
+    // chunks that are already there.
     Result drain() {
         for (; arrived_ < fetched_; ++arrived_, moved_ = true) {
             const Chunk& chunk = downs_[arrived_];
@@ -537,7 +540,7 @@ class Transfers::Overlapped {
     std::vector<Chunk> ups_, downs_;
     size_t up_ring_ = 0, down_ring_ = 0;  // numbers of chunks that need slots
     size_t groups_ = 0;                   // copies to the host
-    // How far each part of the work is.
+    // The progress of each part of the work: the number of chunks, actions or groups that are done.
     size_t filled_ = 0, up_enqueued_ = 0, next_ = 0, open_groups_ = 0, computed_groups_ = 0;
     size_t fetched_ = 0, arrived_ = 0, drained_ = 0, down_drained_ = 0;
     bool sent_ = false;  // whether a copy to the GPU was enqueued after the last launch

@@ -13,7 +13,7 @@ namespace {
 
 Array array_handle(uint64_t address) { return reinterpret_cast<Array>(address); }
 
-// A copy of rows, one of whose ends the caller replaces by an array.
+// Returns a copy of rows. The caller then replaces its source or destination by an array.
 CopyWork array_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                     size_t height, CopyKind kind, const char* function) {
     CopyWork c = copy_of(to, from, width, kind, function);
@@ -139,7 +139,8 @@ CUDART(cudaMallocMipmappedArray)(Mipmap* array, const ChannelFormat* channel, Ex
                                  unsigned levels, unsigned flags) {
     return call("cudaMallocMipmappedArray", Waits::yes, [&] {
         require(array && channel && levels > 0, cudaErrorInvalidValue);
-        // More levels than the largest extent can be halved are left out.
+        // Each level halves the extents. So the last possible level is the one at which the largest
+        // extent is 1. Further levels are left out.
         size_t most = 1;
         const size_t depth = flags & array_flag::layered ? 0 : extent.depth;
         for (size_t n = std::max({extent.width, extent.height, depth}); n > 1; n /= 2) ++most;

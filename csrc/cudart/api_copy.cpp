@@ -22,7 +22,7 @@ CopyWork copy_to_symbol(const void* symbol, const void* from, size_t bytes, size
                         CopyKind kind) {
     const auto [address, size] = runtime().modules.variable(symbol);
     require(offset <= size && bytes <= size - offset, cudaErrorInvalidValue,
-            "cudaMemcpyToSymbol() of more bytes than the variable has");
+            "cudaMemcpyToSymbol() would write past the end of the variable");
     return copy_of(reinterpret_cast<void*>(address + offset), from, bytes, kind,
                    "cudaMemcpyToSymbol");
 }
@@ -31,7 +31,7 @@ CopyWork copy_from_symbol(void* to, const void* symbol, size_t bytes, size_t off
                           CopyKind kind) {
     const auto [address, size] = runtime().modules.variable(symbol);
     require(offset <= size && bytes <= size - offset, cudaErrorInvalidValue,
-            "cudaMemcpyFromSymbol() of more bytes than the variable has");
+            "cudaMemcpyFromSymbol() would read past the end of the variable");
     return copy_of(to, reinterpret_cast<void*>(address + offset), bytes, kind,
                    "cudaMemcpyFromSymbol");
 }

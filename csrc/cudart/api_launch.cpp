@@ -45,7 +45,8 @@ KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments, 
         copy_buffer(w.parameters, extra);
         return w;
     }
-    require(arguments, cudaErrorInvalidValue, "the launch has no arguments, but the kernel has");
+    require(arguments, cudaErrorInvalidValue,
+            "the launch passes no arguments, but the kernel has parameters");
     for (size_t i = 0; i < parameters.size(); ++i)
         std::memcpy(&w.parameters[parameters[i].offset], arguments[i], parameters[i].bytes);
     return w;

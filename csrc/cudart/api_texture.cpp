@@ -74,8 +74,8 @@ CUDART(__cudaBindTexture)(Handle* object, size_t* offset, const ResourceDescript
         const uint64_t bytes = bind_texture(handle, *resource, *texture);
         *object = handle;
         require(offset || bytes == 0, cudaErrorInvalidValue,
-                "a pointer that is not a multiple of 512 bytes was bound to a texture reference "
-                "without an offset");
+                "a texture reference was bound to a pointer that is not a multiple of 512 bytes; "
+                "then the parameter `offset` must not be null");
         if (offset) *offset = bytes;
     });
 }

@@ -38,7 +38,8 @@ void take_channels(const ChannelFormat& c, sim::TextureObject& shape) {
     require(kinds && same && (count == 1 || count == 2 || count == 4) &&
                 (c.x == 8 || c.x == 16 || c.x == 32) && !(c.f == floating_channels && c.x == 8),
             cudaErrorInvalidChannelDescriptor,
-            "a channel description has 1, 2 or 4 channels of 8, 16 or 32 bits, floats of 16 or 32");
+            "a channel description must have 1, 2 or 4 channels: integers of 8, 16 or 32 bits, or "
+            "floats of 16 or 32 bits");
     shape.channels = uint8_t(count);
     shape.channel_bits = uint8_t(c.x);
     shape.kind = c.f == signed_channels     ? sim::TexelKind::integer
@@ -55,8 +56,8 @@ void take_channels(const ChannelFormat& c, sim::TextureObject& shape) {
     throw Failure{cudaErrorInvalidValue,
                   std::string(function) + "() of " +
                       (!before.empty() ? std::string(what) + " that was freed: " + before
-                       : a             ? a->described() + ", which is no " + what
-                                       : std::string("a value that is no handle of a ") + what)};
+                       : a ? a->described() + ", which is not a " + what
+                           : std::string("a value that is not the handle of a ") + what)};
 }
 
 const ArrayInfo& find(const std::map<uint64_t, ArrayInfo>& all, uint64_t handle, const char* what,
@@ -74,8 +75,8 @@ sim::TextureObject shape_of(const ChannelFormat& channel, const Extent& e, unsig
         return uint32_t(std::max<size_t>(n, 1));
     };
     require(e.width > 0 && !(flags & ~(layered | surface | cube | gather)), cudaErrorInvalidValue,
-            "an array needs a width, and flags among cudaArrayLayered, SurfaceLoadStore, Cubemap "
-            "and TextureGather");
+            "an array needs a width, and no flags except cudaArrayLayered, "
+            "cudaArraySurfaceLoadStore, cudaArrayCubemap and cudaArrayTextureGather");
     sim::TextureObject s;
     s.width = number(e.width), s.height = number(e.height);
     s.cube = (flags & cube) != 0, s.layered = (flags & layered) != 0;
@@ -88,8 +89,9 @@ sim::TextureObject shape_of(const ChannelFormat& channel, const Extent& e, unsig
     require(!s.layered || e.depth > 0, cudaErrorInvalidValue, "a layered array needs a depth");
     require(e.depth == 0 || e.height > 0 || s.layered, cudaErrorInvalidValue,
             "an array with a depth needs a height");
-    require(!s.cube || (s.layered ? s.layers % 6 == 0 : s.layers == 6), cudaErrorInvalidValue,
-            "a cube map has a depth of 6, and a layered one a multiple of 6");
+    require(
+        !s.cube || (s.layered ? s.layers % 6 == 0 : s.layers == 6), cudaErrorInvalidValue,
+        "the depth of a cube map must be 6, and the depth of a layered cube map a multiple of 6");
     const std::string wrong = sim::problem(s);
     if (!wrong.empty()) throw Failure{cudaErrorInvalidValue, wrong};
     return s;
@@ -113,7 +115,7 @@ void place(std::byte*& at, size_t& pitch, size_t& slice, const CopyWork& c, cons
                       std::string(c.function) + "(): the " + side + ", " +
                           box(c.width, c.height, c.depth) + " from (" + std::to_string(end.x) +
                           ", " + std::to_string(end.y) + ", " + std::to_string(end.z) +
-                          ") on, is not within the array of " + box(row, s.height, slices)};
+                          "), is not within the array of " + box(row, s.height, slices)};
     }
     pitch = row, slice = s.slice_bytes_of(0);
     at = reinterpret_cast<std::byte*>(end.array->address + end.x + end.y * pitch + end.z * slice);
@@ -140,7 +142,8 @@ void free_array(uint64_t handle, bool mipmapped, const char* function) {
     const ArrayInfo info =
         find(of_kind, handle, mipmapped ? "mipmapped array" : "CUDA array", function);
     require(!info.is_level, cudaErrorInvalidValue,
-            "a level of a mipmapped array is freed with it, by cudaFreeMipmappedArray()");
+            "a level of a mipmapped array cannot be freed alone; cudaFreeMipmappedArray() frees "
+            "all levels");
     of_kind.erase(handle);
     if (mipmapped)
         std::erase_if(all.arrays,
@@ -159,7 +162,7 @@ const ArrayInfo& mipmap_of(Mipmap handle, const char* function) {
 Array level_of(Mipmap handle, uint32_t level, const char* function) {
     const ArrayInfo& whole = mipmap_of(handle, function);
     require(level < whole.shape.levels, cudaErrorInvalidValue,
-            "the mipmapped array has fewer levels");
+            "the mipmapped array does not have this level");
     ArrayInfo info = whole;
     sim::TextureObject& s = info.shape;
     info.address += whole.shape.offset_of(level);
@@ -201,13 +204,12 @@ namespace {
 void take_memory(sim::TextureObject& o, const void* pointer, uint64_t bytes, const char* function) {
     o.address = number_of(pointer);
     require(o.address % base_alignment == 0, cudaErrorInvalidValue,
-            "the memory of a texture object begins at a multiple of 512 bytes");
+            "the memory of a texture object must begin at a multiple of 512 bytes");
     const Memory::View view =
         runtime().memory.view(pointer, bytes, (std::string(function) + "(): the memory").c_str());
     const bool plain = view.allocation && view.allocation->kind != Kind::array &&
                        view.allocation->kind != Kind::object;
-    require(plain, cudaErrorInvalidValue,
-            "the memory of a texture object is not memory of the device");
+    require(plain, cudaErrorInvalidValue, "the memory of a texture object must be device memory");
 }
 
 sim::TextureObject described(const ResourceDescription& r, bool surface, const char* function) {
@@ -222,12 +224,13 @@ sim::TextureObject described(const ResourceDescription& r, bool surface, const c
             break;
         }
         case of_mipmap:
-            require(!surface, cudaErrorInvalidValue,
-                    "a surface object is of an array, for example of a level of a mipmapped array");
+            require(
+                !surface, cudaErrorInvalidValue,
+                "a surface object needs a CUDA array, for example one level of a mipmapped array");
             o = mipmap_of(r.res.mipmap, function).shape;
             break;
         case of_linear: {
-            require(!surface, cudaErrorInvalidValue, "a surface object is of a CUDA array");
+            require(!surface, cudaErrorInvalidValue, "a surface object needs a CUDA array");
             o.memory = sim::TextureMemory::linear;
             take_channels(r.res.linear.desc, o);
             const uint64_t texels = r.res.linear.sizeInBytes / o.texel_bytes();
@@ -238,7 +241,7 @@ sim::TextureObject described(const ResourceDescription& r, bool surface, const c
             break;
         }
         case of_pitched: {
-            require(!surface, cudaErrorInvalidValue, "a surface object is of a CUDA array");
+            require(!surface, cudaErrorInvalidValue, "a surface object needs a CUDA array");
             const auto& p = r.res.pitch2D;
             require(p.width > 0 && p.height > 0 && p.width <= UINT32_MAX && p.height <= UINT32_MAX,
                     cudaErrorInvalidValue);
@@ -246,10 +249,11 @@ sim::TextureObject described(const ResourceDescription& r, bool surface, const c
             o.dimensions = 2;
             o.width = uint32_t(p.width), o.height = uint32_t(p.height);
             take_channels(p.desc, o);
-            require(p.pitchInBytes >= o.row_bytes && p.pitchInBytes % pitch_alignment == 0,
-                    cudaErrorInvalidValue,
-                    "the pitch of a texture object is a multiple of 32 bytes and not smaller than "
-                    "a row");
+            require(
+                p.pitchInBytes >= o.row_bytes && p.pitchInBytes % pitch_alignment == 0,
+                cudaErrorInvalidValue,
+                "the pitch of a texture object must be a multiple of 32 bytes and not smaller than "
+                "a row");
             o.row_bytes = p.pitchInBytes;
             take_memory(o, p.devPtr, o.bytes(), function);
             break;
@@ -317,7 +321,7 @@ uint64_t bind_texture(uint64_t& object, ResourceDescription r, const TextureDesc
         auto& linear = r.res.linear;
         offset = number_of(linear.devPtr) % base_alignment;
         linear.devPtr = static_cast<char*>(linear.devPtr) - offset;
-        // By default, a binding has no end. A texture object ends with the memory.
+        // By default, cudaBindTexture() gives no size. Then the texture ends where the memory ends.
         const Allocation* const a = runtime().memory.find(linear.devPtr);
         const uint64_t size = linear.sizeInBytes + offset;
         linear.sizeInBytes = a ? std::min(size, a->end() - number_of(linear.devPtr)) : size;

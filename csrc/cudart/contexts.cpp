@@ -56,8 +56,9 @@ Context Contexts::retain_primary() {
 }
 
 void Contexts::release_primary() {
-    require(primary_.active && retained_ > 0, cudaErrorDeviceUninitialized,
-            "cuDevicePrimaryCtxRelease() without a preceding cuDevicePrimaryCtxRetain()");
+    require(
+        primary_.active && retained_ > 0, cudaErrorDeviceUninitialized,
+        "cuDevicePrimaryCtxRelease() was called without a preceding cuDevicePrimaryCtxRetain()");
     if (--retained_ == 0) destroy(&primary_);
 }
 

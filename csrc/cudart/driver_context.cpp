@@ -52,7 +52,7 @@ CUDRIVER(cuGetErrorString)(Error error, const char** text) {
     return *text ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-// The device. Its properties are those of the runtime API.
+// Functions about the device. They return what the functions of the runtime API return.
 #define FORWARD_DEVICE(driver, runtime, parameters, arguments)                    \
     CUDART(runtime) parameters;                                                   \
     CUDRIVER(driver) parameters {                                                 \
@@ -185,7 +185,8 @@ CUDRIVER(cuCtxDestroy_v2)(Context context) {
     return driver_call("cuCtxDestroy", Needs::initialization, Waits::yes, [&] {
         Contexts& contexts = runtime().contexts;
         require(context != contexts.primary(), cudaErrorDeviceUninitialized,
-                "cuCtxDestroy() of the primary context; cuDevicePrimaryCtxRelease() releases it");
+                "cuCtxDestroy() cannot destroy the primary context; cuDevicePrimaryCtxRelease() "
+                "releases it");
         contexts.destroy(context);
     });
 }

@@ -31,7 +31,8 @@ CUDRIVER(cuMemAllocPitch_v2)(void** pointer, size_t* pitch, size_t width, size_t
     return driver_call("cuMemAllocPitch", Needs::context, Waits::no, [&] {
         require((element == 4 || element == 8 || element == 16) && width && height,
                 cudaErrorInvalidValue,
-                "cuMemAllocPitch() needs elements of 4, 8 or 16 bytes, and at least one of them");
+                "cuMemAllocPitch() needs elements of 4, 8 or 16 bytes, and a width and a height "
+                "that are not 0");
         (void)cudaMallocPitch(pointer, pitch, width, height);
     });
 }
@@ -165,7 +166,7 @@ Copy3D converted(const DriverCopy3D& p) {
         one ? array_of(one, called("cudaMemcpy3D")).shape.texel_bytes() : size_t{1};
     const auto texels = [&](size_t bytes) {
         require(bytes % texel == 0, cudaErrorInvalidValue,
-                "a copy to or from a CUDA array starts and ends at a texel");
+                "a copy to or from a CUDA array must start at a texel and copy whole texels");
         return bytes / texel;
     };
     return {from,

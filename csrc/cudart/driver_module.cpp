@@ -305,7 +305,7 @@ LinkRecord& link_of(Link handle) {
 void add(LinkRecord& link, int type, const void* data, size_t bytes) {
     require(data && bytes, cudaErrorInvalidValue);
     require(type == input_cubin || type == input_ptx || type == input_fatbin, cudaErrorNotSupported,
-            "the linker of the simulator reads PTX and fat binaries, no objects or archives");
+            "the simulator links PTX and fat binaries, but not objects or archives");
     const std::span image(static_cast<const std::byte*>(data), bytes);
     const model::Gpu& gpu = runtime().gpu;
     Code code;

@@ -90,7 +90,8 @@ Reservation& reservation_of(uint64_t address, uint64_t bytes) {
     require(after != all.begin(), cudaErrorInvalidValue, "the address is not reserved");
     Reservation& r = std::prev(after)->second;
     require(address - r.address <= r.bytes && bytes <= r.bytes - (address - r.address),
-            cudaErrorInvalidValue, "the range is not within one range of cuMemAddressReserve()");
+            cudaErrorInvalidValue,
+            "the range is not within one range that cuMemAddressReserve() reserved");
     return r;
 }
 
@@ -145,7 +146,7 @@ void check_properties(const AllocationProperties* p) {
     require(p->type == pinned, cudaErrorInvalidValue,
             "the type of the allocation must be CU_MEM_ALLOCATION_TYPE_PINNED");
     require(p->location.type == on_device, cudaErrorNotSupported,
-            "cuMemCreate() of memory of the host is not simulated");
+            "cuMemCreate() of host memory is not simulated");
     require(p->location.id == 0, cudaErrorInvalidDevice, "there is one device, number 0");
     require(p->requestedHandleTypes == handle_none || p->requestedHandleTypes == handle_file,
             cudaErrorNotSupported, "only file descriptors are simulated as shareable handles");
@@ -183,7 +184,8 @@ CUDRIVER(cuMemAddressFree)(DevicePointer address, size_t bytes) {
     return driver_call("cuMemAddressFree", Needs::initialization, Waits::no, [&] {
         const auto found = state().reservations.find(address);
         require(found != state().reservations.end() && found->second.bytes == bytes,
-                cudaErrorInvalidValue, "the range is not a range of cuMemAddressReserve()");
+                cudaErrorInvalidValue,
+                "the range is not exactly one range that cuMemAddressReserve() reserved");
         require(found->second.mappings.empty(), cudaErrorInvalidValue,
                 "memory is still mapped in the range; cuMemUnmap() must come first");
         munmap(found->second.host, bytes);
@@ -217,7 +219,7 @@ CUDRIVER(cuMemMap)(DevicePointer address, size_t bytes, size_t offset, Handle ha
         Reservation& r = reservation_of(address, bytes);
         require((address - r.address) % granularity == 0, cudaErrorInvalidValue);
         require(bytes <= memory.bytes, cudaErrorInvalidValue,
-                "cuMemMap() of more bytes than cuMemCreate() made");
+                "cuMemMap() maps more bytes than cuMemCreate() created");
         const auto next = r.mappings.lower_bound(address);
         const bool after = next == r.mappings.end() || next->first >= address + bytes;
         const bool before = next == r.mappings.begin() ||
@@ -299,7 +301,8 @@ CUDRIVER(cuMemExportToShareableHandle)(int* file, Handle handle, int type, unsig
         const Created& memory = created(handle);
         require(file && type == handle_file && memory.properties.requestedHandleTypes == type,
                 cudaErrorInvalidValue,
-                "cuMemCreate() must be told the type of handle under which memory is exported");
+                "memory can be exported only with the type of handle that cuMemCreate() was asked "
+                "for (requestedHandleTypes)");
         *file = dup(memory.file);
         require(*file >= 0, cudaErrorOperatingSystem);
     });
@@ -310,7 +313,7 @@ CUDRIVER(cuMemImportFromShareableHandle)(Handle* handle, void* file, int type) {
         const int own = dup(int(reinterpret_cast<intptr_t>(file)));
         struct stat status{};
         require(own >= 0 && fstat(own, &status) == 0 && status.st_size > 0, cudaErrorInvalidValue,
-                "the file descriptor is not one of cuMemExportToShareableHandle()");
+                "the file descriptor was not returned by cuMemExportToShareableHandle()");
         AllocationProperties p{};
         p.type = p.location.type = p.requestedHandleTypes = 1;
         *handle = keep(own, uint64_t(status.st_size), p);

@@ -93,7 +93,7 @@ std::vector<Image> images_of(std::span<const std::byte> container) {
         const uint32_t header = read<uint32_t>(image, 4);
         const uint64_t size = read<uint64_t>(image, 8);
         if (header < image_header_bytes || header > image.size() || size > image.size() - header)
-            broken("an image goes past its container");
+            broken("an image extends past the end of its container");
         const uint64_t flags = read<uint64_t>(image, 40);
         const bool packed = flags & (flag_lz4 | flag_zstd);
         const uint32_t stored = read<uint32_t>(image, 16);

@@ -57,7 +57,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         else if (!freed.empty())
             text = "the host used memory that was freed: " + freed;
         else
-            text = "the host used an address next to device memory, in no allocation";
+            text = "the host used an address near device memory that is in no allocation";
         rt.report.failure = text;
         if (rt.settings.check) rt.report.add_mistake("host access", text, code_address(context));
         rt.waited();

@@ -141,7 +141,7 @@ std::string explained(const std::string& message, const KernelWork& w) {
 // Lets the kernel continue after reads near an array, and reports them.
 struct Outside {
     Outside(sim::Launch& launch, const KernelWork& w) : work(w) {
-        // An allocation that was freed still belongs to a page, but no program means to read it.
+        // The page of a freed allocation can still be read, but such a read is always a mistake.
         reads.forbidden = [](uint64_t address) {
             return !runtime().memory.freed_at(address).empty();
         };

@@ -126,7 +126,7 @@ class Memory {
     [[nodiscard]] const Allocation* release_unwaited(uint64_t address);
 
     [[nodiscard]] uint64_t used() const { return used_; }
-    // The memory of the simulated GPU, but at most half of this machine's memory.
+    // Returns the size of the simulated GPU's memory, but at most half of this machine's memory.
     [[nodiscard]] uint64_t total() const;
     [[nodiscard]] const std::map<uint64_t, Allocation>& all() const { return allocations_; }
     void keep_undefined() { checked_ = true; }

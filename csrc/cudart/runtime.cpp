@@ -70,7 +70,7 @@ Runtime& runtime() {
 }
 
 uint64_t Runtime::gpu_bytes() const {
-    // GB of memory. The sources are the documents that model/gpu.cpp cites.
+    // The memory of each GPU in GB, from the documents that model/gpu.cpp cites.
     struct {
         std::string_view name;
         uint64_t gb;

@@ -129,7 +129,7 @@ Memory::View place_of(const SetWork& s) {
                                                     "cudaMemset(): the destination");
     if (!view.allocation && row && s.height)
         throw Failure{cudaErrorInvalidValue,
-                      "cudaMemset() of memory of the host that CUDA does not know"};
+                      "cudaMemset() cannot fill host memory that CUDA does not know"};
     check_plain(view, "cudaMemset(): the destination");
     return view;
 }

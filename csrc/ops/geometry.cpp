@@ -12,7 +12,7 @@ uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 // Returns a grid of x by y blocks. If y exceeds the limit, the grid continues along z.
 Extent3 grid_of(uint64_t x, uint64_t y = 1) {
-    if (x == 0 || y == 0) throw std::invalid_argument("an empty shape has no launch");
+    if (x == 0 || y == 0) throw std::invalid_argument("an empty shape needs no launch");
     if (x > INT32_MAX || y > max_y * max_y)
         throw std::invalid_argument("too many blocks for a grid");
     const uint64_t z = ceil_div(y, max_y);

@@ -37,7 +37,7 @@ bool ends_block(const Instruction& i) {
 // of the body stands for the end of the body.
 std::vector<uint32_t> targets_of(const Function& function, const Instruction& instruction) {
     const auto check = [&](uint32_t target) {
-        if (target > function.body.size()) fail(instruction, "the label is not of this function");
+        if (target > function.body.size()) fail(instruction, "the label is not in this function");
         return target;
     };
     if (instruction.opcode == "bra") {

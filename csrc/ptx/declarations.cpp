@@ -115,7 +115,7 @@ Variable Parser::variable(const Declaration& head) {
                                        std::to_string(most) + " bytes that are allowed");
             }
         } else if (!dimensions.empty()) {
-            tokens_.fail(open, "only the first dimension may be left open");
+            tokens_.fail(open, "only the first dimension may have no extent");
         }
         tokens_.expect("]", "after the array's extent");
         dimensions.push_back(extent);
@@ -149,7 +149,7 @@ void Parser::initializer(Variable& variable, const std::vector<uint64_t>& dimens
     }
     if (given > variable.count) {
         tokens_.fail(open, "'" + variable.name + "' has " + std::to_string(variable.count) +
-                               " elements, its initialiser " + std::to_string(given));
+                               " elements, but its initialiser has " + std::to_string(given));
     }
 }
 
@@ -192,8 +192,9 @@ Initializer Parser::initial_value(Type type) {
     if (!is_name) {
         result.bits = bits_as(constant_expression(tokens_), type);
         if (tokens_.at("(")) {
-            tokens_.fail(tokens_.peek(),
-                         "an initialiser of part of an address, mask(symbol), is not supported");
+            tokens_.fail(
+                tokens_.peek(),
+                "an initialiser that takes a part of an address, mask(symbol), is not supported");
         }
         return result;
     }

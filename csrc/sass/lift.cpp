@@ -126,9 +126,9 @@ void Lifter::check_shared() const {
     if (shared == listing_.shared_bytes.end()) return;
     const uint64_t known = uint64_t{program_.reserved_shared} + program_.shared_bytes;
     if (round_up(shared->second, 16) != round_up(uint32_t(known), 16))
-        throw UnsupportedInstruction("the machine code of " + program_.kernel + " has " +
-                                     std::to_string(shared->second) +
-                                     " bytes of shared memory, the PTX " + std::to_string(known));
+        throw UnsupportedInstruction(
+            "the machine code of " + program_.kernel + " has " + std::to_string(shared->second) +
+            " bytes of shared memory, but the PTX has " + std::to_string(known));
 }
 
 // Finds the functions that can be called through a pointer, and checks their addresses. There are

@@ -106,8 +106,7 @@ void Lifter::call_outside(const Instruction& in) {
     for (const auto& [address, builtin] : machine_->outside) {
         if (builtin == sim::CallSite::Builtin::none)
             unsupported(
-                "it may call code that is neither in the kernel nor that of printf, assert, malloc "
-                "and free");
+                "it may call code outside the kernel other than printf, assert, malloc and free");
     }
     Operand r4;
     r4.kind = Kind::reg;

@@ -283,7 +283,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
         if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
             const bool join = s.kind == Operand::Kind::vector;
             const auto& elements = (join ? s : d).elements;
-            if (elements.empty() || elements.size() > 4) malformed("a vector has 2 or 4 elements");
+            if (elements.empty() || elements.size() > 4)
+                malformed("a vector must have 2 or 4 elements");
             const uint32_t part = ptx::size_of(selection.types[0]) / uint32_t(elements.size());
             const Type part_type = part == 4 ? Type::b32 : part == 2 ? Type::b16 : Type::b8;
             for (size_t n = 0; n < elements.size(); ++n) {
@@ -391,7 +392,7 @@ void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) co
     if (!why.empty())
         message += " (" + why + ")";
     else if (in.opcode == "tcgen05")
-        message += " (of products of matrices, mma, wmma and wgmma are simulated)";
+        message += " (the matrix products that are simulated are mma, wmma and wgmma)";
     message += "\n  kernel " + program_.kernel;
     if (in.written.line) {
         const bool own = in.written.file == program_.source_file;

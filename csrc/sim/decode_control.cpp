@@ -186,7 +186,7 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
                            const std::vector<ptx::Parameter>& wanted) {
         if (given.size() != wanted.size())
             malformed("`" + f.name + "` has " + std::to_string(wanted.size()) + " " + what +
-                      "s, the call " + std::to_string(given.size()));
+                      "s, but the call has " + std::to_string(given.size()));
         for (size_t n = 0; n < given.size(); ++n) {
             const ptx::Variable& v = passed(given[n]);
             const ptx::Parameter& p = wanted[n];

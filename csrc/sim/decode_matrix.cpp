@@ -233,8 +233,8 @@ void Decoder::take_registers(const Operand& list, Type type, size_t count, bool 
     const std::vector<Operand>& elements =
         list.kind == Operand::Kind::vector ? list.elements : single;
     if (elements.size() != count)
-        malformed(std::string("its fragment ") + what + " has " + std::to_string(count) +
-                  " registers, not " + std::to_string(elements.size()));
+        malformed(std::string("its fragment ") + what + " must have " + std::to_string(count) +
+                  " registers; it has " + std::to_string(elements.size()));
     for (size_t n = 0; n < count; ++n)
         registers[n] = written ? destination(elements[n], type) : source(elements[n], type);
 }

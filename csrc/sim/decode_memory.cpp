@@ -103,7 +103,8 @@ Space Decoder::space_of(const Operand& symbol) const {
 
 void Decoder::set_address(Op& op, const Operand& address, Space space) {
     if (address.kind != Operand::Kind::address) malformed("an address [...] is missing");
-    if (!address.elements.empty()) malformed("an address is a register or a name, and an offset");
+    if (!address.elements.empty())
+        malformed("an address must be a register or a name, with or without an offset");
     const uint64_t before = space == Space::shared ? program_.reserved_shared : 0;
     MemoryOperand& memory = op.memory();
     memory.offset = int64_t(uint64_t(address.offset) - before);
@@ -185,7 +186,7 @@ uint32_t Decoder::set_values(Op& op, const Operand& data, Type type, int element
     const std::vector<Operand>& values =
         data.kind == Operand::Kind::vector ? data.elements : single;
     if (int(values.size()) != elements)
-        malformed("it moves " + std::to_string(elements) + " elements and names " +
+        malformed("it moves " + std::to_string(elements) + " elements but lists " +
                   std::to_string(values.size()));
     uint32_t width = 0;
     for (const Operand& v : values) {
@@ -316,7 +317,9 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
     };
     const auto fits = [&](const Operand& o) { return elements_of(o) == size_t(elements); };
     if (!fits(values) || (returns && !fits(in.operands[0])))
-        malformed("a vector has another number of elements than the instruction names");
+        malformed(
+            "the number of elements of a vector differs from the one in the instruction's "
+            "modifiers");
     for (size_t n = 0; n < size_t(elements); ++n) {
         if (returns) op.operand[0] = destination(in.operands[0].elements[n], type);
         op.operand[1] = source(values.elements[n], type);
@@ -337,7 +340,7 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         op.set(AsyncGroups{.all = true});
     } else if (m.take("wait_group")) {
         if (in.operands.at(0).kind != Operand::Kind::integer || in.operands[0].bits >> 32)
-            malformed("the number of groups must be a constant of at least 0");
+            malformed("the number of groups must be a constant that is not negative");
         op.run = engine_.memory.async_wait;
         op.set(AsyncGroups{.pending = uint32_t(in.operands[0].bits)});
     } else {

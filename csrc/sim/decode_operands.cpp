@@ -107,10 +107,11 @@ Locator Decoder::slot(int32_t reg, Type type) const {
                                          : need > 0 && (widens ? have >= need : have == need);
     if (!fits)
         malformed("register " + r.name + " has type ." + std::string(ptx::name_of(r.type)) +
-                  ", the operand needs " +
+                  ", but " +
                   (need == 0 && type != Type::pred
-                       ? "a type that the instruction does not name"
-                       : (widens && type != Type::pred ? "at least ." : ".") +
+                       ? "the instruction has no type for this operand"
+                       : std::string("the operand needs ") +
+                             (widens && type != Type::pred ? "at least ." : ".") +
                              std::string(ptx::name_of(type))));
     const Locator at = scope_->slots[size_t(reg)];
     if (at == no_operand) malformed("register " + r.name + " is neither written nor read here");
@@ -124,7 +125,7 @@ Locator Decoder::address_slot(int32_t reg) const {
     if (real || (ptx::size_of(type) != 4 && ptx::size_of(type) != 8))
         malformed("register " + scope_->function->registers[size_t(reg)].name + " has type ." +
                   std::string(ptx::name_of(type)) +
-                  ", an address needs an integer of 32 or 64 bits");
+                  ", but an address needs an integer of 32 or 64 bits");
     return slot(reg, type);
 }
 

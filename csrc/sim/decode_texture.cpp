@@ -75,7 +75,7 @@ void Decoder::emit_texture(const ptx::Instruction& in, const Operand& address,
     Op op;
     TextureOperand& operand = op.set(TextureOperand{});
     set_address(op, handle, Space::generic);
-    if (op.memory().form != AddressForm::wide) malformed("a handle has 64 bits");
+    if (op.memory().form != AddressForm::wide) malformed("a handle must have 64 bits");
     operand.memory.bytes = uint8_t(access.value_bytes * access.count);
     operand.index = uint32_t(program_.texture_accesses.size());
     program_.texture_accesses.push_back(access);
@@ -103,7 +103,7 @@ void Decoder::take_values(const Operand& list, TextureAccess& access, Type type,
     std::vector<Operand> single;
     const std::vector<Operand>& elements = elements_of(list, single);
     if (elements.size() != count)
-        malformed("it moves " + std::to_string(count) + " values and names " +
+        malformed("it moves " + std::to_string(count) + " values but lists " +
                   std::to_string(elements.size()));
     access.count = uint8_t(count);
     for (size_t n = 0; n < count; ++n)
@@ -125,7 +125,7 @@ bool Decoder::decode_texture(const ptx::Instruction& in) {
             if (!take_query(m, opcode_ == OpCode::suq, access.query) ||
                 m.take_type() != Type::b32 || !m.empty())
                 return false;
-            if (in.operands.size() != 2) malformed("it has two operands");
+            if (in.operands.size() != 2) malformed("it must have two operands");
             take_values(in.operands[0], access, Type::b32, 1, true);
             emit_texture(in, in.operands[1], access, &query_texture, Access::load);
             return true;
@@ -168,7 +168,8 @@ bool Decoder::decode_fetch(const ptx::Instruction& in) {
                                                                   : 2;
     if (in.operands.size() < 2 + levels) malformed("operands are missing");
     if (in.operands.size() > 2 + levels)
-        unsupported(in, "offsets of texels, comparisons of depth and separate samplers");
+        unsupported(
+            in, "offsets of texels, comparisons of depth and separate samplers are not simulated");
     const Operand* values = &in.operands[0];
     if (values->kind == Operand::Kind::pair) {
         access.resident = destination(values->elements.at(1), Type::pred);
@@ -176,7 +177,7 @@ bool Decoder::decode_fetch(const ptx::Instruction& in) {
     }
     const Operand& address = in.operands[1];
     if (address.elements.size() != 1) {
-        if (address.elements.size() == 2) unsupported(in, "separate samplers");
+        if (address.elements.size() == 2) unsupported(in, "separate samplers are not simulated");
         malformed("an object and coordinates, [object, {...}], are missing");
     }
     take_coordinates(address.elements[0], access, coordinates);
@@ -186,7 +187,7 @@ bool Decoder::decode_fetch(const ptx::Instruction& in) {
         const auto& elements = elements_of(in.operands[2 + k], single);
         const uint32_t count = access.geometry.coordinates();
         if (elements.size() < count || elements.size() > 4)
-            malformed("a gradient has a component for each coordinate");
+            malformed("a gradient must have one component for each coordinate");
         for (uint32_t n = 0; n < count; ++n) access.gradient[k][n] = source(elements[n], Type::f32);
     }
     take_values(*values, access, access.halves ? Type::b16 : Type::b32, 4, true);

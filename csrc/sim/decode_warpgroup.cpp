@@ -46,7 +46,7 @@ bool is_form(Element d, Element a, Element b, uint32_t n, uint32_t k) {
 
 Locator Decoder::descriptor(const Operand& operand) {
     if (operand.kind != Operand::Kind::reg && operand.kind != Operand::Kind::integer)
-        malformed("a matrix descriptor is a register of 64 bits");
+        malformed("a matrix descriptor must be a register of 64 bits");
     return source(operand, Type::b64);
 }
 
@@ -90,17 +90,18 @@ void Decoder::take_warpgroup_operands(const ptx::Instruction& in, WarpgroupProdu
     w.adds_negated = in.operands[3].negated;
     const auto number = [&](size_t i) {
         if (in.operands[i].kind != Operand::Kind::integer)
-            malformed("scales and directions are constants");
+            malformed("scales and directions must be constants");
         return int64_t(in.operands[i].bits);
     };
     if (!whole) {
         for (const size_t i : {size_t{4}, size_t{5}}) {
-            if (number(i) != 1 && number(i) != -1) malformed("a scale of a matrix is 1 or -1");
+            if (number(i) != 1 && number(i) != -1)
+                malformed("the scale of a matrix must be 1 or -1");
         }
         w.negates_a = number(4) < 0, w.negates_b = number(5) < 0;
     }
     for (size_t i = 6; i < 6 + directions; ++i) {
-        if (number(i) != 0 && number(i) != 1) malformed("the direction of a matrix is 0 or 1");
+        if (number(i) != 0 && number(i) != 1) malformed("the direction of a matrix must be 0 or 1");
     }
     if (directions == 2) w.transposed_a = number(6) != 0;
     if (directions > 0) w.transposed_b = number(5 + directions) != 0;

@@ -74,8 +74,8 @@ Program outline(const ptx::Module& module, const ptx::Function& entry, const Cal
             throw LaunchError(program.kernel + ": `" + readable(v->name) + "` brings the static " +
                               "shared memory of a block to " + std::to_string(offset + v->bytes()) +
                               " bytes; at most " + std::to_string(most_static_shared_bytes) +
-                              " may be static (more with extern __shared__ and a launch's "
-                              "shared_bytes)");
+                              " may be static (for more, use extern __shared__ and the "
+                              "shared_bytes of the launch)");
         const auto [at, fresh] = program.shared_variables.emplace(
             v->name, std::pair{uint32_t(offset), uint32_t(v->bytes())});
         if (!fresh) throw UnsupportedInstruction("two shared variables have the name " + at->first);

@@ -43,10 +43,10 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
     const std::optional<TensorMap> map = tensor_map_in(bytes);
     if (!map)
         throw_misuse(w, op, i,
-                     "the 128 bytes at this address are no tensor map that the simulator made; "
+                     "the 128 bytes at this address are not a tensor map that the simulator made; "
                      "make it with cuTensorMapEncodeTiled in a program that coalesce runs");
     if (map->rank != rank)
-        throw_misuse(w, op, i, "the tensor map has # dimensions; the instruction names #",
+        throw_misuse(w, op, i, "the tensor map has # dimensions, but the instruction is for #",
                      {map->rank, rank});
     return *map;
 }
@@ -199,7 +199,8 @@ void box_to_shared(Warp& w, const Op& op) {
         // the warp with the same number in that block had issued it.
         const uint32_t ranks = w.lanes<const uint16_t>(copy.blocks)[i];
         if (!w.block->cluster)
-            throw_misuse(w, op, i, "a copy to the blocks of a cluster needs a launch in clusters");
+            throw_misuse(w, op, i,
+                         "a copy to the blocks of a cluster needs a launch with clusters");
         for (uint32_t rank = 0; rank < 16; ++rank) {
             if (!(ranks >> rank & 1)) continue;
             Block& to = block_of_rank(w, op, i, rank);

@@ -127,7 +127,7 @@ std::string problem(const TensorMap& map) {
                " bytes; with this swizzle it can have at most " +
                std::to_string(span_of(map.swizzle));
     if (map.nan && !is_floating(map.element))
-        return "only tensor maps of floating-point elements can have NaN outside";
+        return "only a tensor map with floating-point elements can fill with NaN outside the array";
     return "";
 }
 

@@ -35,11 +35,12 @@ std::string problem(const TextureObject& o) {
     if (o.width == 0 || o.height == 0 || o.depth == 0 || o.layers == 0 ||
         o.width > (linear ? most_linear : most) || o.height > most || o.depth > most ||
         o.layers > most_layers || o.levels == 0 || o.levels > 32)
-        return "the extents are 0 or larger than a GPU allows";
+        return "an extent is 0 or larger than a GPU allows";
     if (o.row_bytes < uint64_t{o.width} * o.texel_bytes() || o.row_bytes >> 40)
         return "the pitch is smaller than a row";
     if (o.cube && (o.layers % 6 != 0 || o.width != o.height))
-        return "a cube map has square faces, and its number of layers is a multiple of 6";
+        return "a cube map must have square faces, and its number of layers must be a multiple of "
+               "6";
     if (o.bytes() >> 46) return "the array is larger than the memory of a GPU";
     if (o.surface) return "";
     const bool floats = o.kind == TexelKind::floating || o.normalized_read;

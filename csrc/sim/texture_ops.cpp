@@ -40,19 +40,19 @@ std::string shape_of(const TextureObject& o) {
 std::string mismatch(const TextureObject& o, const TextureAccess& access, bool surface) {
     const TextureGeometry& g = access.geometry;
     if (surface != o.surface)
-        return surface ? "the handle is that of a texture object; the instruction needs a surface "
-                         "object (cudaCreateSurfaceObject)"
-                       : "the handle is that of a surface object; the instruction needs a texture "
-                         "object (cudaCreateTextureObject)";
+        return surface ? "the handle belongs to a texture object, but the instruction needs a "
+                         "surface object (cudaCreateSurfaceObject)"
+                       : "the handle belongs to a surface object, but the instruction needs a "
+                         "texture object (cudaCreateTextureObject)";
     if (!surface && o.memory == TextureMemory::linear)
         return g.dimensions == 1 && !g.layered && access.integer_coordinates
                    ? ""
-                   : "the texture object is of linear memory, which only tex1Dfetch() reads";
+                   : "the texture object is for linear memory, which only tex1Dfetch() can read";
     const bool layers = surface ? o.layered || o.cube : o.layered;
     const uint32_t needed = o.depth > 1 ? 3 : o.height > 1 ? 2 : 1;
     const bool fits = g.dimensions >= needed && g.dimensions <= std::max<uint32_t>(o.dimensions, 2);
     if (fits && g.layered == layers && (surface || g.cube == o.cube)) return "";
-    return "the object is of " + shape_of(o) + ", the instruction is for " +
+    return "the object is for " + shape_of(o) + ", but the instruction is for " +
            shape_of({.dimensions = g.dimensions, .layered = g.layered, .cube = g.cube});
 }
 

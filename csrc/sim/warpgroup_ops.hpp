@@ -161,7 +161,7 @@ void warpgroup_product(Warp& w, const Op& op) {
     const uint32_t first_warp = w.index / warpgroup_warps * warpgroup_warps;
     if ((first_warp + warpgroup_warps) * warp_size > w.block->threads)
         throw_misuse(w, op, 0,
-                     "a warpgroup has 4 whole warps, of which the first has a number that is a "
+                     "a warpgroup has 4 whole warps, and the number of its first warp is a "
                      "multiple of 4; the block has # threads",
                      {w.block->threads});
     const LaneMask adds = p.adds_negated ? ~w.predicate(p.adds) : w.predicate(p.adds);

@@ -255,11 +255,10 @@ class Worker {
         // reached grid.sync(). It may even have run other blocks to their end since. Then the bit
         // has changed, and this block continues, too.
         if (bit_of_grid_barrier() != bit) return;
-        throw LaunchError("grid.sync() waits for " + std::to_string(ended) +
-                          " blocks that have ended without it; every block of the grid has to "
-                          "call it\n  " +
-                          where(program_, *runner_.grid_barrier) + "\n  " +
-                          thread_name(block.warps[0], 0));
+        throw LaunchError(
+            "grid.sync() waits for " + std::to_string(ended) +
+            " blocks that have ended without calling it; every block of the grid must call it\n  " +
+            where(program_, *runner_.grid_barrier) + "\n  " + thread_name(block.warps[0], 0));
     }
 
     [[nodiscard]] int bit_of_grid_barrier() {

@@ -138,7 +138,7 @@ def ptx(code: str, target: str = "sm_90") -> coalesce.Kernel:
         (
             ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
             " {%f0,%f1,%f2,%f3}, {%r0,%r1}, {%r2,%r3}, {%f0,%f1,%f2,%f3};"),
-            "sm_90", coalesce.PtxError, "fragment a has 4 registers, not 2",
+            "sm_90", coalesce.PtxError, "fragment a must have 4 registers; it has 2",
         ),
         (
             ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
@@ -151,7 +151,7 @@ def ptx(code: str, target: str = "sm_90") -> coalesce.Kernel:
         ),
         (
             "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1,%r2}, [%r0];",
-            "sm_90", coalesce.PtxError, "fragment d has 4 registers, not 2",
+            "sm_90", coalesce.PtxError, "fragment d must have 4 registers; it has 2",
         ),
         (
             ("mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
@@ -172,7 +172,7 @@ def ptx(code: str, target: str = "sm_90") -> coalesce.Kernel:
             ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f0,%f1,%f2,%f3}, "
             "{%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, "
             "{%f0,%f1,%f2,%f3,%f4,%f5,%f6,%f7};"),
-            "sm_90", coalesce.PtxError, "fragment d has 8 registers, not 4",
+            "sm_90", coalesce.PtxError, "fragment d must have 8 registers; it has 4",
         ),
     ],
 )  # fmt: skip

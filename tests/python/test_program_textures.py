@@ -192,7 +192,7 @@ MISTAKES = [
     ("cudaMallocArray(&b, &c, 0, 3)", "InvalidValue", "needs a width"),
     ("(c.y = 8, cudaMallocArray(&b, &c, 4))", "InvalidChannelDescriptor", "1, 2 or 4 channels"),
     ("(r = of(a), cudaCreateSurfaceObject(&t, &r))", "InvalidValue", "cudaArraySurfaceLoadStore"),
-    ("cudaDestroyTextureObject(12345)", "InvalidValue", "no handle of a texture object"),
+    ("cudaDestroyTextureObject(12345)", "InvalidValue", "not the handle of a texture object"),
     (("(r.resType = cudaResourceTypeLinear, r.res.linear.devPtr = p, r.res.linear.desc = c, "
       "r.res.linear.sizeInBytes = 100000, cudaCreateTextureObject(&t, &r, &d, nullptr))"),
      "InvalidValue", "past the end"),

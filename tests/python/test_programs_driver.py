@@ -221,7 +221,7 @@ WRONG = {
             "SHOW(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0));"
         ),
         "CUDA_ERROR_INVALID_VALUE",
-        "the launch has no arguments, but the kernel has",
+        "the launch passes no arguments, but the kernel has parameters",
     ),
     "copy past the end": (
         "start(); OK(cuMemAlloc(&memory, 4)); int h[2]; SHOW(cuMemcpyHtoD(memory, h, 8));",

@@ -111,13 +111,13 @@ def test_boxes(name: str) -> None:
         ({"steps": (1, 9)}, "element stride 1 of the tensor map must be 1 to 8; got 9"),
         ({"swizzle": 1}, "a row of the box has 64 bytes; with this swizzle it can have at most 32"),
         ({"swizzle": 4}, "swizzle must be 0 to 3"),
-        ({"nan": 1}, "only tensor maps of floating-point elements can have NaN outside"),
-        ({"element": "float8"}, "no tensor map has elements of float8"),
+        ({"nan": 1}, "only a tensor map with floating-point elements can fill with NaN"),
+        ({"element": "float8"}, "a tensor map cannot have elements of type float8"),
         ({"strides": ()}, "a tensor map has 1 to 5 dimensions"),
         ({"offset": 64}, "a box must lie at a multiple of 128 bytes in shared memory"),
         ({"at": (3, 3)}, "a box must begin at a multiple of 16 bytes .* first coordinate is 3"),
         ({"at": (-1, 0)}, "first coordinate is -1, and an element has 4 bytes"),
-        ({"at": (4, 3, 0)}, "the tensor map has 2 dimensions; the instruction names 3"),
+        ({"at": (4, 3, 0)}, "the tensor map has 2 dimensions, but the instruction is for 3"),
     ],
 )
 def test_wrong_maps(change: dict[str, Any], message: str) -> None:
@@ -133,7 +133,7 @@ def test_wrong_maps(change: dict[str, Any], message: str) -> None:
 
 def test_bytes_that_are_no_map() -> None:
     for wrong in (bytes(128), b"\1" + bytes(126) + b"\2"):
-        with pytest.raises(coalesce.LaunchError, match="no tensor map that the simulator made"):
+        with pytest.raises(coalesce.LaunchError, match="not a tensor map that the simulator made"):
             tensor_map_cases.run(PLAIN, 0, "sim", lambda *_, wrong=wrong: wrong)
 
 
