@@ -288,8 +288,8 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 #
 # <details><summary>Our answer</summary>
 #
-# Something outside. 7 GB/s is a typical speed of the bus between the host and a GPU; the memory of that GPU gives 1,600 GB/s. On
-# the recorded GPU the two kernels differ by a factor of nine, and even the strided one reaches more than 500 GB/s. In both of the
+# Something outside the kernel. 7 GB/s is a typical speed of the bus between the host and a GPU; the memory of that GPU gives
+# 1,600 GB/s. On the recorded GPU the two kernels differ by a factor of nine, and even the strided one reaches more than 500 GB/s. In both of the
 # tutorial's programs `row_sums` is launched first, and so touches the data first. Perhaps the data are moved to the GPU only when
 # a kernel first accesses them. Then the first kernel takes this time, whatever it computes. We cannot run the tutorial's programs
 # here, so this is a guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.

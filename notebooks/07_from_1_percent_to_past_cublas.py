@@ -249,7 +249,7 @@ on_the_gpu("naive", "coalesced", "tiled")
 #
 # - `naive`: the data stage is busy all the time (lesson 2), and the warps wait in its queue.
 # - `coalesced`: the load-store unit is busy for 94 % of the time.
-# - `tiled`: the load-store unit and the data stage are both busy for about 90 %. Global loads have become rare. The loads of **shared memory** fill both
+# - `tiled`: the load-store unit and the data stage are both busy for about 90 % of the time. Global loads have become rare. The loads of **shared memory** fill both
 #   units: 1.25 requests and 1.5 wavefronts for each multiply-add.
 #
 # ## Could we blame the memory? The roofline
