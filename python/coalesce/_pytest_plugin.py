@@ -1,7 +1,10 @@
-"""If ``assert p.bank_conflicts == 0`` fails, pytest shows the accesses that cause it.
+"""Adds an explanation to failed tests that compare a count of a profile.
 
-pytest loads this plugin if coalesce is installed. The plugin imports the rest of the package only
-when a comparison with a count of a profile fails, so other tests start as fast as without it.
+For example, if ``assert p.bank_conflicts == 0`` fails, pytest shows the accesses that cause the
+bank conflicts.
+
+pytest loads this plugin if coalesce is installed. The plugin itself imports nothing else of the
+package. So tests that do not use coalesce start as fast as without the plugin.
 """
 
 from __future__ import annotations
@@ -11,7 +14,10 @@ from typing import Any
 
 
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:
-    """Explain a failed comparison if one side is a count of a profile; otherwise return None."""
+    """Return lines that explain a failed comparison with a count of a profile.
+
+    For all other comparisons, return None.
+    """
     data = sys.modules.get("coalesce.profiling.data")
     assertions = sys.modules.get("coalesce.profiling.assertions")
     if data is None or assertions is None:  # there is no profile, so neither side is a count of one

@@ -1,4 +1,4 @@
-"""Copies GPU arrays of any library to each other, and makes host arrays for results of a GPU."""
+"""Copies one GPU array to another, and allocates NumPy arrays for results from a GPU."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ _REUSED_FROM = 32 << 20  # bytes; the C library itself reuses the memory of smal
 def empty_on_host(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return an uninitialised NumPy array for a copy from the GPU.
 
-    A large array reuses memory of arrays that no longer exist. New memory would take longer than
-    the copy, because the system allocates its pages one by one.
+    For a large array, this function reuses the memory of earlier arrays that no longer exist. To
+    allocate new memory would take longer than the copy, because the system allocates it page by
+    page.
     """
     count = math.prod(shape)
     if count * dtype.itemsize < _REUSED_FROM:

@@ -52,7 +52,7 @@ def empty(
 def zeros(
     shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
 ) -> DeviceArray:
-    """Make an array of zeros in device memory. Parameters and errors are those of `empty`.
+    """Make an array of zeros in device memory. The parameters and errors are as for `empty`.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def zeros(
 def ones(
     shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
 ) -> DeviceArray:
-    """Make an array of ones in device memory. Parameters and errors are those of `empty`.
+    """Make an array of ones in device memory. The parameters and errors are as for `empty`.
 
     Examples
     --------

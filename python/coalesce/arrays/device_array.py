@@ -252,8 +252,8 @@ class DeviceArray:
         Parameters
         ----------
         *shape : int
-            The new extents, as several arguments or as a tuple. One of them may be -1; it is
-            computed from the others.
+            The new extents, as several arguments or as a tuple. One extent may be -1. It is then
+            computed from the number of elements and the other extents.
 
         Returns
         -------
@@ -359,8 +359,8 @@ class DeviceArray:
         self._alive()
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(
-                "this DeviceArray is in the memory of another device than dl_device; get() copies "
-                "it to the host"
+                f"this DeviceArray is on {self.device}, not on the device that dl_device names; "
+                "call get() to copy it to the host"
             )
         exported = self.copy() if copy else self
         if self._simulated:

@@ -31,7 +31,7 @@ class Device:
     compute_capability : tuple of int
         ``(9, 0)``.
     memory : int or None
-        Bytes of device memory; None on the simulator, which uses the host's.
+        Bytes of device memory. None on the simulator, which uses the memory of the host.
     multiprocessors : int or None
         Number of multiprocessors; for a simulated GPU, the number in the time model.
     checked : bool or None
@@ -168,10 +168,10 @@ def devices() -> list[Device]:
 def modelled_gpu(device: Device) -> str:
     """Return the name of the simulated GPU that represents a device: ``"h200"``.
 
-    A simulated GPU represents itself. A real GPU that is in the table of simulated GPUs is
-    represented by its entry there. For any other real GPU, take the simulated GPUs whose compute
-    capability is not higher than that of the real one, and choose the newest of them. If there are
-    none, choose the oldest simulated GPU.
+    A simulated GPU represents itself. A real GPU that has an entry in the table of simulated GPUs
+    is represented by this entry. For any other real GPU, only simulated GPUs with the same or a
+    lower compute capability are considered, and the newest of them is returned. If there are none,
+    the oldest simulated GPU is returned.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")

@@ -1,8 +1,8 @@
 """Arrays of any library as a kernel sees them: an address, a dtype, a layout, a stream.
 
 Of all array libraries, only NumPy is imported. A GPU array describes itself through
-`__cuda_array_interface__` or DLPack. PyTorch tensors are read directly, because they have more
-types than the interface can name.
+`__cuda_array_interface__` or DLPack. PyTorch tensors are read directly, because some of their
+element types have no name in `__cuda_array_interface__`.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _dlpack_device(value: Any) -> Any:
 def look_on_host(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
     """Return a NumPy view of another library's array in host memory, or None for anything else.
 
-    A `DeviceArray` in the simulator's memory is such an array, too. `name` is the name of the value
-    in error messages.
+    For a `DeviceArray` in the simulator's memory, also return a NumPy view. `name` is the name of
+    the value in error messages.
     """
     array: np.ndarray[Any, Any]
     if is_device_array(value):
@@ -126,7 +126,7 @@ def _torch(tensor: Any) -> GpuArray:
 
 def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     """Return the description of an array, from its `__cuda_array_interface__`. Check each field."""
-    where = f"{name} has a __cuda_array_interface__ whose"
+    where = f"in the __cuda_array_interface__ of {name},"
     if not isinstance(interface, Mapping):
         raise TypeError(
             f"the __cuda_array_interface__ of {name} must be a dict; got {checks.shown(interface)}"
@@ -158,7 +158,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
         strides = _extents(f"{where} 'strides'", strides, least=-(2**63))
         if len(strides) != len(shape):
             raise ValueError(
-                f"{where} 'strides' has {len(strides)} numbers and whose 'shape' has {len(shape)}; "
+                f"{where} 'strides' has {len(strides)} numbers, but 'shape' has {len(shape)}; "
                 "both must have the same length"
             )
     stream = interface.get("stream")
@@ -211,7 +211,7 @@ def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
 
 
 def _ordinal(value: Any) -> int:
-    """Return the number of the GPU that holds an array. It is 0 if its library does not say."""
+    """Return the number of the GPU that holds an array, or 0 if the array does not report it."""
     device = getattr(value, "device", None)
     number = getattr(device, "id", None)
     return number if isinstance(number, int) else 0
@@ -220,8 +220,8 @@ def _ordinal(value: Any) -> int:
 def to_library_of(model: Any, result: Any) -> Any:
     """Convert a device array to an array of the same library as `model`, through DLPack.
 
-    If that is impossible, the device array is returned. The library is loaded already, because
-    `model` is its array; nothing is imported here.
+    If that is impossible, return the device array. This function imports nothing: `model` is an
+    array of the library, so the program has already imported the library.
     """
     name = type(model).__module__.split(".")[0]
     library = sys.modules.get("jax.dlpack" if name in ("jax", "jaxlib") else name)

@@ -63,12 +63,12 @@ class GpuArray:
         return replace(self, shape=self.shape[::-1], strides=self.strides[::-1])
 
     def flat(self, dtype: np.dtype[Any]) -> GpuArray:
-        """Return the same memory as a one-dimensional array of `dtype`. It must be contiguous."""
+        """Return the memory of a contiguous array as a one-dimensional array of `dtype`."""
         count = self.bytes // dtype.itemsize
         return replace(self, shape=(count,), strides=(dtype.itemsize,), code=dtype.str[1:])
 
     def span(self) -> tuple[int, int]:
-        """Return the address of the first byte of the array and the address after its last."""
+        """Return the address of the array's first byte, and the address after its last byte."""
         if 0 in self.shape:
             return self.address, self.address
         reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
@@ -77,7 +77,10 @@ class GpuArray:
         return low, high
 
     def whole(self) -> GpuArray:
-        """Return all memory from the lowest to the highest address, as a one-dimensional array."""
+        """Return the memory from the array's first byte to its last as a one-dimensional array.
+
+        If the array has gaps, the result includes the elements in the gaps.
+        """
         low, high = self.span()
         count = (high - low) // self.item_bytes
         return replace(self, address=low, shape=(count,), strides=(self.item_bytes,))

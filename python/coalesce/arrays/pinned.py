@@ -23,7 +23,7 @@ def pinned_empty(
 
     A GPU copies from and to pinned memory at the full speed of its link, without help of the CPU.
     Other arrays are copied through buffers of pinned memory, which takes longer. Every GPU of the
-    process can use a pinned array. Without a GPU it is an ordinary array.
+    process can use a pinned array. Without a GPU, this function returns an ordinary array.
 
     Pinning memory takes longer than one copy, and pinned memory cannot be swapped out. So make a
     pinned array once and use it often, also as `out`.
@@ -34,8 +34,8 @@ def pinned_empty(
     dtype : dtype
         A boolean, integer, floating or complex type.
     device : str or Device, optional
-        Which GPU's driver pins the memory; by default the first. On the simulator the array is an
-        ordinary one.
+        The GPU whose driver pins the memory; by default the first GPU. For the simulator, the
+        result is an ordinary array.
 
     Returns
     -------

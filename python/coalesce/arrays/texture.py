@@ -74,7 +74,8 @@ def texture(
     normalized : bool
         Whether coordinates run from 0 to 1, not from 0 to the number of texels.
     read : {"element", "normalized"}
-        ``"normalized"`` reads integers of 8 or 16 bits as floats from 0 to 1, or from -1 to 1.
+        ``"element"``: a fetch returns the values of the array. ``"normalized"``: it converts
+        integers of 8 or 16 bits to floats from 0 to 1, or from -1 to 1 if they are signed.
     border : float or sequence of float
         The value, or the value of each channel, outside the array for ``address="border"``.
     channels : {1, 2, 4}

@@ -35,8 +35,9 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
 
 
 def reported(gpu: Any) -> AbstractContextManager[Report | None]:
-    """Say during a long wait which kernel runs.
+    """Return a context manager that shows which kernel runs, if the wait is long.
 
-    As `reporter` does, it yields a function to call after each check, or None.
+    The context manager yields a function, or None if nothing is to be shown (`reporter`). The
+    caller calls the function after each check.
     """
     return reporter(None, f"running kernel `{gpu.last_kernel}` on cuda:{gpu.ordinal}", GPU)

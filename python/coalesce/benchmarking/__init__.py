@@ -50,7 +50,8 @@ def benchmark(
         spread below 2 %. The spread is (80th - 20th percentile) / median. The simulator models one
         run.
     verify : bool
-        Whether to compare each result with NumPy's in float64. This takes as long as NumPy does.
+        Whether to compare each result with the result of NumPy in float64. For this, NumPy computes
+        the operation once on the CPU.
     progress : bool or callable, optional
         Whether to show a progress bar; or a function that is called with the number of variants
         that are done and the number of all variants. By default terminals and notebooks show a bar

@@ -23,10 +23,10 @@ class BenchmarkRow:
     timing : Timing
         Its times; `Timing.source` says whether they were measured or modelled.
     error : float or None
-        The largest difference of an element from NumPy's result in float64. It is divided by the
-        sum of the magnitudes of the terms that were added up for this element. For an operation
-        that only moves elements it is 0, or infinity if an element differs. None if the result was
-        not checked.
+        The largest error of an element. The error is the difference from NumPy's result in float64,
+        divided by the sum of the magnitudes of the terms that are added up for the element. (For
+        matmul, it is divided by an upper bound of this sum.) If the operation only moves elements,
+        the error is 0, or infinity if an element differs. None if the result was not checked.
     correct : bool or None
         Whether rounding alone can cause an error of this size; None if the result was not checked.
     gflops_share, gbps_share : float or None

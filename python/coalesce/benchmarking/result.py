@@ -30,7 +30,8 @@ class Benchmark(BenchmarkData):
     rows : tuple of BenchmarkRow
         The rows, in the order of `variants`.
     peaks : Peaks or None
-        The published peaks of the GPU (`Peaks.source`); None if the GPU is not in the table.
+        The published peaks of the GPU; `peaks.source` says where they were published. None if the
+        package does not know the peaks of the GPU.
     options : dict
         The options of the operation, such as ``{"tile": 16}``.
     """
@@ -98,7 +99,9 @@ class Benchmark(BenchmarkData):
         }
 
     def to_dataframe(self) -> Any:
-        """Return a pandas DataFrame with one row per variant: the attributes of its row and timing.
+        """Return a pandas DataFrame with one row per variant.
+
+        The columns are the attributes of `BenchmarkRow` and of `Timing`, without `parts`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Times the variants of an operation. Each result is first compared with NumPy's."""
+"""Times the variants of an operation. Each result is first compared with the result of NumPy."""
 
 from __future__ import annotations
 
@@ -168,7 +168,8 @@ def _timing_of_peer(
 def _beside_the_first(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
     """Return the rows with their speedups over the first row.
 
-    A row whose time has another source than the first (measured or modelled) gets no speedup.
+    A measured time is not compared with a modelled time. So a row gets no speedup if one of the two
+    times is measured and the other is modelled.
     """
     first = rows[0].timing
     compared = []
@@ -203,7 +204,7 @@ def _names(
         except ValueError as error:
             peers = ", ".join(p for p, (_, has) in PEERS.items() if operation in has)
             raise ValueError(
-                f"variants: {error}" + (f"; the other libraries are {peers}" if peers else "")
+                f"variants: {error}" + (f"; the names of libraries are {peers}" if peers else "")
             ) from None
         if names.count(name) > 1:
             raise ValueError(f"variants names {name!r} twice")
@@ -218,7 +219,7 @@ def _check_options(operation: str, names: Sequence[str], options: Mapping[str, A
         if option not in known:
             listed = ", ".join(known) or "none"
             raise TypeError(
-                f"{operation} has no option {option!r} to benchmark with; it has {listed}"
+                f"benchmark of {operation} has no option {option!r}; its options: {listed}"
             )
     kernels = [name for name in names if name not in PEERS]
     if kernels:

@@ -34,13 +34,14 @@ class Variant:
     operation, name : str
         The names of the operation and of the variant: ``"matmul"``, ``"tiled"``.
     rung : int
-        The position of the variant in its operation, from 1. The file's name begins with it.
+        The position of the variant in the list of its operation, from 1. The name of the kernel's
+        file begins with this number.
     sentence : str
         The idea and its cost. Sectors are counted for float32.
     needs : str
         Threads per block, shared memory and preparation.
     topic : str
-        The topic that the idea belongs to.
+        Where the idea is usually taught, and its name: ``"Tiling tutorials: shared memory"``.
     file : str
         The path of the kernel's file below ``csrc/kernels``.
     tiles : tuple of int
@@ -116,9 +117,9 @@ class VariantTable(Sequence[Variant]):
         return str(tag("table", [tag("thead", head), tag("tbody", body)]))
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the heads and the rows of a table of variants.
+        """Return the column heads and the rows of the printed table.
 
-        If there are variants of several operations, the first column names the operation.
+        If there are variants of several operations, the first column has the operation.
         """
         rows = [(v.operation, str(v.rung), v.name, v.sentence, v.needs) for v in self._items]
         first = 0 if len({v.operation for v in self._items}) > 1 else 1
@@ -227,7 +228,7 @@ def is_best(variant: str) -> bool:
 
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
-    """Return a variant of the catalogue. Error messages name the parameter `argument`."""
+    """Return a variant of the catalogue. `argument` is the parameter's name in error messages."""
     ladder = _ladder(checks.text("operation", operation))
     if not ladder:
         check_operation(operation)

@@ -180,9 +180,10 @@ _PATTERNS = {
 
 
 def _as_elements(array: Any, width: int) -> Any:
-    """Return the same memory with the dtype of the kernel's ELEMENT, which has `width` bytes.
+    """Return an array in the same memory whose elements have `width` bytes.
 
-    This is allowed because the kernel only copies elements and does not compute with them.
+    In the kernel, the macro ELEMENT is a type of the same size. The kernel only copies elements and
+    does not compute with them. So every type of this size is correct.
     """
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):

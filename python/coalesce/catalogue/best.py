@@ -1,13 +1,14 @@
 """``variant="best"``: the fastest variant for a shape and a GPU, from a measured table.
 
-`best.json` holds the fastest variants that benchmarks/best.py measured on an H200, by shape, for
-float32. On GPUs of compute capability 9.0 or newer, a call uses the entry of the nearest measured
-shape. The distance of two shapes is the sum of log2(M / M')², log2(N / N')² and log2(K / K')². If
-the entry needs tensor maps and the GPU is newer than 9.0, the call uses "tma" instead.
+`best.json` has an entry for each float32 shape that benchmarks/best.py measured on an H200: the
+fastest variant for this shape. On GPUs of compute capability 9.0 or newer, a call uses the entry of
+the nearest measured shape. The distance of two shapes is the sum of log2(M / M')², log2(N / N')²
+and log2(K / K')². Variants with tensor maps run only on compute capability 9.0. If the entry is
+such a variant and the GPU is newer, the call uses "tma" instead.
 
 For float64, GPUs of compute capability 9.0 use tensor cores ("dmma") if M, N and K are at least
-128. In all other cases, also on the simulator, "best" is "pipelined", or "tiled" if M or N is below
-64. "best" never chooses a variant that rounds its operands.
+128. In all other cases, also on the simulator, "best" is "tiled" if M or N is below 64, and
+otherwise "pipelined". "best" never chooses a variant that rounds its operands.
 """
 
 from __future__ import annotations

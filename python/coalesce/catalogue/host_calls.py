@@ -1,14 +1,15 @@
 """Operations on NumPy arrays on a GPU: the steps of a call are planned once and executed often.
 
-The plan of a call has the copies to the GPU, the launches and the copy of the result. To make a
-plan, run the operation once without executing anything: its arrays have offsets in the call's
-workspace as addresses, and its launcher only records the launches. Later calls with the same
-shapes, layouts and options only execute the plan, in C++ (csrc/cuda/host_call.hpp).
+A call needs a workspace: memory on the GPU for its arrays. The plan of a call has the copies to the
+GPU, the launches and the copy of the result. `_Planner` makes the plan: it runs the operation
+without executing anything. In this run, the address of an array is only its offset in the
+workspace, and a launch is only recorded. Later calls with the same shapes, layouts and options
+execute the plan, in C++ (csrc/cuda/host_call.hpp).
 
-Large products by ``variant="best"`` are planned in slabs of rows. While a slab is multiplied, later
-slabs of `a` are copied to the GPU and earlier slabs of the result are copied back. For a slab, a
-kernel may add up the products in another order than for the whole matrix. So the last bits of the
-result may differ from the result for GPU arrays.
+For large products with ``variant="best"``, the plan divides the rows of `a` into slabs. While the
+GPU multiplies one slab, later slabs of `a` are copied to the GPU and earlier slabs of the result
+are copied back. For a slab, a kernel may add up the products in another order than for the whole
+matrix. So the last bits of the result may differ from the result for GPU arrays.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ _plans: OrderedDict[Any, _Plan] = OrderedDict()
 def run(
     operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any
 ) -> np.ndarray[Any, Any] | None:
-    """Run an operation by its plan, and return the result. Make the plan if there is none yet.
+    """Execute the plan of a call, and return the result. Make the plan if there is none yet.
 
-    Return None if the call cannot be planned; the caller then runs the operation without a plan.
+    Return None if the call cannot be planned. Then the caller runs the operation without a plan.
     Only calls on a GPU with contiguous NumPy arrays of native float32 or float64 can be planned.
     """
     out, c = options["out"], options.get("c")
@@ -138,7 +139,7 @@ class _Waiting:
 
 
 class _Planner:
-    """Records the steps of a call, and gives each array a place in the call's workspace."""
+    """Records the steps of a call, and assigns memory of the workspace to each array."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -147,7 +148,7 @@ class _Planner:
         self.size = 0  # of the workspace
 
     def place(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> GpuArray:
-        """Return an array at a place in the workspace that no other array uses."""
+        """Return a new array in a part of the workspace that no other array uses."""
         begin = self._end
         size = math.prod(shape) * dtype.itemsize
         self._end += -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
@@ -157,21 +158,27 @@ class _Planner:
         return GpuArray(_BASE + begin, shape, strides, dtype.str[1:], ordinal, None, False, self)
 
     def mark(self) -> int:
-        """Return how much of the workspace is in use. `release` frees what was taken since then."""
+        """Return the number of bytes of the workspace that are in use.
+
+        `release` takes this number, and frees all memory that was assigned after this call.
+        """
         return self._end
 
     def release(self, mark: int) -> None:
         self._end = mark
 
     def like(self, array: np.ndarray[Any, Any]) -> GpuArray:
-        """Return a place for a contiguous host array, with its shape, dtype and strides."""
+        """Return an array in the workspace with the shape, dtype and strides of a host array.
+
+        The host array must be contiguous.
+        """
         return replace(self.place(array.shape, array.dtype), strides=array.strides)
 
     def copy(self, direction: str, number: int, array: GpuArray, at: int = 0) -> None:
-        """Append a copy between a host array and its place on the GPU.
+        """Append a copy between a host array and `array`, an array in the workspace.
 
-        `number` is the position of the host array among the arrays of the call. The copy begins at
-        byte `at` of the host array.
+        `direction` is "to_device" or "to_host". `number` is the position of the host array among
+        the arrays of the call. The copy begins at byte `at` of the host array.
         """
         step = number, at, array.address - _BASE, array.bytes
         self._steps.append((direction, step))
@@ -221,7 +228,7 @@ def _planned(
     options: dict[str, Any],
     device: Device,
 ) -> _Plan:
-    """Make a plan. `operands` are the arrays of the call, and `c` if there is one."""
+    """Make a plan. `operands` are the arrays of the call, including `c` if it was passed."""
     planner = _Planner(device)
     places = [planner.like(array) for array in operands]
     out = options.pop("out")
@@ -250,7 +257,7 @@ def _in_slabs(
     options: Mapping[str, Any],
     how: Mapping[str, Any],
 ) -> GpuArray:
-    """Record the steps of a product in slabs of rows, and return the place of the result."""
+    """Record the steps of a product in slabs of rows. Return its result in the workspace."""
     a, b = places[:2]
     (m, k), n = a.shape, b.shape[1]
     variant, tile = best.of_matmul(m, n, k, a.dtype, how["device"])
@@ -274,7 +281,7 @@ def _in_slabs(
 def _slab_rows(
     operation: str, operands: Sequence[np.ndarray[Any, Any]], options: Mapping[str, Any]
 ) -> int:
-    """Return the number of rows in a slab of `a`, or 0 if the product is not divided."""
+    """Return the number of rows in a slab of `a`, or 0 if the product is not divided into slabs."""
     if operation != "matmul" or options["variant"] != catalogue.BEST:
         return 0
     a, b = operands[:2]

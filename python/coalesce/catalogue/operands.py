@@ -44,7 +44,7 @@ class Operand:
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is bfloat16. NumPy does not have it; ml_dtypes and GPU libraries do."""
+    """Whether a dtype is bfloat16. This dtype is not part of NumPy: ml_dtypes adds it."""
     return code_of(dtype) == "V2"
 
 
@@ -58,7 +58,8 @@ def array(
 ) -> Operand:
     """Check an array argument, and return it as an `Operand`.
 
-    `axes` names its dimensions in messages: "(M, K)". With `bfloat16`, this dtype is accepted, too.
+    `axes` has the names of the dimensions, for messages: "(M, K)". If `bfloat16` is True, an array
+    of this dtype is accepted, too.
     """
     checked = operand(name, value)
     if dtypes and checked.dtype not in dtypes and not (bfloat16 and is_bfloat16(checked.dtype)):
@@ -96,7 +97,7 @@ def same_dtype(*operands: Operand) -> np.dtype[Any]:
         if other.dtype != first.dtype:
             raise TypeError(
                 f"{first.name} has dtype {first.dtype} and {other.name} has dtype {other.dtype}; "
-                "they must be equal: convert one with .astype"
+                "both must have the same dtype: convert one of them with .astype"
             )
     return first.dtype
 
@@ -122,7 +123,7 @@ def output(
 ) -> Operand | None:
     """Check an `out=` argument against the shape and the dtype of the result.
 
-    With `bfloat16`, this dtype is accepted, too.
+    If `bfloat16` is True, an array of this dtype is accepted, too.
     """
     if out is None:
         return None

@@ -158,9 +158,10 @@ def _as_elements(array: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _bfloat16(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
-    """Return an operand in bfloat16, as uint16 in aligned rows, and its pitch.
+    """Return an operand in bfloat16, and its pitch. The rows of the result are aligned.
 
-    If the operand is float32, its elements are rounded to bfloat16.
+    The elements are bfloat16 numbers, but the dtype of the result is uint16. If the operand is
+    float32, its elements are rounded to bfloat16.
     """
     if is_bfloat16(operand.dtype):
         return _aligned(run, as_bits(operand), others)
@@ -171,7 +172,11 @@ def _bfloat16(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[An
 
 
 def _tf32_rest(run: Run, a: Operand) -> tuple[Any, int]:
-    """Return the difference between `a` and `a` rounded to TF32, in aligned rows, and its pitch."""
+    """Return what `a` loses when it is rounded to TF32, and the pitch of the result.
+
+    This is the difference of `a` and the rounded `a`. It is also rounded to TF32. The rows of the
+    result are aligned.
+    """
     rows, cols = a.shape
     pitch = -(-cols // 4) * 4
     return _rounded(run, a, "tf32_rest", "rest", run.scratch((rows, pitch), a.dtype)), pitch

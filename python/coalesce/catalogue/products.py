@@ -144,7 +144,7 @@ def run_transpose(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.transpose`. Return the result and the `Run`, which gets the options `how`."""
+    """Run `coalesce.transpose`. Return the result and the `Run`. `how` has the options of `Run`."""
     variant = best.of_one_matrix(variant)
     entry = catalogue.find("transpose", variant)
     source = array("a", a, "(rows, cols)", "transpose")
@@ -180,7 +180,7 @@ def run_sums(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run row or column sums. Return the result and the `Run`, which gets the options `how`."""
+    """Run row or column sums. Return the result and the `Run`. `how` has the options of `Run`."""
     variant = best.of_one_matrix(variant)
     entry = catalogue.find(operation, variant)
     source = array("a", a, "(rows, cols)", operation)
@@ -245,7 +245,7 @@ def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]
 
 
 def _zeros(run: Run, name: str, shape: tuple[int, int]) -> Operand:
-    """Return a matrix of zeros in the memory that the kernels of a call use."""
+    """Return a matrix of zeros: in GPU memory if the call runs on a GPU, else a NumPy array."""
     zeros = np.zeros(shape, np.float32)
     return array(name, to_device(zeros, run.device) if run.on_gpu else zeros, "(M, N)", "matmul")
 
@@ -265,7 +265,7 @@ def product_work(
 ) -> tuple[float, float]:
     """Return how many floating-point operations and bytes a product needs.
 
-    The bytes count each operand and the result once.
+    The number of bytes contains each operand once and the result once.
     """
     elements = m * k + k * n + m * n * (2 if adds else 1)
     return 2.0 * m * n * k, float(elements * item_size)
@@ -299,6 +299,6 @@ def _addend(
 
 
 def _column_major(run: Run, b: Operand) -> Any:
-    """Return the transpose of b in C order. It is not a copy if b is in Fortran order."""
+    """Return the transpose of b in C order. If b is in Fortran order, nothing is copied."""
     turned = b.transposed()
     return turned.array if turned.row_by_row() else run.transposed(b)

@@ -18,9 +18,9 @@ Array = np.ndarray[Any, Any]
 
 
 def operand_rounding(variant: str) -> float:
-    """Return the relative error of a product if the variant of matmul rounds both of its factors.
+    """Return the largest relative error of a product of two elements whose factors are rounded.
 
-    It is 0 for variants that do not round their operands.
+    This is 0 for variants of matmul that do not round their operands.
     """
     significant_bits = {"bf16": 8, "tf32": 11}
     if variant not in significant_bits:
@@ -39,8 +39,8 @@ class Reference:
         The result in float64. For an operation that only moves elements, in the dtype of its
         operand.
     scale : array or None
-        The sum of the magnitudes of the terms of each element. Its shape broadcasts against
-        `exact`. None if nothing is rounded.
+        For each element, the sum of the magnitudes of its terms, which are added up. For matmul, an
+        upper bound of this sum. The shape broadcasts against `exact`. None if nothing is rounded.
     terms : int
         The number of terms of each element.
     """
@@ -52,7 +52,7 @@ class Reference:
     def error(self, result: Array) -> float:
         """Return the largest error, divided by `scale`.
 
-        If elements are only moved, it is 0, or infinity if an element differs.
+        If the operation only moves elements, the error is 0, or infinity if an element differs.
         """
         if result.shape != self.exact.shape:
             return float("inf")
@@ -142,5 +142,5 @@ _PATTERNS: dict[str, Callable[[Array, Mapping[str, Any]], Array]] = {
 
 
 def _bits(array: Array) -> Array:
-    """Return the bytes of the elements. Unlike NaNs, their bytes can be compared."""
+    """Return the bytes of the elements. NaNs never compare equal, but their bytes can."""
     return np.ascontiguousarray(array).view(np.uint8)

@@ -181,9 +181,9 @@ class Run:
 
     @property
     def own(self) -> LaunchRecord:
-        """The launch of the operation's own kernel.
+        """The launch of the kernel that computes the operation.
 
-        Launches before this one prepare operands, and launches after this one add up parts.
+        Launches before this one prepare operands. Launches after this one add up partial results.
         """
         return self.records[self._own][1]
 

@@ -27,7 +27,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Access:
-    """One side of a finding: what a thread did, and in which source line.
+    """What one thread did to cause a finding, and in which source line.
 
     Attributes
     ----------

@@ -257,7 +257,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 
 def _write(result: Any, html: str | None, data: str | None) -> None:
-    """Write a result to the files that --html and --json name."""
+    """Write a result as HTML to the file `html` and as JSON to the file `data`. None: no file."""
     if html:
         result.to_html(html)
     if data:

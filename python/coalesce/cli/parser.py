@@ -44,7 +44,10 @@ def _joined(words: Sequence[str]) -> list[str]:
 
 
 def parse_program(words: Sequence[str]) -> argparse.Namespace:
-    """Read the words of `coalesce run PROGRAM.cu` or `coalesce exec PROGRAM`, before any ``--``."""
+    """Read the words of `coalesce run PROGRAM.cu` or `coalesce exec PROGRAM`.
+
+    `words` are the words before ``--``. (The words after it are the program's arguments.)
+    """
     command = words[0]
     parser = _Program(
         prog=f"coalesce {command}", description=PROGRAM[command], formatter_class=_Help

@@ -1,7 +1,7 @@
-"""Checks of arguments. Every message names the argument, and says what was passed and is needed.
+"""Checks of arguments. Every message names the argument, what was passed and what is needed.
 
-Objects of other libraries may raise any exception when they are read, so code that reads them
-runs inside `asking`.
+Objects of other libraries may raise any exception when they are read. Therefore code that reads
+them runs inside ``with asking(...)``.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def texts(name: str, value: Any) -> list[str]:
 
 
 def path(name: str, value: Any) -> str:
-    """Return the name of a file from a string or a path."""
+    """Return the path of a file as a string. `value` is a string or a path object."""
     with asking(name, value):
         path = os.fspath(value)
     if not isinstance(path, str):

@@ -20,7 +20,7 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def lock() -> threading.RLock:
-    """Return a lock that is not locked in a child, unless the forking thread held it.
+    """Return a lock. In a child process after a fork, only the thread that forked can hold it.
 
     It is a plain `threading.RLock`, without a wrapper class in Python. In a method of a wrapper,
     Ctrl-C could come after the method has acquired the lock and before it returns. Then the lock

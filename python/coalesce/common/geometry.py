@@ -1,8 +1,8 @@
 """Checks the grid, the block and the shared memory of a launch before anything runs.
 
 The limits hold for every GPU since compute capability 3.0 (CUDA C++ Programming Guide, "Technical
-Specifications per Compute Capability"), so the simulator has them, too. Limits that depend on the
-kernel, its registers and its shared memory, are checked with the kernel.
+Specifications per Compute Capability"), so the simulator has them, too. Other limits depend on the
+kernel: on its registers and its shared memory. They are not checked here.
 """
 
 from __future__ import annotations
@@ -125,10 +125,11 @@ def _handle(value: Any) -> Any:
 def block_numbers(
     blocks: Any, grid: Extent, name: str = "blocks"
 ) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Return the linear numbers (x fastest) of the chosen blocks, each once, in order.
+    """Return the linear numbers of the chosen blocks in ascending order, without duplicates.
 
-    An int is a linear number. A tuple is a blockIdx of one to three coordinates. A list, a range or
-    an array (of shape (n,) or (n, 1 to 3)) holds several linear numbers or several tuples.
+    The linear number of a block is x + grid.x * (y + grid.y * z). In `blocks`, an int is a linear
+    number, and a tuple is a blockIdx of one to three coordinates. A list, a range or an array (of
+    shape (n,) or (n, 1 to 3)) holds several linear numbers or several tuples.
 
     Raises TypeError for anything else, ValueError for a block that the grid does not have.
     """

@@ -147,7 +147,7 @@ class _Line(_Bar):
 
 
 class _TerminalBar(_Bar):
-    """A bar of rich on stderr, removed at the end."""
+    """A progress bar of the package rich on stderr. It is removed at the end."""
 
     _progress: Any = None
 
@@ -175,7 +175,7 @@ class _TerminalBar(_Bar):
 
 
 class _NotebookBar(_Bar):
-    """An HTML bar that a notebook updates in place, removed at the end."""
+    """An HTML bar that a notebook updates in place. It is removed at the end."""
 
     _handle: Any = None
     stop = _STOP_CELL

@@ -26,8 +26,8 @@ class Timing:
         1e9 floating-point operations per second: 2 M N K for a product, one per summed element,
         0 for operations that only move data.
     gbps : float
-        1e9 bytes per second. Each operand counts once as read and each result once as written, as
-        with a perfect cache, however often the kernel reads them.
+        1e9 bytes per second. The bytes are those of a perfect cache: each operand is read once and
+        each result is written once. A kernel may really read an operand several times.
     device : str
         The device of the call: ``"cuda:0"``.
     source : {"measured", "modelled"}

@@ -205,12 +205,12 @@ def _begins(folder: int, name: str, header: bytes) -> bool:
 
 
 def _count(folder: int, size: int) -> None:
-    """Count the bytes of a new entry. Evict entries when an eighth of the limit was stored.
+    """Add the size of a new entry to the tally. If the tally is large enough, evict old entries.
 
-    To look at every entry takes time. So the cache does this only when the new entries since the
-    last time have an eighth of the limit: with 40,000 entries of 6 KiB, once in 5,000 stores. After
-    an eviction, the entries have at most seven eighths of the limit, so the limit is not exceeded
-    before the next eviction.
+    An eviction looks at every entry, which takes time. So the cache evicts entries only when the
+    new entries since the last eviction have together an eighth of the limit. (With 40,000 entries
+    of 6 KiB, this is once in 5,000 stores.) An eviction leaves entries of at most seven eighths of
+    the limit. So the limit is not exceeded before the next eviction.
     """
     try:
         handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)
@@ -237,7 +237,7 @@ def _count(folder: int, size: int) -> None:
 
 
 def _evict(folder: int) -> None:
-    """Delete the least recently used entries until the rest have at most 7/8 of the limit."""
+    """Delete the least recently used entries, until all entries have at most 7/8 of the limit."""
     _delete_stale(folder)
     entries = _entries(folder)
     total = sum(size for _, size, _ in entries)

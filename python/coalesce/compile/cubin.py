@@ -41,7 +41,9 @@ def registers(cubin: bytes | None, entry: str) -> int:
 
 
 def functions(cubin: bytes | None) -> Mapping[str, int]:
-    """Return the known addresses of functions, by the names in the PTX.
+    """Return a dict from the name of a function in the PTX to its address.
+
+    Functions whose address is not known are left out.
 
 
     Examples

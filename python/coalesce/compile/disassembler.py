@@ -68,7 +68,7 @@ def listing(compiled: Compiled) -> str:
 
 @lru_cache(maxsize=1)
 def nvdisasm() -> str:
-    """Return the path of the program. A LookupError says what to install."""
+    """Return the path of nvdisasm. If it is missing, a LookupError says what to install."""
     package = "nvidia-cuda-nvdisasm"
     path = pathfinder.pathfinder().find_nvidia_binary_utility("nvdisasm")
     path = path or pathfinder.file_of(package, "nvdisasm")

@@ -305,12 +305,12 @@ _HOST_LIBRARIES = re.compile(
 
 
 def is_for_host(header: str) -> bool:
-    """Whether kernels cannot use a header, so that its ``#include`` is left out."""
+    """Whether a header is only for host code. The ``#include`` of such a header is left out."""
     return _HOST_LIBRARIES.match(header) is not None
 
 
 def folders_of(options: Sequence[str]) -> list[Path]:
-    """Return the folders that the compiler's options name for ``#include``."""
+    """Return the folders in which ``#include`` looks for headers because of an option."""
     return [Path(match[1]) for option in options if (match := INCLUDE_OPTION.match(option))]
 
 
@@ -333,7 +333,7 @@ def replaced(
 
 
 def has_replacement(header: str) -> bool:
-    """Whether a text of coalesce can take the place of a header that is not found."""
+    """Whether coalesce has a text that can replace a header that is not found."""
     return _replacement(header) is not None
 
 
@@ -349,8 +349,8 @@ def _replacement(header: str) -> tuple[str, str] | None:
 def texts_for(source: str, given: Mapping[str, str], options: Sequence[str] = ()) -> dict[str, str]:
     """Return the headers for a source: a text for each name that ``#include`` can find.
 
-    They include the prelude and `given`, the user's own headers. If a text uses ``std::``, parts of
-    the C++ standard library are added.
+    The result also has the prelude, and the user's own headers (`given`). If a text uses ``std::``,
+    parts of the C++ standard library are added.
     """
     mentioned = "\n".join([source, *given.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}

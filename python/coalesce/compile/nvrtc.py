@@ -68,13 +68,13 @@ def compile_cuda(
     source : str
         The text. Line information is always kept.
     arch : str
-        The architecture, as in ``-arch``; an ``-arch`` among the options wins.
+        The architecture, as in ``-arch``. If the options contain an ``-arch``, it is used instead.
     options : sequence of str
         NVRTC's options: ``"-DTILE=16"``, ``"-use_fast_math"``, ``"-std=c++20"``, ``"-Ifolder"``.
     name : str
         The name of the source in messages and in line information.
     headers : mapping, optional
-        Texts that ``#include`` finds by these names.
+        For each name of a header, its text. ``#include`` finds these headers without a file.
     expressions : sequence of str
         Template instantiations to compile, such as ``"scale<float, 4>"``.
 
@@ -194,9 +194,10 @@ def include_folders() -> tuple[str, ...]:
 def architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for on a GPU.
 
-    This is the GPU's own architecture. If the compiler is too old to know it, take the newest
-    architecture that the compiler knows: its machine code if the GPU has the same major version,
-    else only its PTX.
+    This is usually the architecture of the GPU. If the compiler is too old to know this
+    architecture, the result is the newest architecture that the compiler knows and that is older
+    than the GPU. If both have the same major version, the kernel is compiled to machine code
+    ("sm_90"), else only to PTX ("compute_90").
     """
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures
@@ -254,7 +255,7 @@ def checked_options(options: Iterable[str]) -> list[str]:
 
 
 def checked_headers(headers: Any) -> dict[str, str]:
-    """Return the texts that ``#include`` finds by name; None means no texts."""
+    """Return the headers as a dict from name to text. Without headers (None), it is empty."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):

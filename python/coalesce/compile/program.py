@@ -72,7 +72,7 @@ _GRAPHICS = re.compile(r"undefined reference to `(cu(?:GL|EGL|VDPAU)\w+)'")
 
 
 class _NeedsLibraryError(LookupError):
-    """The program uses a library that `file` replaces in part."""
+    """The program needs a function of a library. `file` replaces a part of this library."""
 
     def __init__(self, file: Path, function: str, library: str) -> None:
         super().__init__(
@@ -120,7 +120,7 @@ def build(
     arch: int,
     debug: bool = False,
 ) -> Built:
-    """Compile a program of one or more source files. `arch` is the GPU's architecture: 90.
+    """Compile a program of one or more source files. `arch` is the GPU's architecture, such as 90.
 
     Raises
     ------
@@ -151,7 +151,11 @@ def build(
 def _compile_as_needed(
     program: str, paths: Sequence[Path], options: Sequence[str], *, arch: int, debug: bool
 ) -> tuple[Built, list[Path]]:
-    """Compile and link. If an error shows what the program needs, try again with it."""
+    """Compile and link a program.
+
+    Some errors show that the program needs one of this package's replacements for a library, one of
+    its headers, or the architecture sm_90a. Then try again with what is needed.
+    """
     included = [_OLDER_NAMES]
     texts = [_text_of(path) for path in paths]
     # A program that calls cublasCreate() needs the replacement. Compile it with it at once.
@@ -263,7 +267,7 @@ def _compile(
 
 
 def _including(path: Path, headers: Sequence[Path]) -> list[str]:
-    """Return the options that let a .cu file use names that newer versions of CUDA removed."""
+    """Return the options that put headers before the text of a .cu file."""
     if path.suffix != ".cu":
         return []
     return [word for header in headers for word in ("-include", str(header))]
@@ -376,9 +380,9 @@ def _identity(program: str) -> list[object]:
 
 
 def section_of(executable: bytes, name: str = _SECTION) -> bytes:
-    """Return a section of an executable, by default the one with device code.
+    """Return a section of an executable, by default the section with device code.
 
-    It is empty if there is no such section.
+    If there is no such section, the result is empty.
     """
     from coalesce.compile import cubin
 
@@ -391,8 +395,8 @@ def section_of(executable: bytes, name: str = _SECTION) -> bytes:
 def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
     """Return a description of each module of an executable, for the runtime library.
 
-    The result maps the key of a module to its `code_file`. The names of parameters come from
-    `source`.
+    The result maps the key of a module to the text that `code_file` returns. The names of
+    parameters come from `source`.
     """
     found = {}
     for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):

@@ -56,9 +56,10 @@ class Structure:
 
 
 def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
-    """Return the structure of each parameter of kernel `entry`; None if it is another type.
+    """Return the structure of each parameter of kernel `entry`.
 
-    `cubin` was compiled with ``-G``. If it does not describe the kernel, the result is empty.
+    For a parameter of another type, the list has None. `cubin` was compiled with ``-G``. If `cubin`
+    does not describe the kernel, the result is empty.
     """
     from elftools.elf.elffile import ELFFile  # only needed for structures
 
@@ -83,7 +84,10 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
 
 
 def _comparable(name: str) -> str:
-    """Remove the names of anonymous namespaces from a mangled name. They differ in each compile."""
+    """Remove the names of anonymous namespaces from a mangled name.
+
+    Each compilation chooses other names for them.
+    """
     while found := re.search(r"(\d+)(?=_(?:GLOBAL__N_|INTERNAL_))", name):
         name = name[: found.start()] + name[found.end() + int(found[1]) :]
     return name
@@ -120,7 +124,7 @@ class _Reader:
         }
 
     def type(self, die: Any) -> Structure | Array | Parameter:
-        """Return the type that a DWARF entry refers to: of a member, a parameter or a typedef."""
+        """Return the type of a member, a parameter or a typedef. `die` is its DWARF entry."""
         target, name, _ = self._target(die)
         if target is None or target.tag not in self._readers:
             size = 0 if target is None else _number(target, "DW_AT_byte_size")
@@ -131,7 +135,7 @@ class _Reader:
         return found
 
     def _target(self, die: Any) -> tuple[Any, str, bool]:
-        """Return the type that an entry refers to, the type's name, and whether it is const."""
+        """Return the DWARF entry of the type of `die`, the type's name, and whether it is const."""
         name, const = "", False
         while "DW_AT_type" in die.attributes:
             die = die.get_DIE_from_attribute("DW_AT_type")

@@ -1,7 +1,7 @@
 """Compiles a CUDA C++ file, and leaves out its host code if it has some.
 
-The unchanged source is compiled first, so nothing changes for device code. The host code is left
-out (host_code) only if this fails or cannot succeed.
+The unchanged source is compiled first, so a file without host code is compiled as it is. The host
+code is left out (host_code) only if this compilation fails, or is certain to fail.
 """
 
 from __future__ import annotations
@@ -176,7 +176,10 @@ def _compiled(
 def _in_the_users_lines(
     error: CompileError, code: DeviceCode, source: str, name: str
 ) -> CompileError:
-    """Return the error with the lines as the user wrote them. It also names what was left out."""
+    """Return the error with the lines as the user wrote them.
+
+    The message also says which host code was left out.
+    """
     own, changed = source.split("\n"), code.text.split("\n")
     text = str(error).replace(advice.DEVICE_CODE_ONLY, advice.RUNTIME_IN_A_KERNEL)
     lines = text.split("\n")

@@ -106,7 +106,7 @@ class Compiler:
             self._idle.pop().kill()
 
     def _forget(self) -> None:
-        """Forget the children after a fork, because they belong to the other process."""
+        """Forget the compiler processes after a fork, because they belong to the parent process."""
         for child in self._idle:
             child.process.returncode = 0
         self._idle = []
@@ -143,7 +143,7 @@ class _Child:
         return self.process.poll() is None and not self._connection.poll()
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """Return the result of the compiler. If it fails, return its log, a string."""
+        """Return the result of the compiler. If the compilation fails, return the log, a string."""
         try:
             self._connection.send(request)
             if not self._waited(request[1], seconds):

@@ -153,7 +153,11 @@ def instantiated(text: str, expression: str | None) -> dict[str, str]:
 
 
 def _kernels(text: str) -> list[tuple[str, str, str, int]]:
-    """Return template parameters, name, parameter text and place of each __global__ function."""
+    """Return four things for each __global__ function.
+
+    These are the text of its template parameters, its name, the text of its parameters, and the
+    position of the word __global__.
+    """
     kernels = []
     for match in re.finditer(r"\b__global__\b", text):
         before = _TEMPLATE.search(text[max(0, match.start() - 500) : match.start()])
@@ -243,7 +247,10 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 
 
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
-    """Whether the meaning of a word in a type is certain. `replaced` must have replaced names."""
+    """Whether the meaning of a word in a type is certain.
+
+    Call `replaced` first, which replaces names in the type by their definitions.
+    """
     if not re.match(r"[A-Za-z_]", word):
         return True
     if word in known:

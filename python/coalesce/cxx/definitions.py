@@ -1,9 +1,9 @@
-"""The definitions of names in CUDA C++, as far as the text makes them certain.
+"""Reads the definitions of names in a CUDA C++ text, if they are certain.
 
 Macros, `typedef`, `using`, classes and integer constants are read. The definition of a name is
-certain if the whole text defines it only once, outside preprocessor conditions, and if headers
-cannot define it, too. All other names become `UNKNOWN`; their types come from the compiler
-(compiled_types).
+certain in this case: the whole text defines the name only once, outside preprocessor conditions,
+and no header can also define the name. All other names become `UNKNOWN`; their types come from the
+compiler (compiled_types).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
     """Return a dict with the definition of each name that a text or an option defines.
 
     The text has no comments and no string literals (`declarations.bare`). A definition that is not
-    certain is `UNKNOWN`. A class is defined as its own name.
+    certain is `UNKNOWN`. The definition of a class is the name of the class.
     """
     values_of: dict[str, list[str]] = {}
     for name, value in _of_options(options):
@@ -62,7 +62,7 @@ def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
 
 
 def is_conditional(text: str, place: int) -> bool:
-    """Whether a place in a bare text is inside a preprocessor condition."""
+    """Whether position `place` of a text without comments is inside a preprocessor condition."""
     conditions = re.findall(r"^[ \t]*#[ \t]*(if|endif)", text[:place], re.MULTILINE)
     return conditions.count("if") != conditions.count("endif")
 

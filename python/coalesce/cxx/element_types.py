@@ -66,9 +66,9 @@ def is_known(name: str) -> bool:
 
 
 def compiler_shows(name: str) -> bool:
-    """Whether a type name that the compiler prints certainly means the type of C++ or CUDA.
+    """Whether a type name in the compiler's output can only mean a type of C++ or CUDA.
 
-    If not, the name may also mean a type that the user defined.
+    If the result is False, the name may also mean a type that the user defined.
     """
     return name not in _NAMED
 

@@ -144,8 +144,8 @@ def parse(layout: Layout, marks: set[str]) -> Any:
 def _end_of_macros(layout: Layout, place: int) -> int:
     """Return the end of a definition that two macros make together.
 
-    The macro that ends at `place` opens a brace, and a later macro closes it. The result is the end
-    of the later one, or `place` if there is none.
+    The macro that ends at `place` opens a brace, and a later macro closes this brace. The result is
+    the end of the later macro, or `place` if no macro closes the brace.
     """
     for match in re.compile(r"^[ \t]*(\w+)[ \t]*(\()?", re.MULTILINE).finditer(
         layout.parsed, place
@@ -214,7 +214,7 @@ def _branches_left_out(layout: Layout) -> Iterator[tuple[int, int]]:
 
 
 def _opened(text: str) -> tuple[int, int] | None:
-    """Return how many braces and parentheses a text opens and does not close."""
+    """Return how many braces and parentheses a text opens and does not close; None for none."""
     counts = text.count("{") - text.count("}"), text.count("(") - text.count(")")
     return counts if any(counts) else None
 

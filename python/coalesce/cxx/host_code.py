@@ -79,7 +79,7 @@ class DeviceCode:
     expressions : tuple of str
         Instantiations of kernels that the host code launches: ``"scale<float, 4>"``.
     kernels : tuple of str
-        Names of kernels; a template's ends in ``<>``.
+        Names of kernels. The name of a kernel template ends in ``<>``.
     has_unmarked : bool
         Whether the text still has functions that kernels can use although they are not marked with
         ``__device__``: constexpr functions.
@@ -96,10 +96,10 @@ class DeviceCode:
 
 
 def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
-    """Remove the host code of a source. `find` returns the headers that it includes.
+    """Remove the host code of a source. `find` is a function that returns the text of a header.
 
-    `chosen` are template instantiations that the caller needs. Types in them are kept, even if no
-    other device code uses them.
+    `chosen` are template instantiations that the caller needs. Their types are kept, even if no
+    other device code uses these types.
     """
     files = list(_files(source, find))
     macros: dict[str, set[str]] = {}
@@ -146,7 +146,7 @@ def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
 
 
 def _files(source: str, find: Find) -> Iterator[File]:
-    """Yield the source and every header of the user's that it includes."""
+    """Yield the source, and each of the user's own headers that the source includes."""
     seen: set[str] = {""}
     waiting = [("", source, "")]
     while waiting:
@@ -304,7 +304,7 @@ def _declared(declarator: Any, text: str) -> set[str]:
 
 
 def _type_names(node: Any, text: str) -> set[str]:
-    """Return the names that a type declaration defines: its own and its enumerators'."""
+    """Return the names that a type declaration defines: of the type and of its enumerators."""
     names = set()
     waiting = [node]
     while waiting:
@@ -395,7 +395,10 @@ def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -
 
 
 def _namespaces(item: Item) -> Iterator[str]:
-    """Yield the names of the namespaces around an item. An alias of a namespace is one, too."""
+    """Yield the names of the namespaces around an item.
+
+    If the item is an alias of a namespace, also yield the name of the alias.
+    """
     if item.node.type == "namespace_alias_definition":
         yield from item.names
     around = item.node.parent

@@ -22,9 +22,9 @@ class Macro:
 
 
 def of_launches(layouts: Iterable[Layout]) -> dict[str, Macro]:
-    """Return a dict from name to macro of all macros that launch a kernel.
+    """Return all macros that launch a kernel, directly or through another macro.
 
-    A macro may also do so through another macro.
+    The result is a dict from the name of a macro to the macro.
     """
     macros: dict[str, Macro] = {}
     for layout in layouts:
@@ -42,7 +42,7 @@ def of_launches(layouts: Iterable[Layout]) -> dict[str, Macro]:
 
 
 def expanded(text: str, macros: Mapping[str, Macro], depth: int = 0) -> str:
-    """Return a text with these macros replaced by what they stand for."""
+    """Replace the uses of `macros` in a text by their definitions, and return the result."""
     if not macros or depth == _DEPTH:
         return text
     uses = re.compile(rf"\b({'|'.join(map(re.escape, macros))})\s*\(")

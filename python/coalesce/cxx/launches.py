@@ -1,7 +1,7 @@
 """Finds the instantiations of template kernels that a program's host code launches.
 
-``scale<float, N><<<grid, block>>>(x)`` launches an instantiation of `scale`, but its name is known
-only if the value of N is. If N is a constant, its definition gives the value. If N is a template
+``scale<float, N><<<grid, block>>>(x)`` launches an instantiation of `scale`. To find out which one,
+the value of N must be known. If N is a constant, its definition gives the value. If N is a template
 parameter of the function that contains the launch, the calls of that function give the values. A
 launch may leave out template arguments. Then they follow from the types of the launch's arguments.
 An instantiation that cannot be determined is left out.
@@ -67,7 +67,7 @@ class _Tree:
 
 
 def kernels(trees: Sequence[tuple[Any, str]]) -> list[str]:
-    """Return the names of a program's kernels. A template's ends in ``<>``."""
+    """Return the names of a program's kernels. The name of a kernel template ends in ``<>``."""
     names: dict[str, None] = {}
     for tree in (_Tree(*pair) for pair in trees):
         for node in tree.walk():

@@ -1,8 +1,8 @@
 """The types and shapes of variables that CUDA C++ source declares outside parameter lists.
 
-`Kernel.globals` makes arrays of `__device__` and `__constant__` variables from them. Messages use
-the types and shapes of `__shared__` variables, because PTX only has the sizes in bytes. The
-simulator compares the shapes with these sizes, so a misread shape is not shown.
+PTX has only the size of a variable in bytes. `Kernel.globals` needs the types and shapes to make
+arrays of `__device__` and `__constant__` variables. Messages need them for `__shared__` variables.
+The simulator compares each shape with the size in the PTX, so a misread shape is not shown.
 """
 
 from __future__ import annotations

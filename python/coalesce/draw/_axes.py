@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Gap:
-    """Indices that are left out: `count` of them from `first` on."""
+    """`count` neighbouring indices that are left out. The lowest of them is `first`."""
 
     first: int
     count: int
@@ -42,7 +42,7 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
 
 
 def inside(items: list[Item]) -> list[Item]:
-    """Return the items without gaps at the start and at the end."""
+    """Return the items, but without a gap at the start or at the end."""
     first, last = 0, len(items)
     if items and isinstance(items[0], Gap):
         first = 1

@@ -45,13 +45,15 @@ class Word:
 class Board:
     """The words that the lanes access, and the wavefront that moves each word.
 
-    The model's rule (csrc/model/banks.hpp) says which lanes are served together. The order of a
-    bank's words is not published. Here the word of the lowest lane comes first.
+    The model (csrc/model/banks.hpp) decides which lanes are served together, as one group. If
+    several words are in the same bank, their order on a GPU is not published. Here the word of the
+    lowest lane comes first.
 
     Attributes
     ----------
     turns : int
-        The number of groups of lanes that are served one after another, with empty groups.
+        The number of groups of lanes, including empty groups. The groups are served one after
+        another.
     groups : list of (list of int)
         The active lanes of each group, without empty groups.
     words : list of (list of Word)
@@ -68,7 +70,7 @@ class Board:
 
     @property
     def depths(self) -> list[int]:
-        """The number of wavefronts of each group: the largest number of its words in one bank."""
+        """The number of wavefronts that each group needs: its largest number of words in a bank."""
         return [max(word.wavefront for word in words) + 1 for words in self.words]
 
     @property
@@ -127,7 +129,8 @@ def bank_board(
     mask : int or sequence of bool, optional
         The active lanes: bit i of an int stands for lane i; or one bool per lane. By default all.
     kind : {"load", "store", "atomic"}
-        The kind of access, for the headline.
+        The kind of access. A load of 8 or 16 bytes per lane may need fewer wavefronts than a store
+        to the same addresses.
     base : int
         The address at which shared memory starts, a multiple of 128.
     rows : {"wavefronts", "words"}
@@ -325,7 +328,7 @@ def _gap(canvas: Canvas, y: float, text: str) -> float:
 
 
 def _totals(canvas: Canvas, board: Board, y: float) -> float:
-    """Write the number of words that each bank must serve to one group of lanes."""
+    """Write for each bank the largest number of words that it must serve to a group of lanes."""
     canvas.text(MARGIN, y + 11, "words per bank", paint=SOFT)
     counts = [
         max(sum(word.bank == bank for word in words) for words in board.words)

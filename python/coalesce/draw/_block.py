@@ -27,7 +27,7 @@ _MOST_ROWS, _MOST_LAYERS = 34, 9
 def thread_block(
     block_dim: int | Sequence[int], *, warp_size: int = 32, title: str | None = None
 ) -> Picture:
-    """Draw the threads of a block, coloured by warp, each with its lane.
+    """Draw the threads of a block. The colour shows the warp, and the number shows the lane.
 
     Threads are numbered along x first, then along y, then along z. Each 32 consecutive threads are
     a warp. A warp executes each memory instruction for all of its threads together.
@@ -98,9 +98,10 @@ class Grid:
     folded: bool  # True if the block is one long row, which is drawn as rows of one warp
 
     def runs(self, layer: int, row: int) -> list[tuple[int, int, int]]:
-        """Split a row at the borders of warps.
+        """Split a row at the borders between warps.
 
-        Returns the first column, the number of threads and the first thread of each part.
+        For each part of the row, return its first column, its number of threads and its first
+        thread.
         """
         thread = (layer * self.rows + row) * self.columns
         end = min(thread + self.columns, self.threads)

@@ -46,8 +46,8 @@ def matrix_cells(
     """Draw a matrix with the cells that a warp touches, and their place in memory.
 
     Sectors of 32 bytes are outlined. The touched cells of a sector have one colour; cells that are
-    moved but not used are hatched. Below the matrix are the cache lines that contain these cells,
-    row after row.
+    moved but not used are hatched. Below the matrix, the picture shows the cache lines that contain
+    the touched cells.
 
     Parameters
     ----------
@@ -92,8 +92,9 @@ def matrices(frames: Frames, *, title: str | None = None, headline: str | None =
     Parameters
     ----------
     frames : mapping of str to sequence of Matrix, or sequence of Matrix
-        For each frame a label, such as "k = 0", and its matrices; or the matrices of one frame.
-        Matrices of the same name show the same rows and columns in all frames.
+        A mapping has a label for each frame, such as "k = 0", and the matrices of the frame. A
+        sequence has the matrices of the only frame. Matrices of the same name show the same rows
+        and columns in all frames.
     title : str, optional
         A line above the headline.
     headline : str, optional
@@ -184,7 +185,7 @@ class Arrangement:
 def _arrange(frames: Mapping[str, Sequence[Matrix]]) -> Arrangement:
     """Return the arrangement with the largest cells that is not too tall.
 
-    If all are too tall, return the one with the smallest height.
+    If all arrangements are too tall, return the arrangement with the smallest height.
     """
     named: dict[str, list[Matrix]] = {}
     for matrix in (matrix for panels in frames.values() for matrix in panels):

@@ -45,7 +45,7 @@ class Matrix:
     offset : int
         Bytes from the start of a sector to the first element; 0 for allocated arrays.
     memory : {"global", "shared"}
-        Global memory is moved in sectors, which are outlined and counted.
+        The memory that holds the matrix. For global memory, sectors are outlined and counted.
     boxes : sequence of (row, column, rows, columns)
         Parts to outline, such as the tile of a block.
     note : str, optional
@@ -138,7 +138,7 @@ class Matrix:
 
     @cached_property
     def brought(self) -> dict[Cell, int]:
-        """The cells that are moved but not touched, and their colour."""
+        """The cells that are moved but not touched, and the number of the colour of each."""
         result = {}
         for sector in self.moved.sectors.values() if self.moved else ():
             first = (sector.address - self.offset) // self.itemsize
@@ -215,7 +215,10 @@ def window_over(matrices: Iterable[Matrix], most: int) -> Window:
 
 
 def _around(wanted: set[int], extent: int) -> set[int]:
-    """Add a neighbour on both sides, so that a few cells still look like part of a matrix."""
+    """Return the wanted indices, their neighbours, and the three indices after the lowest one.
+
+    So even a single cell is shown as a part of a matrix.
+    """
     around = {i + d for i in wanted for d in (-1, 0, 1)} or {0}
     low = min(around)
     around.update(range(low, low + 4))
