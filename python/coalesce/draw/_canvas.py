@@ -230,7 +230,7 @@ class Canvas:
         )
 
     def headline(self, y: float, title: str | None, headline: str, note: str = "") -> float:
-        """Write the title, headline and note at the top. Return the y below them."""
+        """Write the title, headline and note at the top. Return the y coordinate below them."""
         if title is not None:
             checks.text("title", title)
         if title:

@@ -63,7 +63,7 @@ class Panel:
 
     @property
     def height(self) -> float:
-        """The height of its grid."""
+        """The height of the panel's grid."""
         if self.window.schematic:
             rows, cols = self.matrix.extents
             return _MAP * min(1.0, max(0.2, rows / cols))

@@ -225,7 +225,7 @@ def _image(compiled: nvrtc.Compiled, device: Device) -> bytes:
 
     Machine code runs on GPUs with the same major compute capability and the same or a higher minor
     one ("CUDA C++ Programming Guide", Binary Compatibility). Machine code for sm_90a runs only on
-    compute capability 9.0, and so on for other names that end with a letter.
+    compute capability 9.0. Other names that end with a letter are treated in the same way.
     """
     made_for = re.fullmatch(r"sm_(\d+)(\d)([af]?)", compiled.arch)
     if compiled.cubin is not None and made_for is not None:

@@ -1,7 +1,7 @@
 """Sentences for the findings of `Kernel.check` in the exercises: the mistake behind each finding.
 
-The keys are the name of the exercise and the kind of the finding. "race in global" is a race in
-global memory. "misaligned with float2" is a finding in a kernel whose source contains "float2".
+A key is the name of an exercise and the kind of a finding. "race in global" is a race in global
+memory. "misaligned with float2" is a finding in a kernel whose source contains "float2".
 """
 
 from __future__ import annotations

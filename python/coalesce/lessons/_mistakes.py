@@ -1,7 +1,7 @@
 """The wrong results that common mistakes give in the exercises, each with a sentence about it.
 
-If the result of a student's kernel equals one of them, the check shows its sentence. The sentence
-names the mistake, and often asks a question. It does not give the solution.
+If the result of a student's kernel equals one of these wrong results, the check shows the sentence
+about it. The sentence names the mistake, and often asks a question. It does not give the solution.
 """
 
 from __future__ import annotations

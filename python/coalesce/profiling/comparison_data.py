@@ -48,7 +48,8 @@ class Row:
     def better(self, i: int) -> bool | None:
         """Whether the i-th value is better than the first; None if they differ by at most 2 %.
 
-        A quantity that the baseline does not have (shared memory) is neither better nor worse.
+        If the baseline does not have the quantity, because it uses no shared memory, for example,
+        the value is neither better nor worse.
         """
         first, value = self.values[0], self.values[i]
         if not first or value is None or abs(value - first) <= 0.02 * abs(first):

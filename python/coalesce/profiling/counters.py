@@ -44,7 +44,7 @@ class MeasuredCounters(Mapping[str, float]):
 
     @property
     def mismatches(self) -> dict[str, tuple[float, float]]:
-        """The metrics that differ although they are called exact: (predicted, measured) by name."""
+        """Metrics with a wrong prediction that is called exact: (predicted, measured) by name."""
         return {
             name: (self.predicted[name], self.measured[name])
             for name in self.measured

@@ -22,8 +22,8 @@ Thread = tuple[int, int, int]
 class Runs(NamedTuple):
     """The runs of a warp.
 
-    `length` is the number of lanes of the longest run, `step` the distance in bytes between two
-    neighbouring lanes of a run, and `number` the number of runs.
+    `length` is the number of lanes of the longest run. `step` is the distance in bytes between the
+    addresses of two neighbouring lanes of a run. `number` is the number of runs.
     """
 
     length: int

@@ -418,7 +418,8 @@ class Stepper:
     def shared(self) -> dict[str, Array]:
         """The block's shared variables by name, as masked copies. Unwritten elements are masked.
 
-        Shape and dtype follow from the declaration. If it is not known, the copy is a row of bytes.
+        Shape and dtype follow from the declaration. Without a known declaration, the copy is a row
+        of bytes.
         Dynamic shared memory is listed under the names of its ``extern __shared__`` arrays.
         """
         return step_values.shared_arrays(self.kernel, self._open())
