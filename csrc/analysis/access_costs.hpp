@@ -82,9 +82,8 @@ class AccessCosts {
         [[nodiscard]] bool is_like(const sim::MemoryEvent& e) const;
         void add_to(InstructionCounts& total) const;
     };
-    // The remembered accesses of one instruction. There are several, because the warps that execute
-    // an instruction in turn often have different address patterns, and each warp repeats its own
-    // pattern.
+    // The remembered accesses of one instruction. There are several, because warps take turns. They
+    // often have different address patterns, and each warp repeats its own pattern.
     using Patterns = std::array<Repeated, 8>;
     static size_t hash_of(const sim::MemoryEvent& e);
 

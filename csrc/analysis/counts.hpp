@@ -55,7 +55,7 @@ struct Counts {
     // are missing in the counts, or an empty string if none are missing.
     [[nodiscard]] std::string not_counted() const;
     // Returns the reason why the time of the launch cannot be modelled, or an empty string if it
-    // can.
+    // can be modelled.
     [[nodiscard]] std::string not_modelled() const;
     // Returns the counts under Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;

@@ -6,9 +6,9 @@
 // the instructions. So they may report a dependence that does not exist, but they do not miss one.
 // There is one exception: they do not follow a dependence through the condition of a branch.
 //
-// Blocks may communicate by atomics on global memory whose results are used, by strong loads, or as
-// members of a cluster. A plain load of data that another block writes in the same launch is a
-// race.
+// Blocks may communicate in three ways: by atomics on global memory if the results of the atomics
+// are used, by strong loads, or as members of a cluster. A plain load of data that another block
+// writes in the same launch is a race.
 //
 // An atomic that several warps execute returns values in the order of the warps. This order differs
 // from run to run, on a GPU and on the simulator. For example, out[atomicAdd(n, 1)] = x stores

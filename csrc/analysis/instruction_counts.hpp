@@ -42,8 +42,8 @@ struct InstructionCounts {
     // requests with a sector that may be sent in two parts. For a copy that bypasses L1, they are
     // requests whose addresses are not consecutive.
     uint64_t divided = 0;
-    // For an atomic in a loop: how often another warp may cause further iterations
-    // (contention.hpp).
+    // For an atomic in a loop: how often it was executed while another warp may have caused further
+    // iterations (contention.hpp).
     uint64_t contended = 0;
     // The memory space that the instruction accesses. An instruction with generic addresses may
     // access several spaces. Then this is global if any access was to global memory, otherwise

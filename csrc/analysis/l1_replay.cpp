@@ -90,9 +90,9 @@ void Misses::add(const Misses& other) {
 }
 
 // L1 merges some partial writes before they go to L2. A partial write may be merged if the same
-// warp was the last writer of the sector. The rule is not known. In recorded kernels, 0 to 83 % of
-// such writes are merged; the model merges 70 %. Writes of different warps are not merged
-// (`transpose/naive_read`).
+// warp was the last writer of the sector. The exact rule is not known. In recorded kernels, between
+// 0 and 83 % of such writes are merged. The model merges 70 %. Writes of different warps are not
+// merged (`transpose/naive_read`).
 class L1Replay::PartialWrites {
   public:
     // Returns the sectors that must be sent to L2.

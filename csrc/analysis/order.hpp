@@ -104,8 +104,8 @@ class BlockOrder {
 
     void synchronize(uint32_t warp, sim::LaneMask lanes);
     // Call this when lanes arrive at a barrier. `everyone` is true if the barrier is for all
-    // threads of the block. `waits` is true if these lanes wait at the barrier, and do not only
-    // arrive.
+    // threads of the block. `waits` is false if these lanes only arrive at the barrier and do not
+    // wait.
     void arrive(uint32_t warp, sim::LaneMask lanes, uint32_t barrier, bool everyone, bool waits);
     void complete(uint32_t barrier);
 

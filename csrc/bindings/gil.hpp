@@ -1,9 +1,9 @@
 // Releases the interpreter's lock (GIL) during long C++ calls, and acquires it again.
 //
 // A thread may outlive the interpreter, for example a daemon thread at exit. If it then requests
-// the lock, Python ends the thread by unwinding its stack. If the stack has destructors such as
-// those of pybind11's own guards, the process ends with "terminate called". The guards here wait
-// for the end of the process instead.
+// the lock, Python ends the thread by unwinding its stack. If the stack then has objects with
+// destructors, such as pybind11's own guards, the process ends with "terminate called". The guards
+// here wait for the end of the process instead.
 #pragma once
 
 #include <Python.h>

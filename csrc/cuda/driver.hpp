@@ -103,8 +103,8 @@ struct Driver {
     // The number of forks of the process at loading. The driver does not work in a forked child.
     const uint64_t forks = fork::count();
 
-    // Example: "CUDA_ERROR_ILLEGAL_ADDRESS (700): it read or wrote memory outside every
-    // allocation".
+    // Returns a text such as "CUDA_ERROR_ILLEGAL_ADDRESS (700): it read or wrote memory outside
+    // every allocation".
     [[nodiscard]] std::string describe(Result result) const;
 
     // Throws LaunchError "<what>: <describe(result)>" unless the result is success.

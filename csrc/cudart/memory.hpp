@@ -94,8 +94,8 @@ class Memory {
     // Marks the bytes of `to` as defined if the bytes of `from` are defined.
     static void copy_defined(const View& to, const View& from, uint64_t bytes);
 
-    // Reduces the free memory of the simulated GPU by memory that is allocated elsewhere. Throws
-    // Failure{cudaErrorMemoryAllocation} if there is not enough.
+    // Reduces the free memory of the simulated GPU by `bytes`. Call this for memory that is
+    // allocated elsewhere. Throws Failure{cudaErrorMemoryAllocation} if there is not enough.
     void take(uint64_t bytes);
     void give_back(uint64_t bytes) { used_ -= bytes; }
     // Returns the start of a range of addresses that no allocation will get.

@@ -78,7 +78,7 @@ void BlockSchedule::run(uint32_t multiprocessor) {
                 {&traffic[r.next], multiprocessor, (double(traffic[r.next].time) - r.time) / step});
         r.time = until;
         // The requests of different blocks are stored far apart in the host's memory. The next
-        // slice is likely to need as many of them as this one.
+        // slice probably needs as many requests as this one.
         constexpr size_t together = 64 / sizeof(Traffic);  // requests in a line of the host's cache
         const size_t expected = std::min(traffic.size(), r.next + (r.next - first) + together);
         for (size_t n = r.next; n < expected; n += together) __builtin_prefetch(&traffic[n]);

@@ -31,8 +31,8 @@ struct OutsideReads {
     uint64_t count = 0;  // the number of executed warp instructions with such reads
 };
 
-// The properties of the simulated GPU that a kernel can see. The defaults are an H200's (CUDA C++
-// Programming Guide, "Technical Specifications per Compute Capability").
+// The properties of the simulated GPU that a kernel can see. The default values are for an H200
+// (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 struct GpuFigures {
     uint32_t multiprocessors = 132;    // the value of %nsmid
     uint32_t resident_threads = 2048;  // the limit per multiprocessor

@@ -203,8 +203,8 @@ void leave(Warp& w) {
     for (int32_t j = w.current.join; j >= 0; j = w.joins[size_t(j)].parent)
         w.joins[size_t(j)].pending &= ~lanes;
     // Other lanes may wait at the innermost join for the lanes that leave here. Then they can
-    // continue now. If no lanes wait at a join, the join is removed, and the same must be tested
-    // for the next outer join.
+    // continue now. If no lanes wait at a join, the join is removed. Then the next outer join is
+    // tested in the same way.
     for (int32_t j = w.current.join; j >= 0;) {
         const Join join = w.joins[size_t(j)];
         if (!settle(w, j) || join.arrived) break;

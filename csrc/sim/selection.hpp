@@ -28,8 +28,8 @@ namespace coalesce::sim {
 
 struct Request {
     OpCode code = OpCode::unknown;
-    // The operands of the instruction. For machine code, only their number is right; they are
-    // empty.
+    // The operands of the instruction. For machine code, the operands are empty, and only their
+    // number is right.
     std::span<const ptx::Operand> operands;
 };
 

@@ -199,8 +199,8 @@ struct Block {
     std::map<uint32_t, TensorBox> boxes;
     uint32_t next_box = 0;
     // For a block that waits for other blocks. `seen_work` is the value of GridState::work when the
-    // block ran last. `fruitless_turns` counts how often the block has run since any other block
-    // did work.
+    // block ran last. `fruitless_turns` counts how often the block has run since another block last
+    // did some work.
     uint64_t seen_work = 0;
     uint32_t fruitless_turns = 0;
 };

@@ -30,8 +30,8 @@ inline constexpr uint32_t warpgroup_warps = 4;
 inline constexpr uint32_t part_bytes = 16;  // the size of a part of an operand in shared memory
 
 struct WarpgroupProduct {
-    // The types and the arithmetic of a 16 x 8 tile of the product. If a is in registers, `product`
-    // also has these registers.
+    // The types and the arithmetic of a 16 x 8 tile of the product. If the first operand is in
+    // registers, `product` also has these registers.
     Matrices product;
     std::vector<Locator> d;
     uint32_t n = 0;

@@ -103,7 +103,7 @@ def compile_cuda(
     folders = [f"-I{folder}" for folder in include_folders()]
     # The key contains the version of the compiler. It does not contain the folders of CUDA's
     # headers, because they differ between installations. If the source reads files from the user's
-    # folders, it is not cached, because these files may change without a new key.
+    # folders, it is not cached, because a change of these files would not change the key.
     reproducible = not _reads_files(source, options, texts)
     key = cache.key_of(
         source,

@@ -15,7 +15,7 @@ HEIGHT = 26.0
 _WIDE_GAP, _NARROW_GAP = 20.0, 4.0
 _FEW_GAPS = 5  # up to this number, gaps are wide and show dots
 # Up to this number of lines, sectors that are not moved are drawn narrow, to leave room for the
-# others.
+# sectors that are moved.
 _FEW_LINES = 4
 _NARROW = 0.25
 
