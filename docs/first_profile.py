@@ -29,7 +29,7 @@ p
 # %% [markdown]
 # ## First: the summary
 #
-# The report begins with a sentence for each memory. ▲ marks wasteful accesses, ✓ marks accesses that cannot be improved. You can also get the summary as data:
+# The report begins with a sentence for each kind of memory. ▲ marks wasteful accesses, ✓ marks accesses that cannot be improved. You can also get the summary as data:
 
 # %% tags=["counts"]
 for sentence in p.verdict:

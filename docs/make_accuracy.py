@@ -214,7 +214,7 @@ def counted() -> Iterator[str]:
     yield ""
     yield "These kernels are in `tests/kernels/awkward.cu` and `awkward_templates.cu`."
     yield "Their counts are easy to get wrong."
-    yield "`#2` is a kernel's second launch."
+    yield "In the table, `#2` marks a kernel's second launch."
     yield ""
     yield from sets["awkward"].table({**COLUMNS, **ATOMIC_COLUMNS})
     yield ""

@@ -267,7 +267,7 @@ lessons.predict(
 
 # %% [markdown]
 # What matters is *which element each lane accesses*: neighbouring lanes need neighbouring values of `col`. In both blocks, `row =
-# t / 32, col = t % 32` gives neighbouring values to neighbouring lanes. `row = t % 32, col = t / 32` does not. Lesson 2 counts
+# t / 32, col = t % 32` gives them neighbouring values of `col`. `row = t % 32, col = t / 32` does not. Lesson 2 counts
 # the cost.
 
 # %% [markdown]

@@ -263,13 +263,13 @@ for name, ms in sorted(both, key=lambda row: -row[1]):
     print(f"{ms / total:6.1%} {1e6 * ms:12,.0f} ns  {name}")
 
 # %% [markdown]
-# The table says where to look first. It cannot say why: the kernel in its second row is perfectly coalesced.
+# The table says where to look first. It cannot say why a kernel takes long: the kernel in the second row is perfectly coalesced.
 #
 # ## The puzzle of 6.5 and 150 ms
 #
 # A tutorial runs both sums of a matrix of 16384 x 16384 floats on an AMD GPU (MI250X). `row_sums` takes 165 ms, `column_sums` 6.5
-# ms. Then `row_sums` gets a block per row and coalesced loads, and still takes 150 ms. Its author wonders why. Compute the
-# bandwidth from each time:
+# ms. In a second version of `row_sums`, each row has a block of its own, and the loads are coalesced. But this version still
+# takes 150 ms, and the author of the tutorial wonders why. Compute the bandwidth from each time:
 
 # %% tags=["counts"]
 size = 16384**2 * 4
@@ -289,10 +289,10 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 # <details><summary>Our answer</summary>
 #
 # Something outside the kernel. 7 GB/s is a typical speed of the bus between the host and a GPU; the memory of that GPU gives
-# 1,600 GB/s. On the recorded GPU the two kernels differ by a factor of nine, and even the strided one reaches more than 500 GB/s. In both of the
-# tutorial's programs `row_sums` is launched first, and so touches the data first. Perhaps the data are moved to the GPU only when
-# a kernel first accesses them. Then the first kernel takes this time, whatever it computes. We cannot run the tutorial's programs
-# here, so this is a guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.
+# 1,600 GB/s. On the recorded GPU, the two kernels of the table above differ by a factor of nine, and even `thread_per_row`
+# reaches more than 500 GB/s. In both of the tutorial's programs, `row_sums` is launched first, and so touches the data first.
+# Perhaps the data are moved to the GPU only when a kernel first accesses them. Then the first kernel takes this time, whatever it
+# computes. We cannot run the tutorial's programs here, so this is a guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.
 #
 # </details>
 #
