@@ -77,7 +77,7 @@ class Stepper {
     [[nodiscard]] uint64_t barriers() const;  // number of barriers that have opened
     [[nodiscard]] uint64_t steps() const;     // number of executed instructions
 
-    // Executes one instruction of `warp`, or of the warp that runs next if there is no `warp`.
+    // Executes one instruction of `warp`, or of the warp that runs next if `warp` has no value.
     // Returns nothing if the warp waits or has ended. Throws the errors of the kernel; the block
     // then stays as it is.
     std::optional<Executed> step(std::optional<uint32_t> warp);

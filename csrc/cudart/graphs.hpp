@@ -25,8 +25,8 @@ struct GraphRecord {
 
     Node add(Work work, std::vector<Node> after);
     [[nodiscard]] std::shared_ptr<GraphRecord> clone() const;
-    // Returns the nodes in an order in which each follows the nodes on which it depends. Throws
-    // Failure if there is a cycle.
+    // Returns the nodes in an order in which each node comes after the nodes on which it depends.
+    // Throws Failure if there is a cycle.
     [[nodiscard]] std::vector<Node> order() const;
     [[nodiscard]] bool has(Node node) const;
     // Returns null if there is no such node.

@@ -37,7 +37,7 @@ struct AddressFamilies {
     std::vector<uint64_t> changed, renewed;
 };
 
-// Returns the families of a kernel. Only families are returned in which a register holds the
+// Returns the families of a kernel. A family is returned only if one of its registers holds the
 // address of a memory access. For a function that is not a kernel, there are no families.
 [[nodiscard]] AddressFamilies address_families(const Function& function,
                                                const std::vector<LiveRange>& ranges);

@@ -20,8 +20,8 @@ namespace coalesce::sim {
 // aligned.
 inline constexpr uint32_t slot_alignment = 64;
 
-// Returns the first index into MemoryHandlers::access (engine.hpp), which stands for the state
-// space.
+// MemoryHandlers::access (engine.hpp) has two indices. Returns the first one, which stands for the
+// state space.
 [[nodiscard]] constexpr int row_of(ptx::Space space) {
     switch (space) {
         case ptx::Space::global:

@@ -23,8 +23,8 @@ struct Dim3 {
 // other arrays on a GPU.
 struct OutsideReads {
     static constexpr uint64_t page = 2u << 20;
-    // Returns true if a read of this address is a fault nevertheless. Any worker (host thread) may
-    // call this function.
+    // Some reads outside all arrays are faults nevertheless. Returns true if a read of this address
+    // is such a fault. Any worker (host thread) may call this function.
     std::function<bool(uint64_t)> forbidden;
     std::mutex mutex;
     std::string first;   // the message for the first read

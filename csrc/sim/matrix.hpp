@@ -73,8 +73,8 @@ enum class Element : uint8_t {
 // rules of tensor cores were recorded on an H200 or are published; see matrix_arithmetic.hpp.
 enum class Arithmetic : uint8_t {
     fused,  // exact products are aligned and truncated, then added and rounded once
-    // For fp8 on tensor cores without fp8 units: two fused products of halves are added, and then c
-    // (multiply_in_halves).
+    // For fp8 on tensor cores without fp8 units: two fused products of halves are added, and c is
+    // added last (multiply_in_halves).
     in_halves,
     integers,
     bits_and,  // and, then a count of bits (and.popc)

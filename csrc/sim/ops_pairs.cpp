@@ -37,8 +37,8 @@ void pair_sign(Warp& w, const Op& op) {
     for (int i = next_register; i < 2 * next_register; ++i) d[i] = (a[i] & keep) ^ flip;
 }
 
-// Returns the sum of high:low and the pair c. It computes with 32-bit words, which is faster than
-// with 64-bit values.
+// Returns the sum of two 64-bit values: the words `high` and `low`, and the pair c. It computes
+// with 32-bit words, which is faster than with 64-bit values.
 inline uint64_t add_words(uint32_t low, uint32_t high, const uint32_t* c, int i) {
     const uint32_t sum = low + c[i];
     return sum | uint64_t{high + c[next_register + i] + (sum < low)} << 32;

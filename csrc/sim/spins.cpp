@@ -2,9 +2,9 @@
 //
 // METHOD
 // Such a loop reads memory with strong loads (volatile, acquire, relaxed) or tests an mbarrier, and
-// does not write memory. Another iteration reads the same values until another warp has run.
-// Therefore, at the end of each iteration, another warp runs. If another loop is wrongly treated
-// like this, the kernel still runs correctly. Only the warps alternate more often.
+// does not write memory. Each iteration reads the same values again until another warp has run.
+// Therefore, at the end of each iteration, another warp runs. If a loop of another kind is wrongly
+// treated like this, the kernel still runs correctly. Only the warps alternate more often.
 #include "sim/program.hpp"
 
 namespace coalesce::sim {

@@ -1,7 +1,7 @@
 // Transposes a tile in shared memory: loads and stores of global memory are both coalesced.
 //
-// The block reads its tile row by row and writes it row by row of `out`. The transposition happens
-// in shared memory, where no sector is wasted. But 32 lanes that read a column of the tile are 32
+// The block reads along rows of `in` and writes along rows of `out`. The transposition happens in
+// shared memory, where no sector is wasted. But 32 lanes that read a column of the tile are 32
 // words apart, all in one of the 32 banks: 32 wavefronts per load, not 1 (05_padded, 06_swizzled).
 
 #ifndef REAL
