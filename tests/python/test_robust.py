@@ -209,6 +209,22 @@ def test_an_instruction_limit_counts_instructions_and_not_their_parts(code: str)
         coalesce.Kernel(text, device="sim", instruction_limit=needed - 1)[1, 32 * warps]()
 
 
+def test_an_instruction_limit_counts_as_a_profile_does() -> None:
+    """A warp that diverges executes some instructions several times."""
+    code = "\n".join(
+        f"setp.eq.u32 p, r, {i}; @p bra L{i}; add.u32 s, r, r; L{i}:" for i in range(32)
+    )
+    text = f""".version 8.5
+.target sm_90
+.address_size 64
+.entry k {{ .reg .b32 r, s; .reg .pred p; mov.u32 r, %tid.x; {code} ret; }}"""
+    metrics = coalesce.Kernel(text, device="sim").profile(1, 32).metrics()
+    executed = int(metrics["smsp__inst_executed.sum"])
+    coalesce.Kernel(text, device="sim", instruction_limit=executed)[1, 32]()
+    with pytest.raises(LaunchError, match="stopped after the limit"):
+        coalesce.Kernel(text, device="sim", instruction_limit=executed - 1)[1, 32]()
+
+
 @pytest.mark.parametrize(
     ("instruction", "message"),
     [
