@@ -11,12 +11,12 @@
 #include "bindings/gil.hpp"
 #include "bindings/launcher.hpp"
 #include "cuda/device.hpp"
-#include "cuda/host_call.hpp"
 #include "cuda/host_memory.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/module.hpp"
 #include "cuda/nvrtc.hpp"
 #include "cuda/pinned.hpp"
+#include "cuda/planned_call.hpp"
 #include "cuda/tensor_map.hpp"
 
 namespace py = pybind11;
@@ -146,21 +146,30 @@ py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Tr
 // - tuple: a tensor map of a matrix in the workspace. It has the place and the element type of the
 //   matrix, its shape, the bytes from one row to the next, the shape of the box, and a bool that
 //   says whether the box is swizzled.
-cuda::HostCall::Argument argument_of_step(const py::handle& given) {
-    cuda::HostCall::Argument argument;
+// A place is an offset in the workspace, or the number of a GPU array and an offset in it.
+cuda::PlannedCall::Place place_of(const py::handle& given) {
+    if (!py::isinstance<py::tuple>(given))
+        return {cuda::PlannedCall::in_workspace, py::cast<size_t>(given)};
+    const auto [array, offset] = py::cast<std::pair<size_t, size_t>>(given);
+    return {array, offset};
+}
+
+// An argument is bytes, a place, or a tuple of six: a tensor map, which begins with a place.
+cuda::PlannedCall::Argument argument_of_step(const py::handle& given) {
+    cuda::PlannedCall::Argument argument;
     if (py::isinstance<py::bytes>(given)) {
         argument.bytes = py::cast<std::string>(given);
         if (argument.bytes.size() > 128) throw std::invalid_argument("a value has over 128 bytes");
         return argument;
     }
-    if (!py::isinstance<py::tuple>(given)) {
-        argument.place = py::cast<size_t>(given);
+    if (!py::isinstance<py::tuple>(given) || py::len(given) == 2) {
+        argument.place = place_of(given);
         return argument;
     }
     const auto map = py::cast<py::tuple>(given);
     const auto shape = py::cast<std::pair<uint64_t, uint64_t>>(map[2]);
     const auto box = py::cast<std::pair<uint32_t, uint32_t>>(map[4]);
-    argument.place = py::cast<size_t>(map[0]);
+    argument.place = place_of(map[0]);
     argument.element = py::cast<std::string>(map[1]);
     argument.map = {0,
                     {},
@@ -172,8 +181,9 @@ cuda::HostCall::Argument argument_of_step(const py::handle& given) {
     return argument;
 }
 
-// Executes the steps with these arrays. The last array receives the result.
-void run_host_call(cuda::HostCall& call, const py::tuple& arrays, const py::object& waiting) {
+// Executes the steps with host arrays. The last array receives the result.
+void run_on_host_arrays(cuda::PlannedCall& call, const py::tuple& arrays,
+                        const py::object& waiting) {
     std::vector<std::unique_ptr<Buffer>> buffers;
     std::vector<char*> memory;
     for (size_t i = 0; i < arrays.size(); ++i) {
@@ -362,27 +372,33 @@ void add_launches(py::module_& m) {
     m.def("time", time, py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
           py::arg("values"), py::arg("stream"), py::arg("runs"), py::arg("cooperative") = false,
           "-> (median ms, spread, runs)");
-    py::class_<cuda::HostCall>(m, "HostCall")
+    py::class_<cuda::PlannedCall>(m, "PlannedCall")
         .def(py::init([](int ordinal, size_t workspace, const std::string& what, bool overlap) {
-                 return std::make_unique<cuda::HostCall>(cuda::Device::get(ordinal), workspace,
-                                                         what, overlap);
+                 return std::make_unique<cuda::PlannedCall>(cuda::Device::get(ordinal), workspace,
+                                                            what, overlap);
              }),
              py::arg("ordinal"), py::arg("workspace"), py::arg("what"), py::arg("overlap"))
-        .def("to_device", &cuda::HostCall::to_device, py::arg("array"), py::arg("at"),
+        .def("to_device", &cuda::PlannedCall::to_device, py::arg("array"), py::arg("at"),
              py::arg("place"), py::arg("bytes"))
-        .def("to_host", &cuda::HostCall::to_host, py::arg("array"), py::arg("at"), py::arg("place"),
-             py::arg("bytes"))
+        .def("to_host", &cuda::PlannedCall::to_host, py::arg("array"), py::arg("at"),
+             py::arg("place"), py::arg("bytes"))
         .def(
             "launch",
-            [](cuda::HostCall& call, std::shared_ptr<cuda::Function> function, Triple grid,
+            [](cuda::PlannedCall& call, std::shared_ptr<cuda::Function> function, Triple grid,
                Triple block, unsigned shared, const py::list& arguments) {
-                std::vector<cuda::HostCall::Argument> values;
+                std::vector<cuda::PlannedCall::Argument> values;
                 for (const py::handle given : arguments) values.push_back(argument_of_step(given));
                 call.launch(std::move(function), {grid, block, shared, false}, std::move(values));
             },
             py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
             py::arg("arguments"))
-        .def("run", run_host_call, py::arg("arrays"), py::arg("waiting"));
+        .def("run", run_on_host_arrays, py::arg("arrays"), py::arg("waiting"))
+        .def(
+            "enqueue",
+            [](cuda::PlannedCall& call, const std::vector<cuda::Address>& addresses) {
+                call.enqueue(addresses);
+            },
+            py::arg("addresses"), py::call_guard<ReleasedGil>());
     m.def(
         "tensor_map",
         [](uint64_t address, const std::string& element, std::pair<uint64_t, uint64_t> shape,

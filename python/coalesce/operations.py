@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
-from coalesce.catalogue import host_calls
+from coalesce.catalogue import planned_calls
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.check import Findings
 from coalesce.check import run as check_run
@@ -421,7 +421,7 @@ def called(
         return check_run.of_operation(operation, arrays, device, options)
     if (
         not return_timing
-        and (planned := host_calls.run(operation, arrays, options, device)) is not None
+        and (planned := planned_calls.run(operation, arrays, options, device)) is not None
     ):
         return planned
     result, run = OPERATIONS[operation].run(arrays, options, device=device, timed=return_timing)

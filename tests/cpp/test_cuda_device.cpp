@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "cuda/device.hpp"
-#include "cuda/host_call.hpp"
 #include "cuda/host_memory.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/pinned.hpp"
+#include "cuda/planned_call.hpp"
 #include "cuda/workers.hpp"
 #include "errors.hpp"
 
@@ -157,7 +157,7 @@ TEST(Launch, RunsTheKernelWithItsArguments) {
 // A call that scales slabs of an array, each with its own launch.
 std::vector<float> scaled_in_slabs(std::vector<float> x, size_t slabs, bool overlap, bool pinned) {
     const size_t bytes = x.size() * sizeof(float), slab = (bytes / slabs + 255) / 256 * 256;
-    HostCall call(device(), bytes, "test", overlap);
+    PlannedCall call(device(), bytes, "test", overlap);
     const auto scale = std::make_shared<Function>(device(), "image", "scale");
     for (size_t at = 0; at < bytes; at += slab) {
         const size_t size = std::min(slab, bytes - at);
@@ -165,7 +165,7 @@ std::vector<float> scaled_in_slabs(std::vector<float> x, size_t slabs, bool over
         const int n = static_cast<int>(size / sizeof(float));
         call.to_device(0, at, at, size);
         call.launch(scale, {},
-                    {{{}, at, {}, {}},
+                    {{{}, PlannedCall::Place{PlannedCall::in_workspace, at}, {}, {}},
                      {std::string(reinterpret_cast<const char*>(&factor), 4), {}, {}, {}},
                      {std::string(reinterpret_cast<const char*>(&n), 4), {}, {}, {}}});
         call.to_host(1, at, at, size);
@@ -185,7 +185,7 @@ std::vector<float> scaled_in_slabs(std::vector<float> x, size_t slabs, bool over
     return out;
 }
 
-TEST(HostCall, CopiesAndLaunchesInOrder) {
+TEST(PlannedCall, CopiesAndLaunchesInOrder) {
     for (const size_t count : {size_t{100}, size_t{300000}, size_t{12345678}})
         for (const bool overlap : {false, true})
             for (const bool pinned : {false, true}) {
@@ -197,6 +197,28 @@ TEST(HostCall, CopiesAndLaunchesInOrder) {
                 for (float& value : x) value *= 3;
                 EXPECT_EQ(out, x) << count << " elements";
             }
+}
+
+TEST(PlannedCall, LaunchesWithGpuArrays) {
+    constexpr size_t bytes = 400;
+    const auto scale = std::make_shared<Function>(device(), "image", "scale");
+    const float factor = 3;
+    const int n = 50;
+    PlannedCall call(device(), bytes, "test", false);
+    call.launch(scale, {},
+                {{{}, PlannedCall::Place{1, 100}, {}, {}},
+                 {std::string(reinterpret_cast<const char*>(&factor), 4), {}, {}, {}},
+                 {std::string(reinterpret_cast<const char*>(&n), 4), {}, {}, {}}});
+    std::vector<float> x(100, 1.0f);
+    for (int run = 0; run < 2; ++run) {  // with other arrays each time
+        const auto other = device().allocate(bytes, "other"), own = device().allocate(bytes, "own");
+        device().to_device(own->address(), x.data(), bytes, nullptr);
+        const Address arrays[] = {other->address(), own->address()};
+        call.enqueue(arrays);
+        std::vector<float> out(100);
+        device().to_host(out.data(), own->address(), bytes, nullptr);
+        for (size_t i = 0; i < 100; ++i) EXPECT_EQ(out[i], i < 25 || i >= 75 ? 1.0f : 3.0f) << i;
+    }
 }
 
 TEST(HostMemory, IsKeptForTheNextResult) {
@@ -222,7 +244,7 @@ TEST(HostMemory, IsKeptForTheNextResult) {
               std::string::npos);
 }
 
-TEST(HostCall, CallsOfSeveralThreadsDoNotWaitForEachOther) {
+TEST(PlannedCall, CallsOfSeveralThreadsDoNotWaitForEachOther) {
     std::vector<std::thread> threads;
     std::atomic<int> right{0};
     for (int t = 0; t < 6; ++t)
@@ -235,16 +257,16 @@ TEST(HostCall, CallsOfSeveralThreadsDoNotWaitForEachOther) {
     EXPECT_EQ(right, 24);
 }
 
-TEST(HostCall, AnInterruptedCallLeavesTheNextOneIntact) {
+TEST(PlannedCall, AnInterruptedCallLeavesTheNextOneIntact) {
     struct Interrupted {};
     Function end(device(), "image", "end");
     const auto endless = std::make_shared<Function>(device(), "image", "endless");
     void* none[] = {nullptr};
     for (const size_t count : {size_t{1000}, size_t{3000000}}) {
         std::vector<float> x(count, 1.0f), out(count);
-        HostCall call(device(), count * sizeof(float), "test", true);
+        PlannedCall call(device(), count * sizeof(float), "test", true);
         call.to_device(0, 0, 0, count * sizeof(float));
-        call.launch(endless, {}, {{{}, 0, {}, {}}});
+        call.launch(endless, {}, {{{}, PlannedCall::Place{PlannedCall::in_workspace, 0}, {}, {}}});
         call.to_host(1, 0, 0, count * sizeof(float));
         char* arrays[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(out.data())};
         EXPECT_THROW(call.run(arrays, [] { throw Interrupted(); }), Interrupted);

@@ -1,8 +1,12 @@
-// Executes an operation on host arrays: copies the arrays to the GPU, launches kernels, and copies
-// the result back. A HostCall is prepared once and executed often.
+// Executes an operation with steps that were planned before: it is prepared once and executed
+// often.
 //
-// All device memory of a call is one piece, called the workspace. It is taken from the pool during
-// the call. The place of an array (or of scratch memory) is its offset in the workspace, in bytes.
+// The arrays of a call are in host memory or in GPU memory. For host arrays, the steps are copies
+// to the GPU, launches of kernels, and a copy of the result back. For GPU arrays, all steps are
+// launches.
+//
+// The other device memory of a call is one piece, called the workspace. It is taken from the pool
+// during the call. It has the copies of host arrays, and scratch memory.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +24,26 @@
 
 namespace coalesce::cuda {
 
-class HostCall {
+class PlannedCall {
   public:
-    // The value of a kernel's parameter: bytes, the address of a place in the workspace, or a
-    // tensor map of a matrix at such a place.
+    // A place in device memory: `offset` bytes behind the begin of a GPU array or of the workspace.
+    struct Place {
+        size_t array;  // the number of the array, or in_workspace
+        size_t offset;
+    };
+    static constexpr size_t in_workspace = ~size_t{0};
+
+    // The value of a kernel's parameter: bytes, the address of a place, or a tensor map of a matrix
+    // at a place.
     struct Argument {
         std::string bytes;
-        std::optional<size_t> place;
+        std::optional<Place> place;
         std::optional<TiledMatrix> map;  // its address is replaced by that of `place`
         std::string element;             // the memory of the map's `element`
     };
 
     // `what` names the memory in messages. If `overlap` is true, copies overlap with launches.
-    HostCall(Device& device, size_t workspace, std::string what, bool overlap)
+    PlannedCall(Device& device, size_t workspace, std::string what, bool overlap)
         : device_(device), workspace_(workspace), what_(std::move(what)), overlap_(overlap) {}
 
     // These functions append a step; see Step. A copy transfers `bytes` bytes between a host array
@@ -43,11 +54,15 @@ class HostCall {
     void launch(std::shared_ptr<Function> function, const Geometry& geometry,
                 std::vector<Argument> arguments);
 
-    // Returns the size that this array must have at least.
+    // Returns the size that this host array must have at least.
     [[nodiscard]] size_t bytes_of(size_t array) const;
 
-    // Executes the steps, and waits for the results. Throws LaunchError.
+    // Executes the steps with host arrays, and waits for the results. Throws LaunchError.
     void run(std::span<char* const> arrays, const Waiting& waiting);
+
+    // Enqueues the launches with GPU arrays on the default stream, and does not wait. Throws
+    // LaunchError.
+    void enqueue(std::span<const Address> arrays);
 
   private:
     struct Planned {

@@ -1,17 +1,20 @@
-"""Plans of calls with NumPy arrays on a GPU, executed step by step on the simulator."""
+"""Plans of calls on a GPU, executed step by step on the simulator."""
 
 from __future__ import annotations
 
 import types
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import coalesce
-from coalesce.arrays import copies
+from coalesce.arrays import copies, foreign
 from coalesce.arrays.devices import SIMULATED, Device
-from coalesce.catalogue import host_calls
+from coalesce.arrays.gpu_array import GpuArray
+from coalesce.catalogue import planned_calls
 from coalesce.catalogue import run as catalogue_run
 from coalesce.launch.kernel import BaseKernel
 
@@ -21,7 +24,7 @@ GPU = Device("cuda:0", "a GPU without Hopper's instructions", "cuda", (8, 0), 1 
 
 
 class SimulatedCall:
-    """Does what `cuda.HostCall` does: host memory is the workspace, kernels are simulated."""
+    """Does what `cuda.PlannedCall` does: host memory is the workspace, kernels are simulated."""
 
     made: ClassVar[list[SimulatedCall]] = []
 
@@ -54,18 +57,60 @@ class SimulatedCall:
             else:
                 host[:] = device
 
+    def enqueue(self, addresses: list[int]) -> None:
+        self.memory[:] = 0xFF
+        for kind, *step in self.steps:
+            assert kind == "launch"
+            self._launch(*step, [FakeGpuArray.at[address].memory for address in addresses])
+
     def _launch(
-        self, kernel: BaseKernel, grid: Any, block: Any, shared: int, arguments: list[Any]
+        self,
+        kernel: BaseKernel,
+        grid: Any,
+        block: Any,
+        shared: int,
+        arguments: list[Any],
+        arrays: Sequence[np.ndarray] = (),
     ) -> None:
         values = []
         for parameter, given in zip(kernel.signature.parameters, arguments, strict=True):
             if isinstance(given, bytes):
                 values.append(np.frombuffer(given, parameter.accepted[0])[0])
             else:
+                number, at = given if isinstance(given, tuple) else (None, given)
+                memory = self.memory if number is None else arrays[number]
                 dtype = np.dtype(parameter.accepted[0])
-                end = (self.memory.size - given) // dtype.itemsize * dtype.itemsize
-                values.append(self.memory[given : given + end].view(dtype))
+                end = (memory.size - at) // dtype.itemsize * dtype.itemsize
+                values.append(memory[at : at + end].view(dtype))
         kernel._run(grid, block, shared, values, SIMULATED["sim:a100"])
+
+
+class FakeGpuArray:
+    """A GPU array whose memory is a NumPy array."""
+
+    at: ClassVar[dict[int, FakeGpuArray]] = {}  # by address
+
+    def __init__(self, values: np.ndarray, stream: int | None = None) -> None:
+        self.memory = np.zeros(values.nbytes + 256, np.uint8)  # at the begin of the array
+        self.shape, self.dtype = values.shape, values.dtype
+        self.address = 1 << 50 | (1 + len(self.at)) << 20
+        strides = values.strides
+        code = values.dtype.str[1:]
+        self.seen = GpuArray(self.address, self.shape, strides, code, 0, stream, False, self)
+        self.at[self.address] = self
+        self.numpy()[...] = values
+
+    def numpy(self) -> np.ndarray:
+        return np.ndarray(self.shape, self.dtype, self.memory, strides=self.seen.strides)
+
+    @property
+    def _address(self) -> int:
+        return self.address
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], dtype: Any, device: Any) -> FakeGpuArray:
+        assert device is GPU
+        return cls(np.full(shape, np.nan, dtype))
 
 
 @pytest.fixture(autouse=True)
@@ -78,14 +123,20 @@ def planned_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kernel, "_function", lambda _: kernel)
         return kernel
 
-    cuda = types.SimpleNamespace(admit=lambda *_: None, HostCall=SimulatedCall)
+    cuda = types.SimpleNamespace(admit=lambda *_: None, PlannedCall=SimulatedCall)
     devices = types.SimpleNamespace(resolve=lambda *_: GPU)
     SimulatedCall.made = []
-    monkeypatch.setattr(host_calls, "cuda", cuda)
-    monkeypatch.setattr(host_calls, "devices", devices)
+    monkeypatch.setattr(planned_calls, "cuda", cuda)
+    monkeypatch.setattr(planned_calls, "devices", devices)
     monkeypatch.setattr(catalogue_run, "devices", devices)
     monkeypatch.setattr(catalogue_run, "compiled", on_simulator)
-    monkeypatch.setattr(host_calls, "_plans", type(host_calls._plans)())
+    monkeypatch.setattr(planned_calls, "_plans", type(planned_calls._plans)())
+    look = foreign.look
+    monkeypatch.setattr(FakeGpuArray, "at", {})
+    monkeypatch.setattr(planned_calls, "DeviceArray", FakeGpuArray)
+    monkeypatch.setattr(
+        foreign, "look", lambda x, *name: x.seen if type(x) is FakeGpuArray else look(x, *name)
+    )
 
 
 @pytest.mark.parametrize("order_a", ["C", "F"])
@@ -122,8 +173,8 @@ def test_slabs(
     monkeypatch: pytest.MonkeyPatch,
     random: np.random.Generator,
 ) -> None:
-    monkeypatch.setattr(host_calls, "_SLABS_FROM", 0)
-    monkeypatch.setattr(host_calls, "_MOST_SLABS", 3)
+    monkeypatch.setattr(planned_calls, "_SLABS_FROM", 0)
+    monkeypatch.setattr(planned_calls, "_MOST_SLABS", 3)
     a = random.random((rows, 35), np.float32)
     b = np.asarray(random.random((35, 50), np.float32), order=order_b)
     c = random.random((rows, 50), np.float32) if with_c else None
@@ -143,7 +194,7 @@ def test_slabs(
 def test_only_the_best_variant_has_slabs(
     monkeypatch: pytest.MonkeyPatch, random: np.random.Generator
 ) -> None:
-    monkeypatch.setattr(host_calls, "_SLABS_FROM", 0)
+    monkeypatch.setattr(planned_calls, "_SLABS_FROM", 0)
     a = random.random((300, 30), np.float32)
     coalesce.matmul(a, a.T.copy(), variant="tiled")
     coalesce.matmul(np.asfortranarray(a), a.T.copy(), variant="best")
@@ -189,8 +240,8 @@ def test_wrong_calls_have_the_messages_of_the_general_way(
             coalesce.matmul(call.pop("a"), call.pop("b"), **call)
         messages.append(f"{raised.type.__name__}: {raised.value}")
         call = {"a": a, "b": a, "variant": "best", **wrong}
-        monkeypatch.setattr(host_calls, "run", lambda *_: None)
-        monkeypatch.setattr(catalogue_run, "devices", host_calls.devices)
+        monkeypatch.setattr(planned_calls, "run", lambda *_: None)
+        monkeypatch.setattr(catalogue_run, "devices", planned_calls.devices)
     assert messages[0] == messages[1]
 
 
@@ -203,7 +254,7 @@ def test_options_that_are_equal_do_not_share_a_plan(flag: Any) -> None:
         return
     made = len(SimulatedCall.made)
     assert (
-        host_calls.run("matmul", (a, a), {"variant": "tiled", "alpha": flag, "out": None}, None)
+        planned_calls.run("matmul", (a, a), {"variant": "tiled", "alpha": flag, "out": None}, None)
         is None
     )
     assert len(SimulatedCall.made) == made
@@ -232,7 +283,7 @@ def test_large_results_reuse_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_needs_the_general_way(random: np.random.Generator) -> None:
     def planned(*arrays: Any, out: Any = None) -> bool:
         options = {"variant": "tiled", "tile": None, "out": out}
-        return host_calls.run("matmul", arrays, options, None) is not None
+        return planned_calls.run("matmul", arrays, options, None) is not None
 
     a = random.random((8, 8), np.float32)
     assert planned(a, a)
@@ -243,3 +294,71 @@ def test_what_needs_the_general_way(random: np.random.Generator) -> None:
     assert not planned(a, a, out=a)
     assert not planned(a, a, out=np.empty((8, 8), np.float32, "F"))
     assert not planned(a, a[:, :0])
+
+
+@pytest.mark.parametrize("order_a", ["C", "F"])
+@pytest.mark.parametrize("order_b", ["C", "F"])
+@pytest.mark.parametrize("variant", ["best", "tiled", "transposed_b"])
+def test_products_of_gpu_arrays(
+    variant: str, order_a: str, order_b: str, dtype: Any, random: np.random.Generator
+) -> None:
+    for _ in range(2):  # other arrays, the same plan
+        a = np.asarray(random.random((70, 33)), dtype, order=order_a)
+        b = np.asarray(random.random((33, 45)), dtype, order=order_b)
+        c = coalesce.matmul(FakeGpuArray(a), FakeGpuArray(b), variant=variant)
+        np.testing.assert_allclose(c.numpy(), a @ b, 1e-5)
+        assert c.dtype == dtype
+    assert len(SimulatedCall.made) == 1
+
+
+def test_gpu_arrays_as_out_and_c(random: np.random.Generator) -> None:
+    a, b, c = (random.random((40, 40), np.float32) for _ in range(3))
+    out = FakeGpuArray(c)
+    given = [FakeGpuArray(x) for x in (a, b, c)]
+    assert coalesce.matmul(*given[:2], alpha=2.0, beta=-1.0, c=given[2], out=out) is out
+    np.testing.assert_allclose(out.numpy(), 2 * a @ b - c, 1e-4)
+    np.testing.assert_array_equal(given[2].numpy(), c)
+    square = coalesce.matmul(given[0], given[0])
+    np.testing.assert_allclose(square.numpy(), a @ a, 1e-5)
+
+
+@pytest.mark.parametrize("operation", ["transpose", "row_sums", "column_sums"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_operations_on_a_gpu_array(
+    operation: str, order: str, dtype: Any, random: np.random.Generator
+) -> None:
+    for shape in ((70, 33), (1500, 20)):
+        a = np.asarray(random.random(shape), dtype, order=order)
+        right = {"transpose": a.T, "row_sums": a.sum(1), "column_sums": a.sum(0)}[operation]
+        for variant in coalesce.variants(operation).names:
+            got = getattr(coalesce, operation)(FakeGpuArray(a), variant=variant)
+            np.testing.assert_allclose(got.numpy(), a if variant == "copy" else right, 1e-4)
+    assert SimulatedCall.made
+
+
+def test_gpu_arrays_that_need_the_general_way(random: np.random.Generator) -> None:
+    def planned(*arrays: Any, out: Any = None) -> bool:
+        options = {"variant": "tiled", "tile": None, "out": out}
+        return planned_calls.run("matmul", arrays, options, None) is not None
+
+    x = random.random((8, 8), np.float32)
+    a = FakeGpuArray(x)
+    assert planned(a, a)
+    assert planned(a, a, out=FakeGpuArray(x))
+    assert not planned(a, x)
+    assert not planned(a, a, out=x)
+    assert not planned(a, FakeGpuArray(x.astype(np.int32)))
+    assert not planned(a, a, out=a)
+    assert not planned(a, FakeGpuArray(x, stream=77))
+    for changed in (
+        {"address": a.address + 4},
+        {"strides": (64, 4)},
+        {"ordinal": 1},
+    ):
+        b = FakeGpuArray(x)
+        b.seen = replace(b.seen, **changed)
+        assert not planned(a, b)
+    out = FakeGpuArray(x)
+    out.seen = replace(out.seen, read_only=True)
+    assert not planned(a, a, out=out)
+    assert not planned(a, a, out=FakeGpuArray(np.asfortranarray(x)))

@@ -1,15 +1,15 @@
-"""Operations on NumPy arrays on a GPU: the steps of a call are planned once and executed often.
+"""Operations on a GPU: the steps of a call are planned once and executed often.
 
-A call needs a workspace: memory on the GPU for its arrays. The plan of a call has the copies to the
-GPU, the launches and the copy of the result. `_Planner` makes the plan: it runs the operation
-without executing anything. In this run, the address of an array is only its offset in the
-workspace, and a launch is only recorded. Later calls with the same shapes, layouts and options
-execute the plan, in C++ (csrc/cuda/host_call.hpp).
+The plan of a call with NumPy arrays has the copies to the GPU, the launches and the copy of the
+result. The call needs a workspace: memory on the GPU for its arrays. The plan of a call with GPU
+arrays has only launches. `_Planner` makes a plan: it runs the operation without executing
+anything. In this run, the arrays have made-up addresses, and a launch is only recorded. Later calls
+with the same shapes, layouts and options execute the plan, in C++ (csrc/cuda/planned_call.hpp).
 
-For large products with ``variant="best"``, the plan divides the rows of `a` into slabs. While the
-GPU multiplies one slab, later slabs of `a` are copied to the GPU and earlier slabs of the result
-are copied back. For a slab, a kernel may add up the products in another order than for the whole
-matrix. So the last bits of the result may differ from the result for GPU arrays.
+For large products of NumPy arrays with ``variant="best"``, the plan divides the rows of `a` into
+slabs. While the GPU multiplies one slab, later slabs of `a` are copied to the GPU and earlier slabs
+of the result are copied back. For a slab, a kernel may add up the products in another order than
+for the whole matrix. So the last bits of the result may differ from the result for GPU arrays.
 """
 
 from __future__ import annotations
@@ -24,21 +24,27 @@ import numpy as np
 
 from coalesce import catalogue
 from coalesce._core import cuda
-from coalesce.arrays import devices, waiting
+from coalesce.arrays import devices, foreign, waiting
 from coalesce.arrays.copies import empty_on_host
+from coalesce.arrays.device_array import DeviceArray
 from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray, c_strides
 from coalesce.catalogue import best
 from coalesce.catalogue.run import KernelLaunch
 from coalesce.catalogue.table import OPERATIONS
+from coalesce.common.errors import LaunchError
 from coalesce.launch.arguments import prepare
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.tensor_map import TensorMap
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_CODES = ("f4", "f8")  # the same types in a GpuArray
 _MOST_PLANS = 256
 _ALIGNMENT = 256  # bytes; places in a workspace begin at multiples of it
-_BASE = 1 << 40  # the address of a workspace during planning; no other value looks like it
+# The addresses during planning: the workspace begins at _BASE, and GPU array i at (i + 2) * _BASE.
+# Kernels load up to 16 bytes at once, so only arrays at multiples of 16 have a plan.
+_BASE = 1 << 40
+_LOAD = 16
 # Slabs have a multiple of these rows, the height of the kernels' tiles.
 _TILE_ROWS = 128
 _SLABS_FROM = 16 << 20  # bytes of `a` and the result; smaller ones are not worth more launches
@@ -47,7 +53,7 @@ _MOST_SLABS = 8
 
 @dataclass(frozen=True)
 class _Plan:
-    call: Any  # a cuda.HostCall
+    call: Any  # a cuda.PlannedCall
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
@@ -55,16 +61,34 @@ class _Plan:
 _plans: OrderedDict[Any, _Plan] = OrderedDict()
 
 
-def run(
-    operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any
-) -> np.ndarray[Any, Any] | None:
+def run(operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any) -> Any:
     """Execute the plan of a call, and return the result. Make the plan if there is none yet.
 
     Return None if the call cannot be planned. Then the caller runs the operation without a plan.
-    Only calls on a GPU with contiguous NumPy arrays of native float32 or float64 can be planned.
+    Only calls on a GPU with contiguous arrays of native float32 or float64 can be planned. Either
+    all arrays are NumPy arrays, or all are GPU arrays without pending work on streams of their own.
     """
     out, c = options["out"], options.get("c")
     operands = tuple(arrays) if c is None else (*arrays, c)
+    given = operands if out is None else (*operands, out)
+    rest = []
+    for name, value in options.items():
+        if name not in ("out", "c"):
+            # 1, 1.0 and True are equal as keys, but not as arguments.
+            if type(value) not in (str, int, float, type(None)):
+                return None
+            rest.append(value)
+    key = (operation, out is None, c is None, *rest)
+    if any(type(array) is np.ndarray for array in given):
+        return _on_host_arrays(key, operands, options, device)
+    return _on_gpu_arrays(key, operands, options, device)
+
+
+def _on_host_arrays(
+    key: tuple[Any, ...], operands: tuple[Any, ...], options: Mapping[str, Any], device: Any
+) -> np.ndarray[Any, Any] | None:
+    """Run a call with NumPy arrays, or return None. `operands` has `c`, too, if there is one."""
+    out = options["out"]
     layouts = []
     for array in operands if out is None else (*operands, out):
         layout = _layout(array)
@@ -76,20 +100,10 @@ def run(
     chosen = devices.resolve(device)
     if chosen.kind != "cuda":
         return None
-    rest = []
-    for name, value in options.items():
-        if name not in ("out", "c"):
-            # 1, 1.0 and True are equal as keys, but not as arguments.
-            if type(value) not in (str, int, float, type(None)):
-                return None
-            rest.append(value)
-    key = (operation, chosen.name, *layouts, out is None, c is None, *rest)
+    key = (*key, chosen.name, *layouts)
     plan = _plans.get(key)
     if plan is None:
-        plan = _planned(operation, len(arrays), operands, dict(options), chosen)
-        _plans[key] = plan
-        if len(_plans) > _MOST_PLANS:
-            _plans.popitem(last=False)
+        plan = _kept(key, _planned(key[0], operands, dict(options), chosen))
     result = empty_on_host(plan.shape, plan.dtype) if out is None else out
     report = _Waiting(chosen)
     try:
@@ -97,6 +111,43 @@ def run(
     finally:
         report.close()
     return result
+
+
+def _on_gpu_arrays(
+    key: tuple[Any, ...], operands: tuple[Any, ...], options: Mapping[str, Any], device: Any
+) -> Any:
+    """Run a call with GPU arrays, or return None. `operands` has `c`, too, if there is one."""
+    out = options["out"]
+    seen = []
+    for array in operands if out is None else (*operands, out):
+        found = _gpu_array(array)
+        if found is None:
+            return None
+        seen.append(found)
+    if out is not None and (seen[-1].read_only or not seen[-1].contiguous or _overlaps(seen)):
+        return None
+    chosen = devices.resolve(device, operands)
+    if chosen.kind != "cuda" or any(array.ordinal != chosen.ordinal for array in seen):
+        return None
+    key = (*key, chosen.name, *((array.shape, array.strides, array.code) for array in seen))
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _kept(key, _planned_on_gpu(key[0], seen, dict(options), chosen))
+    addresses = [array.address for array in seen]
+    if out is not None:
+        plan.call.enqueue(addresses)
+        return out
+    result = DeviceArray.empty(plan.shape, plan.dtype, device=chosen)
+    plan.call.enqueue([*addresses, result._address])
+    return foreign.to_library_of(operands[0], result)
+
+
+def _kept(key: Any, plan: _Plan) -> _Plan:
+    """Keep a plan for later calls, and return it."""
+    _plans[key] = plan
+    if len(_plans) > _MOST_PLANS:
+        _plans.popitem(last=False)
+    return plan
 
 
 def _layout(array: Any) -> tuple[Any, ...] | None:
@@ -114,6 +165,26 @@ def _is_separate(out: np.ndarray[Any, Any], operands: Sequence[np.ndarray[Any, A
     if not (flags.c_contiguous and flags.writeable):
         return False
     return not any(np.may_share_memory(out, operand) for operand in operands)
+
+
+def _gpu_array(array: Any) -> GpuArray | None:
+    """Return the description of a GPU array, or None if a call with this array has no plan."""
+    try:
+        found = foreign.look(array)
+    except (TypeError, ValueError, LaunchError):
+        return None  # the general way raises the error, with the name of the argument
+    if found is None or found.code not in _CODES or 0 in found.shape or found.address % _LOAD:
+        return None
+    if found.stream not in (None, 0, foreign.LEGACY_STREAM):
+        return None
+    return found if found.contiguous or found.T.contiguous else None
+
+
+def _overlaps(seen: Sequence[GpuArray]) -> bool:
+    """Whether the last array shares memory with another one."""
+    low, high = seen[-1].span()
+    spans = [array.span() for array in seen[:-1]]
+    return any(low < end and begin < high for begin, end in spans)
 
 
 class _Waiting:
@@ -136,6 +207,15 @@ class _Waiting:
     def close(self) -> None:
         if self._context is not None:
             self._context.__exit__(None, None, None)
+
+
+def _place(array: GpuArray) -> Any:
+    """Return a place as `cuda.PlannedCall` takes it.
+
+    It is an offset in the workspace, or the number of a GPU array and an offset in it.
+    """
+    number, offset = divmod(array.address, _BASE)
+    return offset if number == 1 else (number - 2, offset)
 
 
 class _Planner:
@@ -197,7 +277,7 @@ class _Planner:
                 assert isinstance(matrix, GpuArray)
                 arguments.append(
                     (
-                        matrix.address - _BASE,
+                        _place(matrix),
                         value.element,
                         value.shape,
                         value.row_bytes,
@@ -206,7 +286,7 @@ class _Planner:
                     )
                 )
             elif isinstance(value, GpuArray):
-                arguments.append(value.address - _BASE)
+                arguments.append(_place(value))
             else:
                 arguments.append(value)
         step = function, launch.grid, launch.block, launch.shared_bytes, arguments
@@ -215,7 +295,7 @@ class _Planner:
 
     def call(self, what: str, overlap: bool) -> Any:
         """Return the call with all steps."""
-        call = cuda.HostCall(self._device.ordinal, self.size, what, overlap)
+        call = cuda.PlannedCall(self._device.ordinal, self.size, what, overlap)
         for name, step in self._steps:
             getattr(call, name)(*step)
         return call
@@ -223,7 +303,6 @@ class _Planner:
 
 def _planned(
     operation: str,
-    operand_count: int,
     operands: Sequence[np.ndarray[Any, Any]],
     options: dict[str, Any],
     device: Device,
@@ -232,7 +311,8 @@ def _planned(
     planner = _Planner(device)
     places = [planner.like(array) for array in operands]
     out = options.pop("out")
-    if len(operands) > operand_count:
+    with_c = options.get("c") is not None
+    if with_c:
         options["c"] = places[-1]
     if out is not None:
         options["out"] = planner.place(out.shape, out.dtype)
@@ -244,9 +324,40 @@ def _planned(
     else:
         for number, place in enumerate(places):
             planner.copy("to_device", number, place)
-        result, _ = OPERATIONS[operation].function(*places[:operand_count], **options, **how)
+        result, _ = OPERATIONS[operation].function(
+            *(places[:-1] if with_c else places), **options, **how
+        )
         planner.copy("to_host", len(operands), result)
     call = planner.call(f"the arrays of {operation}", overlap=bool(slab))
+    return _Plan(call, result.shape, result.dtype)
+
+
+def _planned_on_gpu(
+    operation: str, seen: Sequence[GpuArray], options: dict[str, Any], device: Device
+) -> _Plan:
+    """Make a plan with the places of the call's GPU arrays: operands, `c` and `out`.
+
+    If there is no `out`, the plan's last array is the result.
+    """
+    numbered = [replace(x, address=(i + 2) * _BASE, owner=None) for i, x in enumerate(seen)]
+    places = list(numbered)
+    if options["out"] is not None:
+        options["out"] = places.pop()
+    if options.get("c") is not None:
+        options["c"] = places.pop()
+    function = OPERATIONS[operation].function
+
+    def planned(out: GpuArray | None) -> tuple[_Planner, GpuArray]:
+        planner = _Planner(device)
+        how = {"device": device, "launcher": planner.launch, "scratch": planner.place}
+        result, _ = function(*places, **{**options, "out": out}, **how)
+        return planner, result
+
+    planner, result = planned(options["out"])
+    if options["out"] is None:  # its shape and dtype are known now: plan again, with its place
+        out = replace(result, address=(len(seen) + 2) * _BASE)
+        planner, result = planned(out)
+    call = planner.call(f"scratch memory of {operation}", overlap=False)
     return _Plan(call, result.shape, result.dtype)
 
 
