@@ -16,6 +16,7 @@ from coalesce.arrays.devices import SIMULATED, Device
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.catalogue import planned_calls
 from coalesce.catalogue import run as catalogue_run
+from coalesce.catalogue.reference import reference
 from coalesce.launch.kernel import BaseKernel
 
 pytestmark = pytest.mark.usefixtures("on_simulator")
@@ -362,3 +363,25 @@ def test_gpu_arrays_that_need_the_general_way(random: np.random.Generator) -> No
     out.seen = replace(out.seen, read_only=True)
     assert not planned(a, a, out=out)
     assert not planned(a, a, out=FakeGpuArray(np.asfortranarray(x)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pattern": "offset", "offset": 3},
+        {"pattern": "stride", "stride": 3},
+        {"pattern": "permuted"},
+        {"pattern": "vector", "width": 16},
+        {"pattern": "broadcast"},
+        {"pattern": "far_lane", "distance": 64},
+        {"pattern": "aos", "field": 1},
+        {"pattern": "soa", "field": 1},
+    ],
+)
+def test_access_patterns(options: dict[str, Any], random: np.random.Generator) -> None:
+    shape = {"aos": (240, 4), "soa": (4, 240)}.get(options["pattern"], (960,))
+    x = random.random(shape, np.float32)
+    right = reference("access", options["pattern"], (x,), options)
+    assert right.error(coalesce.access(x, **options)) == 0
+    assert right.error(coalesce.access(FakeGpuArray(x), **options).numpy()) == 0
+    assert len(SimulatedCall.made) == 2

@@ -10,7 +10,7 @@ from coalesce import catalogue
 from coalesce.arrays import foreign
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue.operands import Operand
-from coalesce.catalogue.run import ELEMENTS, Launcher, Run
+from coalesce.catalogue.run import ELEMENTS, Launcher, Run, Scratch
 from coalesce.common import checks
 
 _WIDTHS = tuple(ELEMENTS)
@@ -37,6 +37,7 @@ def run_access(
     timed: bool | int = False,
     counts: bool = False,
     launcher: Launcher | None = None,
+    scratch: Scratch | None = None,
     **options: Any,
 ) -> tuple[Any, Run]:
     """Run `coalesce.access`. Return the result and the `Run`.
@@ -66,6 +67,7 @@ def run_access(
         timed=timed,
         counts=counts,
         launcher=launcher,
+        scratch=scratch,
     )
     width = values.pop("width", item_size)
     written = run.result((count,), source.dtype, operands, target, alignment=width)
