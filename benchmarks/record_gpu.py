@@ -1,6 +1,6 @@
 """Run the benchmarks that need a GPU, and write what they print to docs/measured/h200.txt.
 
-    python benchmarks/record_gpu.py [--out FILE]
+    python benchmarks/record_gpu.py [--out FILE] [--commit NAME]
 
 The first lines of the file name the commit, the GPU and the date. docs/gpu_speed.md shows the file.
 """
@@ -33,10 +33,11 @@ def main() -> None:
     """Run all commands, and write the file after each of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--commit", default=commit(), help="what is measured (default: Git's HEAD)")
     options = parser.parse_args()
     gpu = state()
     text = (
-        f"commit {commit()}, {gpu['name']}, driver {gpu['driver_version']}, "
+        f"commit {options.commit}, {gpu['name']}, driver {gpu['driver_version']}, "
         f"{datetime.date.today()}\n"
     )
     folder = Path(__file__).parent
