@@ -28,10 +28,10 @@ class DeviceArray:
     `empty`, `zeros`, `ones`, `asarray` and `to_device` make such arrays. `get` or ``numpy.asarray``
     copies the array to NumPy. Kernels and operations that run on the array's device accept it.
 
-    An index such as ``x[2]`` or ``x[2, 3:5]`` selects a contiguous part of the array: integers for
-    the first axes, then at most one slice without a step. The result shares memory with the array,
-    and so does the result of `reshape`. An assignment such as ``x[2] = values`` copies the values
-    into the array.
+    An index such as ``x[2]`` or ``x[2, 3:5]`` selects a contiguous part of the array. It may have
+    integers for the first axes, and after them at most one slice, without a step. The result shares
+    memory with the array. The result of `reshape` also shares memory with the array. An assignment
+    such as ``x[2] = values`` copies the values into the array.
 
     All work on the arrays of this package is ordered, as if it ran on CUDA's default stream. `get`
     waits for earlier work. If a launch uses another stream, later work on the default stream waits

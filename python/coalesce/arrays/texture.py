@@ -82,7 +82,7 @@ def texture(
         The number of channels of a texel. If it is 2 or 4, the array's last axis has the channels:
         shape (height, width, 4) for ``tex2D<float4>``.
     layered : bool
-        Whether the first axis counts layers (``tex1DLayered``, ``tex2DLayered``).
+        Whether the first axis of the array is the layer (``tex1DLayered``, ``tex2DLayered``).
     cube : bool
         Whether the array has the six square faces of a cube map, of shape (6, size, size), for
         ``texCubemap``. With `layered`, the first axis has 6 faces for each layer.

@@ -30,8 +30,8 @@ class BenchmarkRow:
     correct : bool or None
         Whether rounding alone can cause an error of this size; None if the result was not checked.
     gflops_share, gbps_share : float or None
-        Rates as shares of the GPU's peaks (`Benchmark.peaks`). None for NumPy, for missing rates,
-        and for GPUs whose peaks are not known.
+        `timing.gflops` and `timing.gbps`, divided by the GPU's peaks (`Benchmark.peaks`). None for
+        NumPy, for missing rates, and for GPUs whose peaks are not known.
     speedup : float or None
         How many times faster than the first row. None if one of the two times is measured and the
         other is modelled.

@@ -80,7 +80,7 @@ class Run:
     Parameters
     ----------
     operands : sequence of Operand
-        The arrays of the call, with `out`.
+        The arrays of the call, including `out`.
     device : str or Device, optional
         Where to run; by default the device of `operands`, else the first GPU or the simulator.
     timed : bool or int

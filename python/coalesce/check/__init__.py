@@ -132,7 +132,9 @@ class Finding:
 
 
 class Findings(Sequence[Finding]):
-    """The findings of a checked run, errors first. Without findings it is empty and false.
+    """The findings of a checked run, errors first.
+
+    If the run has no findings, this sequence is empty, and false in a condition.
 
     Attributes
     ----------

@@ -71,8 +71,8 @@ def _start(array: Array) -> int:
 def _join(arrays: Sequence[Array], start: int, end: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Return the bytes of memory from start to end.
 
-    If one array contains all of them, this is a view of it. Otherwise it is a copy of several
-    arrays.
+    If one array contains all these bytes, the result is a view of the array. Otherwise the result
+    is a copy of the bytes of several arrays.
     """
     flat = [array.reshape(-1).view(np.uint8) for array in arrays]
     for bytes_ in flat:

@@ -13,8 +13,9 @@ class Timing:
     Attributes
     ----------
     kernel_ms : float
-        Milliseconds of the kernel, the median over `runs`. If an operation launches several kernels
-        (a transposition before the product), their sum. NaN if there is no time (`no_time`).
+        Milliseconds of the kernel, the median over `runs`. If an operation launches several
+        kernels, such as a transposition before a product, this is the sum of their times. NaN if
+        there is no time (`no_time`).
     spread : float
         (80th - 20th percentile) / median of the runs, as a fraction. 0 for a modelled time.
     runs : int
@@ -23,8 +24,8 @@ class Timing:
         Milliseconds for copying NumPy arrays to the device and back. 0 for arrays on the device,
         and on the simulator.
     gflops : float
-        1e9 floating-point operations per second: 2 M N K for a product, one per summed element,
-        0 for operations that only move data.
+        1e9 floating-point operations per second. A product counts as 2 M N K operations, a sum as
+        one operation per element. The rate is 0 if the operation only moves data.
     gbps : float
         1e9 bytes per second. The bytes are those of a perfect cache: each operand is read once and
         each result is written once. A kernel may really read an operand several times.

@@ -406,7 +406,7 @@ def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
 
 
 def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
-    """Return `code_of` an executable without its source. The result is kept in the cache."""
+    """Call `code_of` for an executable without its source. The result is kept in the cache."""
     digest = hashlib.sha256(section_of(executable)).hexdigest()
     status = library().stat()
     key = cache.key_of("executable", digest, arch, status.st_size, status.st_mtime_ns)
@@ -443,7 +443,7 @@ def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
 
 
 def _type(parameter: signature.Parameter) -> str:
-    """Return the type that a pointer points to, as messages name it: ``float32``."""
+    """Return the name of the type that a pointer points to, for messages: ``float32``."""
     found = parameter.accepted[0] if parameter.accepted else ""
     kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool", "c": "complex"}
     return f"{kinds[found[0]]}{8 * int(found[1:])}" if found[:1] in kinds else found

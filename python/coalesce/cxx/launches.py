@@ -166,7 +166,7 @@ def _add_template(tree: _Tree, node: Any, templates: dict[str, _Template]) -> No
 def _bindings(
     template: _Template, templates: Mapping[str, _Template], known: set[str], above: tuple[str, ...]
 ) -> Iterator[dict[str, str]]:
-    """Yield the values of the template's parameters at each of its uses."""
+    """For each use of a template, yield the values of the template's parameters."""
     if len(above) > 4 or template.name in above:
         return
     seen = set()

@@ -1,9 +1,9 @@
 """The parameters of a kernel: sizes from the PTX, names and C++ types from the source.
 
 PTX has the size of each parameter, but neither its name nor the type that a pointer points to. The
-source has both, but reading it exactly needs a C++ compiler. First, a small reader
-(declarations.py) tries to read it. If its result is not certain, the compiler is asked
-(compiled_types.py). If neither gives an answer, the parameters are called arg0, arg1, ..., and
+source has both, but only a C++ compiler can read every source. First, declarations.py tries to read
+the declaration of the kernel. If the result is not certain, the compiler is asked
+(compiled_types.py). If the compiler gives no answer, the parameters are called arg0, arg1, ..., and
 arrays of every dtype are accepted.
 """
 
@@ -55,8 +55,9 @@ class PtxParameter:
 class Parameter:
     """A kernel's parameter, as far as it is known.
 
-    `kind` is "word" for 8 bytes of unknown type: an array or an integer is accepted. `accepted` has
-    the typestrs of arrays (for a pointer) or of the scalar; empty means any.
+    If `kind` is "word", the parameter has 8 bytes and its type is not known; an array or an integer
+    is accepted. `accepted` has the typestrs of the arrays that a pointer accepts, or of a scalar,
+    such as "f4". If `accepted` is empty, every type is accepted.
     """
 
     name: str
@@ -271,9 +272,9 @@ def _merged(
 ) -> list[Declared]:
     """Return the names and types of the parameters, from the source and from the compiler.
 
-    Names come from the source. Types come from the compiler, if it reports them; if the source
-    certainly has the same type in another spelling, the source's spelling is used. Without a type
-    from the compiler, the source's type is used if it is certain. An unknown type is "".
+    The names come from the source. If the compiler reports a type, this type is used. (If the type
+    in the source is certainly the same, it is spelled as in the source.) If the compiler reports no
+    type, the type in the source is used, provided that it is certain. An unknown type is "".
     """
     unknown = Declared("", "", certain=False)
     result = []

@@ -21,8 +21,8 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
     """Return the wanted indices of ``range(extent)`` and the gaps between them.
 
     An axis of at most `most` indices is shown whole. If more than `most` indices are wanted, only
-    the first ``most - 2`` and the last two of them are kept. Where a single index is missing, it is
-    shown instead of a gap if there is room.
+    the first ``most - 2`` and the last two of them are kept. If a gap would hide only one index,
+    this index is shown instead of the gap, if there is room.
     """
     shown = list(range(extent)) if extent <= most else sorted(set(wanted))
     if len(shown) > most:

@@ -117,7 +117,7 @@ def bank_board(
     Shared memory has 32 banks, and successive 4-byte words are in successive banks. In one
     wavefront each bank serves one word to all lanes that access it. Lanes that access different
     words of one bank wait for each other. The columns of the picture are the banks. Each cell shows
-    the lanes that are served. If a bank must serve several words, these are marked.
+    the lanes that are served. If a bank must serve several words, these words are marked.
 
     Parameters
     ----------
@@ -134,8 +134,9 @@ def bank_board(
     base : int
         The address at which shared memory starts, a multiple of 128.
     rows : {"wavefronts", "words"}
-        Whether a row is a wavefront (the order of time) or 32 words (the order of memory). Rows of
-        words show why a padded tile has no conflicts.
+        What a row of the picture shows. ``"wavefronts"``: one wavefront; the rows are in the order
+        of time. ``"words"``: 32 words; the rows are in the order of memory. They show why a padded
+        tile has no conflicts.
     title : str, optional
         A line above the headline, such as the source line.
 

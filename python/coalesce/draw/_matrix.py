@@ -189,7 +189,10 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Window:
-    """The visible rows and columns of a matrix. If `schematic`, a small map shows all of it."""
+    """The rows and columns of a matrix that the picture shows.
+
+    If `schematic`, the picture shows a small map of the whole matrix instead of these cells.
+    """
 
     rows: list[Item]
     cols: list[Item]
@@ -197,7 +200,12 @@ class Window:
 
 
 def window_over(matrices: Iterable[Matrix], most: int) -> Window:
-    """Return which rows and columns of a matrix to show: those with touched cells in any frame."""
+    """Return the rows and columns of a matrix that the picture shows.
+
+    `matrices` are the same matrix in each frame. A row or column is shown if, in any frame, one of
+    its cells is touched, is moved, or is a corner of a box. Neighbouring rows and columns are also
+    shown.
+    """
     touched: set[Cell] = set()
     around: set[Cell] = set()
     extents = (1, 1)
