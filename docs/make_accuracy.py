@@ -32,7 +32,7 @@ HEAD = """\
 *Written by `docs/make_accuracy.py` from the recordings in `tests/data`; do not edit.*
 
 The simulator predicts what the hardware counters of a GPU will show. This page tests the
-predictions. Each of {launches:,} launches ran twice: on the simulator, and on an {gpu} under
+predictions. Each of {compared:,} launches ran twice: on the simulator, and on an {gpu} under
 Nsight Compute, NVIDIA's profiler.
 
 If a cell of a table has one figure, prediction and measurement are exactly equal. If they differ,
@@ -174,8 +174,8 @@ class Comparison:
 def counted() -> Iterator[str]:
     """Yield the part of the page about counts."""
     sets = {name: Comparison(name) for name in SETS}
-    launches = sum(len(each.launches) for each in sets.values())
-    yield HEAD.format(launches=launches, **sets["shipped"].recording)
+    compared = sum(len(each.launches) for each in sets.values())
+    yield HEAD.format(compared=compared, **sets["shipped"].recording)
     yield "## All metrics"
     yield ""
     yield "The launches are in five sets: `shipped`, `awkward`, `programs`, `unseen` and"

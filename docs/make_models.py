@@ -37,9 +37,9 @@ glossary](../notebooks/glossary.md) explains the terms.
 L1 is the cache of one multiprocessor. A line of the cache has 128 bytes, in four sectors.
 
 The simulator executes the blocks first and records their accesses. Then it replays them: it looks
-up each recorded access in the modelled cache. The warps of a block take turns, one request each.
-Warps without barriers between them do not advance together on a GPU. Therefore the model delays
-the start of each warp by a random number of requests, at most 64.
+up each recorded access in the modelled cache. In this replay, the warps of a block take turns, one
+request each. On a GPU, warps do not advance together unless barriers keep them together. Therefore
+the model delays the start of each warp by a random number of requests, at most 64.
 
 L1 and shared memory are two parts of the same memory. L1 has the part that shared memory does not
 use. If several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each
@@ -71,8 +71,8 @@ time only by chance.
 This partition keeps copies of data from the other partition. So if all multiprocessors read the
 same data, both partitions hold these data, and the data take up twice their size in L2.
 
-**DRAM.** DRAM is read in half lines of 64 bytes. A line is written when L2 needs its place for
-other data.
+**DRAM.** DRAM is read in half lines of 64 bytes. A line is written when L2 needs its space
+for other data.
 
 ## The model of time
 

@@ -417,11 +417,11 @@ lessons.predict(
 # ## Exercises
 #
 # Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
-# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
-# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
-# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
-# that helps: first a hint, then stronger hints, at last a solution.
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
+# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
+# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
+# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the message ends with a
+# call. Run this call to see a hint. If you fail again, the next call shows a stronger hint, and the last one shows a solution.
 
 # %%
 # %load_ext coalesce

@@ -10,8 +10,8 @@
 # # 3. Tiles and corner turning
 #
 # **The question.** The coalesced kernel wastes no sector, but it reads every element of `a` and `b` many times from
-# global memory. How often must it read them? **Shared memory** lets the threads of a block share what they load. It brings a new
-# problem: the pattern of its accesses matters, too.
+# global memory. How often must it read them? **Shared memory** lets the threads of a block share what they load. But shared
+# memory brings a new problem: the pattern of the accesses to it matters, too.
 #
 # **Time:** 75 minutes. **You need:** [lesson 2](02_matmul_naive_to_coalesced.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -38,9 +38,9 @@ rng = np.random.default_rng(0)
 # shared memory. Each block has its own copy, and all threads of the block can read and write it.
 #
 # Take matrices of 8 x 8 and tiles of 4 x 4. Block (0, 0) computes the upper left tile of the result. It needs 4 rows of `a` and 4
-# columns of `b`. It loads them in two **phases**, a tile of each matrix per phase. In each phase, each of its 16 threads loads one
-# element of `a` and one of `b`, and stores them in shared memory. The threads wait for each other. Then they use the elements
-# that all of them loaded.
+# columns of `b`. It loads them in two **phases**: one tile of `a` and one tile of `b` per phase. In each phase, each of its 16
+# threads loads one element of `a` and one of `b`, and stores them in shared memory. The threads wait for each other. Then they
+# use the elements that all of them loaded.
 
 # %%
 T = 4
@@ -497,11 +497,11 @@ lessons.predict(
 # ## Exercises
 #
 # Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) The grid
-# and the block are given by the exercise. The check runs the kernel on arrays of two sizes. It looks for accesses outside the
-# arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's. Then it
-# compares the counts with the demands that the exercise lists. If something is wrong, the last line of the message names a call
-# that helps: first a hint, then stronger hints, at last a solution.
+# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
+# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
+# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
+# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the message ends with a
+# call. Run this call to see a hint. If you fail again, the next call shows a stronger hint, and the last one shows a solution.
 
 # %%
 # %load_ext coalesce
