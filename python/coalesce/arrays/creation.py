@@ -83,7 +83,7 @@ def ones(
 
 
 def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> DeviceArray:
-    """Return an array in device memory; copy it only if it is not already there.
+    """Return an array in device memory. An array that is already there is not copied.
 
     Parameters
     ----------

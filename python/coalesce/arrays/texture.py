@@ -53,9 +53,9 @@ def texture(
     """Return a texture object of an array, for a parameter of type ``cudaTextureObject_t``.
 
     This function copies nothing: a kernel reads the values that the array has at its launch.
-    Textures are only simulated: on a GPU (``device="cuda"``) they raise `DeviceUnavailable`. The
-    page "Textures and surfaces" of the documentation explains how a fetch computes its result, and
-    what is not known about the hardware.
+    Textures are only simulated: a launch on a GPU (``device="cuda"``) raises `DeviceUnavailable`.
+    The page "Textures and surfaces" of the documentation explains how a fetch computes its result,
+    and what is not known about the hardware.
 
     Parameters
     ----------
@@ -167,8 +167,8 @@ def surface(
     """Return a surface object of an array, for a parameter of type ``cudaSurfaceObject_t``.
 
     The kernel reads and writes the array itself. The first coordinate of a surface access counts
-    bytes: ``surf2Dwrite(v, s, x * sizeof(float), y)``. Surfaces are only simulated: on a GPU
-    (``device="cuda"``) they raise `DeviceUnavailable`.
+    bytes: ``surf2Dwrite(v, s, x * sizeof(float), y)``. Surfaces are only simulated: a launch on a
+    GPU (``device="cuda"``) raises `DeviceUnavailable`.
 
     Parameters
     ----------

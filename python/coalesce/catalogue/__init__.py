@@ -37,7 +37,7 @@ class Variant:
         The position of the variant in the list of its operation, from 1. The name of the kernel's
         file begins with this number.
     sentence : str
-        The idea and its cost. Sectors are counted for float32.
+        The idea and its cost, in one sentence. Numbers of sectors are for float32.
     needs : str
         Threads per block, shared memory and preparation.
     topic : str

@@ -1,7 +1,7 @@
 """The table of operations: the arguments of each, and the function that runs it.
 
-Running, timing, profiling, tracing and checking an operation all start here. They pass different
-launchers and different options of `Run`.
+To run, time, profile, trace or check an operation, the package calls its function in this table.
+For each of these five purposes, it passes another launcher or other options of `Run`.
 """
 
 from __future__ import annotations

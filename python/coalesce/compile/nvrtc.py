@@ -40,7 +40,7 @@ class Compiled:
     log : str
         The compiler's warnings.
     lowered : dict
-        Maps each of the requested `expressions` to its mangled name.
+        Maps each requested template instantiation (`expressions`) to its mangled name.
     arch : str
         The architecture that the source was compiled for: ``"sm_90"``.
     """

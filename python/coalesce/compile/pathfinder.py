@@ -42,8 +42,8 @@ def version_of(package: str) -> str | None:
 def file_of(package: str, name: str) -> str | None:
     """Return the path of a file of an installed package, or None.
 
-    It also finds packages in folders of PYTHONPATH and of .pth files. cuda-pathfinder does not
-    search these.
+    This function also finds packages in folders of PYTHONPATH and of .pth files. cuda-pathfinder
+    does not search these folders.
     """
     from importlib import metadata
 

@@ -1,9 +1,9 @@
 """Reads the parameters of a kernel from its CUDA C++ declaration.
 
-This is not a C++ parser, but it knows the declarations that kernels usually have. If it is certain
-what a name means (definitions.py), it replaces the name by its definition. In a template, it
-replaces the template parameters by the arguments of the instantiation. If it cannot read a
-declaration, or if two declarations of the same name differ, the result is None.
+This module is not a C++ parser, but it can read the declarations that kernels usually have. It
+replaces a name by its definition if the meaning of the name is certain (definitions.py). In a
+template, it replaces the template parameters by the arguments of the instantiation. If a
+declaration cannot be read, or if two declarations of the same name differ, the result is None.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ def _of_options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
     """Yield each definition in the text. `given` are the names of macros that options define.
 
-    A definition inside ``#ifndef`` is only a default. It is left out if the macro is in `given`.
+    A definition inside ``#ifndef`` is only a default. If the macro is in `given`, this definition
+    is left out.
     """
     conditions: list[str] = []  # the name in each open #ifndef; "" for any other condition
     for match in _TOKEN.finditer(text):

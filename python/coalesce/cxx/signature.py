@@ -127,8 +127,8 @@ def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
 def ptx_source(ptx: str) -> str:
     """Return the source from which PTX was compiled, so that messages can show its lines.
 
-    It is the file that the first line number of the PTX names: a file on disk, or a cell of a
-    notebook. The result is "" if it cannot be read.
+    The first line number in the PTX belongs to this source: a file on disk, or a cell of a
+    notebook. If the source cannot be read, the result is "".
     """
     first = re.search(r"^\s*\.loc\s+(\d+)\s", ptx, re.MULTILINE)
     if first is None:
@@ -297,7 +297,7 @@ def _of_numba(
 ) -> Iterator[Parameter]:
     """Return the parameters of a Numba kernel.
 
-    Numba passes an array as several parameters. The one with the address gets the name of the
+    Numba passes an array as several parameters. The parameter with the address gets the name of the
     array.
     """
     place = 0

@@ -2,7 +2,7 @@
 
 PTX has only the size of a variable in bytes. `Kernel.globals` needs the types and shapes to make
 arrays of `__device__` and `__constant__` variables. Messages need them for `__shared__` variables.
-The simulator compares each shape with the size in the PTX, so a misread shape is not shown.
+The simulator compares each shape with the size in the PTX. If they differ, the shape is not shown.
 """
 
 from __future__ import annotations
