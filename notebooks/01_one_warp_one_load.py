@@ -314,7 +314,7 @@ if data.gbps is not None:
 # %% [markdown]
 # If the memory moved single sectors, a request would move as many bytes with stride 8 as with stride 16, and both would be
 # equally fast. But stride 16 is half as fast. So the memory must move larger pieces. To test a size, compute the bandwidth that
-# each stride would need with pieces of this size. It cannot be more than the 4,800 GB/s that the memory can deliver.
+# each stride would need with pieces of this size. This bandwidth cannot be more than the 4,800 GB/s of the memory.
 
 
 # %%

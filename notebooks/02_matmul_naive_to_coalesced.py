@@ -10,7 +10,7 @@
 # # 2. Matrix multiplication, from naive to coalesced
 #
 # **The question.** Two kernels compute the same product with the same arithmetic, one thread for each element of
-# the result. Their times are below. Why do they differ, and could we have predicted this without a GPU?
+# the result. Their times are below. Why do the times differ, and could we have predicted this without a GPU?
 #
 # **Time:** 60 minutes. **You need:** [lesson 1](01_one_warp_one_load.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -208,8 +208,8 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # ## Why 12.6 times, if the sectors fall 6.6 times?
 #
-# More traffic to the memory is not the reason, as the next cells show. They profile matrices of 512 x 512, which are large enough
-# to fill the GPU. The counts are exact. The caches and the time are modelled: the time model estimates how long each resource is
+# The reason is not that `naive` reads more from the memory, as the next cells show. They profile matrices of 512 x 512, which are
+# large enough to fill the GPU. The counts are exact. The caches and the time are modelled: the time model estimates how long each resource is
 # busy.
 #
 # A request passes through several resources. The **load-store unit** of a multiprocessor accepts one request at a time. Our

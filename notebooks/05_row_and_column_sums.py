@@ -212,7 +212,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The second disagreement: `column_tiles` and `thread_per_column` both take 4 sectors per request, but `column_tiles` is 6 times
+# Counts and times disagree a second time: `column_tiles` and `thread_per_column` both take 4 sectors per request, but `column_tiles` is 6 times
 # as fast. The reason is the number of warps. An H200 has 132 multiprocessors with room for 64 warps each.
 
 # %%
