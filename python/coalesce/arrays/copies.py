@@ -16,7 +16,7 @@ from coalesce.common import dtypes
 def copy(source: Any, target: Any) -> None:
     """Copy the values of one GPU array to another. The arrays may be of any library.
 
-    Both must have the same shape and dtype, be C-contiguous, and be on the same GPU.
+    Both arrays must have the same shape and dtype, be C-contiguous, and be on the same GPU.
     """
     a, b = foreign.seen(source, "source"), foreign.seen(target, "target")
     if a.shape != b.shape or a.code != b.code:

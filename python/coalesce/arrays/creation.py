@@ -83,13 +83,14 @@ def ones(
 
 
 def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> DeviceArray:
-    """Return an array in device memory. An array that is already there is not copied.
+    """Return an array in device memory. Copy it only if this is necessary.
 
     Parameters
     ----------
     a : array_like
-        A `DeviceArray` or another library's C-contiguous GPU array is not copied. Anything else
-        that ``numpy.asarray`` accepts is copied.
+        A `DeviceArray` or another library's C-contiguous GPU array is copied only if it has another
+        dtype than `dtype` or is on another device than `device`. Anything else that
+        ``numpy.asarray`` accepts is copied.
     dtype : dtype, optional
         The type of the elements; by default the dtype of `a`.
     device : str or Device, optional

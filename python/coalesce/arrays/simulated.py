@@ -7,8 +7,9 @@ on.
 UNDEFINED BYTES. Memory of `coalesce.empty` is undefined until it is written. `undefined` returns a
 mask that is True for each byte that was never written. `Kernel.check` watches the stores of the
 kernel, and sets the mask to False for each byte that the kernel writes. A normal launch does not
-watch the stores. After it, nobody knows which bytes were written, so `define` removes the mask: all
-bytes then count as written. Memory that was allocated with contents has no mask.
+watch the stores, so it is not known which bytes the kernel wrote. After such a launch, `define`
+removes the mask, and all bytes count as written. Memory that was allocated with contents has no
+mask.
 """
 
 from __future__ import annotations

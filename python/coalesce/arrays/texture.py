@@ -67,7 +67,8 @@ def texture(
         ``"point"``: a fetch returns the nearest texel. ``"linear"``: it returns a weighted mean of
         the texels around the coordinate. This needs texels that are read as floats.
     address : str or sequence of str
-        What a fetch outside the array returns: one mode for all axes, or one each for x, y, z.
+        What a fetch outside the array returns: one mode for all axes, or a sequence with a mode for
+        each of x, y and z.
         ``"clamp"``: the texel at the edge. ``"border"``: the value `border`. ``"wrap"``: the array
         repeats. ``"mirror"``: the array repeats, and every second copy is mirrored. The last two
         need `normalized`; without it they mean ``"clamp"``, as in CUDA.

@@ -33,8 +33,8 @@ def benchmark(
     Parameters
     ----------
     operation : str
-        ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"`` (whose
-        variants are its patterns).
+        ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``. The
+        variants of ``"access"`` are its patterns.
     *arrays : array
         The operands of the operation, float32 or float64: for a product two arrays of shapes
         (M, K) and (K, N), else one. They must not be empty.

@@ -1,7 +1,7 @@
 """Peers: libraries to compare kernels with. NumPy on the CPU, and installed GPU libraries.
 
-No GPU library is a dependency. Each is imported when a benchmark names it. If the library or the
-GPU is missing, `DeviceUnavailable` says which.
+No GPU library is a dependency. A library is imported when a benchmark names it. If the library or
+the GPU is missing, the message of `DeviceUnavailable` says which of them is missing.
 """
 
 from __future__ import annotations

@@ -128,13 +128,13 @@ class VariantTable(Sequence[Variant]):
 
 
 def variants(operation: str | None = None) -> VariantTable:
-    """List the variants of an operation, or of all of them.
+    """List the variants of an operation, or of all operations.
 
     Parameters
     ----------
     operation : str, optional
-        ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"`` (whose
-        variants are its patterns).
+        ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``. The
+        variants of ``"access"`` are its patterns. By default all operations.
 
     Returns
     -------

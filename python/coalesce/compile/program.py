@@ -452,8 +452,8 @@ def _type(parameter: signature.Parameter) -> str:
 def check_executable(path: Path) -> None:
     """Raise ValueError if the simulator cannot run an executable.
 
-    It must load CUDA 13's runtime or the driver API as a shared library, because this package
-    replaces these libraries. It must not load a closed library that needs a GPU.
+    The executable must load CUDA 13's runtime or the driver API as a shared library, because this
+    package replaces these libraries. It must not load a closed library that needs a GPU.
     """
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":
