@@ -38,6 +38,7 @@ using Executable = ExecutableRecord*;
 using Pool = PoolRecord*;
 using Array = ArrayRecord*;
 using Mipmap = MipmapRecord*;
+using TextureHandle = unsigned long long;  // a texture or surface object
 using HostFunction = void (*)(void*);
 using StreamCallback = void (*)(Stream, Error, void*);
 

@@ -121,4 +121,8 @@ inline void require(bool condition, Error error, const char* mistake = "") {
     if (!condition) throw Failure{error, mistake};
 }
 
+inline void check_device(int device) {
+    require(device == 0, cudaErrorInvalidDevice, "there is one device, number 0");
+}
+
 }  // namespace coalesce::cudart

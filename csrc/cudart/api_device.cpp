@@ -15,10 +15,6 @@ namespace coalesce::cudart {
 
 namespace {
 
-void check_device(int device) {
-    require(device == 0, cudaErrorInvalidDevice, "there is one device, number 0");
-}
-
 DeviceProperties properties() {
     const Runtime& rt = runtime();
     const model::Gpu& gpu = rt.gpu;

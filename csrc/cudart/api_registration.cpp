@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cudart/api.hpp"
+#include "cudart/fatbin.hpp"
 #include "cudart/runtime.hpp"
 #include "cudart/work.hpp"
 
@@ -12,12 +13,6 @@ namespace coalesce::cudart {
 namespace {
 
 // A structure of nvcc's generated code (crt/host_runtime.h). The program registers a pointer to it.
-struct Wrapper {
-    int magic, version;
-    const std::byte* container;
-    void* more;
-};
-
 struct Configuration {
     Dim grid, block;
     size_t shared_bytes;

@@ -5,9 +5,7 @@
 
 namespace coalesce::cudart {
 
-using Handle = unsigned long long;
-
-CUDART(cudaCreateTextureObject)(Handle* object, const ResourceDescription* resource,
+CUDART(cudaCreateTextureObject)(TextureHandle* object, const ResourceDescription* resource,
                                 const TextureDescription* texture, const ResourceView* view) {
     return call("cudaCreateTextureObject", Waits::no, [&] {
         require(object && resource && texture, cudaErrorInvalidValue);
@@ -19,19 +17,19 @@ CUDART(cudaCreateTextureObject)(Handle* object, const ResourceDescription* resou
     });
 }
 
-CUDART(cudaDestroyTextureObject)(Handle object) {
+CUDART(cudaDestroyTextureObject)(TextureHandle object) {
     return call("cudaDestroyTextureObject", Waits::no,
                 [&] { destroy_object(object, false, "cudaDestroyTextureObject"); });
 }
 
-CUDART(cudaGetTextureObjectResourceDesc)(ResourceDescription* resource, Handle object) {
+CUDART(cudaGetTextureObjectResourceDesc)(ResourceDescription* resource, TextureHandle object) {
     return call("cudaGetTextureObjectResourceDesc", Waits::no, [&] {
         require(resource, cudaErrorInvalidValue);
         *resource = object_of_handle(object, false, "cudaGetTextureObjectResourceDesc").resource;
     });
 }
 
-CUDART(cudaGetTextureObjectTextureDesc)(TextureDescription* texture, Handle object) {
+CUDART(cudaGetTextureObjectTextureDesc)(TextureDescription* texture, TextureHandle object) {
     return call("cudaGetTextureObjectTextureDesc", Waits::no, [&] {
         require(texture, cudaErrorInvalidValue);
         *texture = object_of_handle(object, false, "cudaGetTextureObjectTextureDesc").texture;
@@ -39,26 +37,26 @@ CUDART(cudaGetTextureObjectTextureDesc)(TextureDescription* texture, Handle obje
 }
 
 // No texture object has a resource view here.
-CUDART(cudaGetTextureObjectResourceViewDesc)(ResourceView* view, Handle object) {
+CUDART(cudaGetTextureObjectResourceViewDesc)(ResourceView* view, TextureHandle object) {
     return call("cudaGetTextureObjectResourceViewDesc", Waits::no, [&] {
         (void)object_of_handle(object, false, "cudaGetTextureObjectResourceViewDesc");
         require(view && false, cudaErrorInvalidValue);
     });
 }
 
-CUDART(cudaCreateSurfaceObject)(Handle* object, const ResourceDescription* resource) {
+CUDART(cudaCreateSurfaceObject)(TextureHandle* object, const ResourceDescription* resource) {
     return call("cudaCreateSurfaceObject", Waits::no, [&] {
         require(object && resource, cudaErrorInvalidValue);
         *object = create_object(*resource, nullptr, "cudaCreateSurfaceObject");
     });
 }
 
-CUDART(cudaDestroySurfaceObject)(Handle object) {
+CUDART(cudaDestroySurfaceObject)(TextureHandle object) {
     return call("cudaDestroySurfaceObject", Waits::no,
                 [&] { destroy_object(object, true, "cudaDestroySurfaceObject"); });
 }
 
-CUDART(cudaGetSurfaceObjectResourceDesc)(ResourceDescription* resource, Handle object) {
+CUDART(cudaGetSurfaceObjectResourceDesc)(ResourceDescription* resource, TextureHandle object) {
     return call("cudaGetSurfaceObjectResourceDesc", Waits::no, [&] {
         require(resource, cudaErrorInvalidValue);
         *resource = object_of_handle(object, true, "cudaGetSurfaceObjectResourceDesc").resource;
@@ -66,8 +64,8 @@ CUDART(cudaGetSurfaceObjectResourceDesc)(ResourceDescription* resource, Handle o
 }
 
 // Texture references, which CUDA 12 removed.
-CUDART(__cudaBindTexture)(Handle* object, size_t* offset, const ResourceDescription* resource,
-                          const TextureDescription* texture) {
+CUDART(__cudaBindTexture)(TextureHandle* object, size_t* offset,
+                          const ResourceDescription* resource, const TextureDescription* texture) {
     return call(binding_function, Waits::no, [&] {
         require(object && resource && texture, cudaErrorInvalidValue);
         uint64_t handle = *object;
@@ -80,7 +78,7 @@ CUDART(__cudaBindTexture)(Handle* object, size_t* offset, const ResourceDescript
     });
 }
 
-CUDART(__cudaUnbindTexture)(Handle* object) {
+CUDART(__cudaUnbindTexture)(TextureHandle* object) {
     return call("cudaUnbindTexture", Waits::no, [&] {
         require(object, cudaErrorInvalidValue);
         destroy_object(*object, false, "cudaUnbindTexture");

@@ -199,18 +199,17 @@ CUDRIVER(cuMipmappedArrayDestroy)(Mipmap array) {
     });
 }
 
-using Handle = unsigned long long;
-
 namespace {
 
-void get_resource(DriverResource* resource, Handle object, bool surface, const char* function) {
+void get_resource(DriverResource* resource, TextureHandle object, bool surface,
+                  const char* function) {
     require(resource, cudaErrorInvalidValue);
     *resource = converted(object_of_handle(object, surface, function).resource);
 }
 
 }  // namespace
 
-CUDRIVER(cuTexObjectCreate)(Handle* object, const DriverResource* resource,
+CUDRIVER(cuTexObjectCreate)(TextureHandle* object, const DriverResource* resource,
                             const DriverTexture* texture, const ResourceView* view) {
     return driver_call("cuTexObjectCreate", Needs::context, Waits::no, [&] {
         require(object && resource && texture, cudaErrorInvalidValue);
@@ -222,32 +221,32 @@ CUDRIVER(cuTexObjectCreate)(Handle* object, const DriverResource* resource,
         *object = create_object(resource_of(*resource), &sampler, "cuTexObjectCreate");
     });
 }
-CUDRIVER(cuTexObjectDestroy)(Handle object) {
+CUDRIVER(cuTexObjectDestroy)(TextureHandle object) {
     return driver_call("cuTexObjectDestroy", Needs::context, Waits::no,
                        [&] { destroy_object(object, false, "cuTexObjectDestroy"); });
 }
-CUDRIVER(cuTexObjectGetResourceDesc)(DriverResource* resource, Handle object) {
+CUDRIVER(cuTexObjectGetResourceDesc)(DriverResource* resource, TextureHandle object) {
     return driver_call("cuTexObjectGetResourceDesc", Needs::context, Waits::no, [&] {
         get_resource(resource, object, false, "cuTexObjectGetResourceDesc");
     });
 }
-CUDRIVER(cuTexObjectGetTextureDesc)(DriverTexture* texture, Handle object) {
+CUDRIVER(cuTexObjectGetTextureDesc)(DriverTexture* texture, TextureHandle object) {
     return driver_call("cuTexObjectGetTextureDesc", Needs::context, Waits::no, [&] {
         require(texture, cudaErrorInvalidValue);
         *texture = converted(object_of_handle(object, false, "cuTexObjectGetTextureDesc").texture);
     });
 }
-CUDRIVER(cuSurfObjectCreate)(Handle* object, const DriverResource* resource) {
+CUDRIVER(cuSurfObjectCreate)(TextureHandle* object, const DriverResource* resource) {
     return driver_call("cuSurfObjectCreate", Needs::context, Waits::no, [&] {
         require(object && resource, cudaErrorInvalidValue);
         *object = create_object(resource_of(*resource), nullptr, "cuSurfObjectCreate");
     });
 }
-CUDRIVER(cuSurfObjectDestroy)(Handle object) {
+CUDRIVER(cuSurfObjectDestroy)(TextureHandle object) {
     return driver_call("cuSurfObjectDestroy", Needs::context, Waits::no,
                        [&] { destroy_object(object, true, "cuSurfObjectDestroy"); });
 }
-CUDRIVER(cuSurfObjectGetResourceDesc)(DriverResource* resource, Handle object) {
+CUDRIVER(cuSurfObjectGetResourceDesc)(DriverResource* resource, TextureHandle object) {
     return driver_call("cuSurfObjectGetResourceDesc", Needs::context, Waits::no, [&] {
         get_resource(resource, object, true, "cuSurfObjectGetResourceDesc");
     });

@@ -9,10 +9,6 @@ namespace coalesce::cudart {
 
 namespace {
 
-void check_device(int device) {
-    require(device == 0, cudaErrorInvalidDevice, "there is one device, number 0");
-}
-
 const char* driver_name_of(Error error) {
     switch (int(error)) {
 #define D(name, number) \

@@ -9,7 +9,7 @@ namespace coalesce::cudart {
 
 namespace {
 
-DriverError missing(const char* name) {
+DriverError driver_missing(const char* name) {
     return driver_call(name, Needs::nothing, Waits::no, [&] {
         say_once("coalesce: " + std::string(called(name)) + "() is not simulated");
         runtime().report.missing(called(name));
@@ -21,7 +21,7 @@ DriverError missing(const char* name) {
 
 // The functions do not use their arguments, so they are declared without parameters.
 #define MISSING(name) \
-    CUDRIVER(name)() { return missing(#name); }
+    CUDRIVER(name)() { return driver_missing(#name); }
 #include "cudart/driver_missing.inc"
 
 }  // namespace coalesce::cudart

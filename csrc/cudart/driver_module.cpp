@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cudart/driver.hpp"
+#include "cudart/fatbin.hpp"
 #include "cudart/jit.hpp"
 #include "cudart/runtime.hpp"
 
@@ -78,11 +79,6 @@ class Options {
     void** values_;
 };
 
-// nvcc's generated code passes the address of this structure for a fat binary.
-struct Wrapper {
-    int magic, version;
-    const std::byte* container;
-};
 constexpr int wrapper_magic = 0x466243b1;
 
 std::span<const std::byte> image_at(const void* image) {

@@ -34,11 +34,11 @@ struct Created {
     uint64_t uses = 1;  // the handle and the mappings
     bool released = false;
 };
-using Handle = Created*;
+using CreatedHandle = Created*;
 
 struct Mapping {
     uint64_t bytes = 0;
-    Handle memory = nullptr;
+    CreatedHandle memory = nullptr;
     int access = 0;
 };
 
@@ -50,7 +50,7 @@ struct Reservation {
 };
 
 struct State {
-    std::set<Handle> created;
+    std::set<CreatedHandle> created;
     std::map<uint64_t, Reservation> reservations;
     uint64_t count = 0;
 };
@@ -59,13 +59,13 @@ State& state() {
     return *one;
 }
 
-Created& created(Handle handle) {
+Created& created(CreatedHandle handle) {
     require(state().created.contains(handle) && !handle->released, cudaErrorInvalidValue,
             "the handle was not created by cuMemCreate(), or it was released");
     return *handle;
 }
 
-void drop(Handle handle) {
+void drop(CreatedHandle handle) {
     if (--handle->uses > 0) return;
     close(handle->file);
     runtime().memory.give_back(handle->bytes);
@@ -73,7 +73,7 @@ void drop(Handle handle) {
     delete handle;
 }
 
-Handle keep(int file, uint64_t bytes, const AllocationProperties& properties) {
+CreatedHandle keep(int file, uint64_t bytes, const AllocationProperties& properties) {
     runtime().memory.take(bytes);
     return *state().created.insert(new Created{file, bytes, properties}).first;
 }
@@ -147,7 +147,7 @@ void check_properties(const AllocationProperties* p) {
             "the type of the allocation must be CU_MEM_ALLOCATION_TYPE_PINNED");
     require(p->location.type == on_device, cudaErrorNotSupported,
             "cuMemCreate() of host memory is not simulated");
-    require(p->location.id == 0, cudaErrorInvalidDevice, "there is one device, number 0");
+    check_device(p->location.id);
     require(p->requestedHandleTypes == handle_none || p->requestedHandleTypes == handle_file,
             cudaErrorNotSupported, "only file descriptors are simulated as shareable handles");
 }
@@ -192,7 +192,7 @@ CUDRIVER(cuMemAddressFree)(DevicePointer address, size_t bytes) {
         state().reservations.erase(found);
     });
 }
-CUDRIVER(cuMemCreate)(Handle* handle, size_t bytes, const AllocationProperties* p,
+CUDRIVER(cuMemCreate)(CreatedHandle* handle, size_t bytes, const AllocationProperties* p,
                       unsigned long long flags) {
     return driver_call("cuMemCreate", Needs::initialization, Waits::no, [&] {
         require(handle && flags == 0, cudaErrorInvalidValue);
@@ -203,13 +203,13 @@ CUDRIVER(cuMemCreate)(Handle* handle, size_t bytes, const AllocationProperties* 
         *handle = keep(file, bytes, *p);
     });
 }
-CUDRIVER(cuMemRelease)(Handle handle) {
+CUDRIVER(cuMemRelease)(CreatedHandle handle) {
     return driver_call("cuMemRelease", Needs::initialization, Waits::no, [&] {
         created(handle).released = true;
         drop(handle);
     });
 }
-CUDRIVER(cuMemMap)(DevicePointer address, size_t bytes, size_t offset, Handle handle,
+CUDRIVER(cuMemMap)(DevicePointer address, size_t bytes, size_t offset, CreatedHandle handle,
                    unsigned long long flags) {
     return driver_call("cuMemMap", Needs::initialization, Waits::no, [&] {
         require(flags == 0 && offset == 0, cudaErrorInvalidValue,
@@ -273,7 +273,7 @@ CUDRIVER(cuMemGetAccess)(unsigned long long* flags, const MemoryLocation*, Devic
         *flags = unsigned(std::prev(mapping)->second.access);
     });
 }
-CUDRIVER(cuMemRetainAllocationHandle)(Handle* handle, const void* pointer) {
+CUDRIVER(cuMemRetainAllocationHandle)(CreatedHandle* handle, const void* pointer) {
     return driver_call("cuMemRetainAllocationHandle", Needs::initialization, Waits::no, [&] {
         require(handle, cudaErrorInvalidValue);
         const auto address = reinterpret_cast<uint64_t>(pointer);
@@ -288,7 +288,7 @@ CUDRIVER(cuMemRetainAllocationHandle)(Handle* handle, const void* pointer) {
         mapping.memory->released = false;
     });
 }
-CUDRIVER(cuMemGetAllocationPropertiesFromHandle)(AllocationProperties* p, Handle handle) {
+CUDRIVER(cuMemGetAllocationPropertiesFromHandle)(AllocationProperties* p, CreatedHandle handle) {
     return driver_call("cuMemGetAllocationPropertiesFromHandle", Needs::initialization, Waits::no,
                        [&] {
                            require(p, cudaErrorInvalidValue);
@@ -296,7 +296,8 @@ CUDRIVER(cuMemGetAllocationPropertiesFromHandle)(AllocationProperties* p, Handle
                        });
 }
 // Another process can map the memory, too, if it gets the file descriptor.
-CUDRIVER(cuMemExportToShareableHandle)(int* file, Handle handle, int type, unsigned long long) {
+CUDRIVER(cuMemExportToShareableHandle)(int* file, CreatedHandle handle, int type,
+                                       unsigned long long) {
     return driver_call("cuMemExportToShareableHandle", Needs::initialization, Waits::no, [&] {
         const Created& memory = created(handle);
         require(file && type == handle_file && memory.properties.requestedHandleTypes == type,
@@ -307,7 +308,7 @@ CUDRIVER(cuMemExportToShareableHandle)(int* file, Handle handle, int type, unsig
         require(*file >= 0, cudaErrorOperatingSystem);
     });
 }
-CUDRIVER(cuMemImportFromShareableHandle)(Handle* handle, void* file, int type) {
+CUDRIVER(cuMemImportFromShareableHandle)(CreatedHandle* handle, void* file, int type) {
     return driver_call("cuMemImportFromShareableHandle", Needs::initialization, Waits::no, [&] {
         require(handle && type == handle_file, cudaErrorInvalidValue);
         const int own = dup(int(reinterpret_cast<intptr_t>(file)));

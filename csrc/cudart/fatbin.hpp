@@ -17,6 +17,13 @@
 
 namespace coalesce::cudart {
 
+// nvcc's generated code passes the address of this structure for a fat binary (crt/host_runtime.h).
+struct Wrapper {
+    int magic, version;
+    const std::byte* container;
+    void* more;
+};
+
 // The code of a container, as far as the simulator uses it.
 struct Code {
     std::string key;  // hash of the contents; names the file with more information (code_file.hpp)

@@ -62,7 +62,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         if (rt.settings.check) rt.report.add_mistake("host access", text, code_address(context));
         rt.waited();
         text = "coalesce: " + text + "\n";
-        [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+        [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
         if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
     }
     // When this handler returns, the processor executes the instruction again, and it faults again.
