@@ -23,5 +23,6 @@ DriverError driver_missing(const char* name) {
 #define MISSING(name) \
     CUDRIVER(name)() { return driver_missing(#name); }
 #include "cudart/driver_missing.inc"
+#undef MISSING
 
 }  // namespace coalesce::cudart

@@ -22,5 +22,6 @@ Error missing(const char* name) {
 #define MISSING(name) \
     CUDART(name)() { return missing(#name); }
 #include "cudart/missing.inc"
+#undef MISSING
 
 }  // namespace coalesce::cudart
