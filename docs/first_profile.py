@@ -81,8 +81,8 @@ costly = max(worst.accesses, key=lambda access: access.per_request)
 costly.example.picture(f"{costly.kind} of {costly.array}, one warp")
 
 # %% [markdown]
-# Neighbouring lanes read down a column, as the second picture of the report shows. The sentence above says how to improve it: let `threadIdx.x`
-# index the last axis.
+# Neighbouring lanes read down a column, as the second picture of the report shows. The sentence above says how to improve this access: let
+# `threadIdx.x` index the last axis.
 #
 # ## Compare two profiles
 #

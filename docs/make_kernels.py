@@ -71,8 +71,8 @@ def text(found: dict[str, Any]) -> str:
         f"The rule chose {found['chosen']} kernels, and {len(rows)} of them were tried, from "
         f"{len(repositories)} repositories. {count['right']} are right, and {count['wrong']} are "
         f"wrong. {len(ran)} compiled; {machine} of these run on machine code, and {len(on_ptx)} on "
-        "PTX. They ran in several runs while coalesce was changed: a later run repeats only what "
-        f"was not right before. The last run: {found['where']}."
+        "PTX. There were several runs while coalesce was changed. A later run repeats only kernels "
+        f"that were not right before. The last run: {found['where']}."
     )
     lines = [
         *("# Public kernels", "", "*Written by `docs/make_kernels.py`; do not edit.*", ""),

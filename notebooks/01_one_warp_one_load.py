@@ -48,8 +48,8 @@ from coalesce import draw, lessons
 #
 # ## Side by side
 #
-# This lesson uses small kernels, the variants of `coalesce.access`. Each loads one element per thread and stores it. They
-# differ in the index of the load. This one has a stride; `ELEMENT` is `float`:
+# This lesson uses small kernels, the variants of `coalesce.access`. Each kernel loads one element per thread and stores it. The
+# kernels differ in the index of the load. The kernel below has a stride. `ELEMENT` is `float`:
 
 # %%
 lessons.code("access", "stride")

@@ -471,8 +471,8 @@ print(lessons.exercise("column_max").check(column_max))
 
 # %% [markdown]
 # **To remember**
-# - "Along the row" by one thread is a stride for the warp.
-# - Contiguous loads for row sums: a warp or a block for each row, and a tree or shuffles at the end.
+# - If each thread walks along its own row, the loads of the warp have a stride.
+# - For contiguous loads, give each row to a warp or a block. Add up the parts of the row by a tree or by shuffles.
 # - Fewer sectors help only while sectors are the limit. L1 may already have the other bytes of the sectors.
 # - Coalescing is necessary, but not sufficient: without enough warps, the GPU waits for memory.
 
