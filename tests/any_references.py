@@ -227,8 +227,12 @@ def _built(
     done = subprocess.run(
         [*command, str(folder / "kernels.cpp")], capture_output=True, text=True, check=False
     )
+    if done.returncode == 0:
+        return library, ""
     errors = [line for line in done.stderr.splitlines() if "error" in line]
-    return (library, "") if done.returncode == 0 else (None, (errors or ["g++ failed"])[0])
+    if assembly := re.search(r"no such instruction: `([\w.:]+)", done.stderr):
+        errors.append(f"it has inline assembly, which g++ does not compile: {assembly[1]}")
+    return None, (errors or ["g++ failed"])[0]
 
 
 def _plain(argument: Any) -> Any:

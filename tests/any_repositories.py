@@ -388,7 +388,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="try only kernels whose FILE:NAME has this text")
-    parser.add_argument("--resume", action="store_true", help="keep what is right in the JSON")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep what is right in the JSON and runs on machine code, and what --only leaves out",
+    )
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -405,7 +409,10 @@ def main() -> int:
     jobs = []
     for folder in options.checkouts:
         jobs += [(path, name, folder) for path, name in chosen(folder, seen)]
-    jobs = [j for j in jobs if options.only in f"{j[0]}:{j[1]}"]
+    selected = [options.only in f"{path}:{name}" for path, name, _ in jobs]
+    if not options.resume:
+        jobs = [job for job, wanted in zip(jobs, selected, strict=True) if wanted]
+        selected = [True] * len(jobs)
     before = {}
     if options.resume and options.json.is_file():
         for row in json.loads(options.json.read_text())["kernels"]:
@@ -416,7 +423,8 @@ def main() -> int:
     ]
     rows = {number: before[key] for number, key in enumerate(keys) if key in before}
     todo = [number for number in range(len(jobs)) if number not in rows]
-    todo += [number for number, row in rows.items() if row["outcome"] != "right"]
+    todo += [n for n, row in rows.items() if row["outcome"] != "right" or row.get("ptx")]
+    todo = [number for number in todo if selected[number]]
     with ThreadPoolExecutor(options.jobs) as pool:
         for number, row in zip(todo, pool.map(lambda n: _worker(*jobs[n]), todo), strict=True):
             commit = jobs[number][2].name.partition("@")[2]

@@ -60,7 +60,7 @@ std::string Counts::not_counted() const {
         if (traits.bulk)
             return "bulk copies (cp.async.bulk) are executed and not counted: they do not pass "
                    "through the load/store unit, and their cost is not modelled";
-        if (traits.texture)
+        if (traits.texture || traits.code == sim::OpCode::TXQ)
             return "accesses to textures and surfaces are executed and not counted: they do not "
                    "pass through the load/store unit, and their cost is not modelled";
         of_warpgroup = of_warpgroup || traits.code == sim::OpCode::wgmma;

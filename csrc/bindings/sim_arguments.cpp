@@ -90,7 +90,7 @@ void Arguments::map_into(sim::AddressSpace& memory) {
         place.bytes = p.object->size();
         place.host = p.object->data();
         place.writable = false;
-        p.handle = memory.add(std::move(place));
+        p.handle = memory.add_object(std::move(place));
     }
 }
 

@@ -106,6 +106,9 @@ py::dict table(const Counts& c) {
     t["strong"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.strong; });
     t["bulk"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.bulk; });
     t["cluster"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.cluster; });
+    t["mbarrier"] = numbers<bool>(c, [](const Info& i, const Count&) {
+        return sim::operation(i.traits.code).has(sim::trait::mbarrier);
+    });
     t["calls_outside"] =
         numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.calls_outside; });
     t["width"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.bytes; });

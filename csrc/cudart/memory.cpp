@@ -14,7 +14,7 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr uint64_t page = 4096;
+constexpr uint64_t page = 4096, object_alignment = 256;
 constexpr size_t most_freed = 100'000;
 
 std::string bytes_text(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
@@ -46,7 +46,8 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
     function = called(function);
     check_room(bytes);
     Allocation a;
-    a.address = next_;
+    const bool object = kind == Kind::object;
+    a.address = object ? next_object_ : next_;
     a.bytes = bytes;
     a.kind = kind;
     a.flags = flags;
@@ -55,8 +56,12 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
     a.caller = caller();
     a.owner = runtime().contexts.owner();
     a.name = std::string(function) + " number " + std::to_string(a.number);
-    next_ = round_up(next_ + bytes + sim::guard_gap, sim::guard_gap);
-    if (next_ > arena_base + arena_bytes) throw Failure{cudaErrorMemoryAllocation};
+    if (object)
+        next_object_ += round_up(bytes, object_alignment);
+    else
+        next_ = round_up(next_ + bytes + sim::guard_gap, sim::guard_gap);
+    if (next_ > arena_base + arena_bytes || next_object_ > sim::objects_end)
+        throw Failure{cudaErrorMemoryAllocation};
     auto* const own = reinterpret_cast<void*>(a.address);
     a.host = static_cast<std::byte*>(map(a.readable_by_host() ? own : nullptr,
                                          std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE));

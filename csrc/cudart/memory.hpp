@@ -6,7 +6,8 @@
 // elsewhere, where the simulator accesses them. So the host can store device pointers and compute
 // with them. If it reads or writes through one, the program stops with a message (host_faults.cpp).
 // Pinned and managed memory is mapped at its address, so that host and kernels can use it.
-// Addresses are not reused, so that the use of a pointer after cudaFree() is detected.
+// Addresses are not reused, so that the use of a pointer after cudaFree() is detected. The handles
+// of texture and surface objects are addresses in another range, which nobody reads on the host.
 #pragma once
 
 #include <cstddef>
@@ -145,7 +146,8 @@ class Memory {
     sim::AddressSpace space_;
     Names names_;
     bool stale_ = true, checked_ = false;
-    uint64_t next_ = arena_base, used_ = 0, count_ = 0;
+    uint64_t next_ = arena_base, next_object_ = sim::objects_base;
+    uint64_t used_ = 0, count_ = 0;
 };
 
 // Reserves the range of addresses.

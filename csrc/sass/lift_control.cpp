@@ -128,9 +128,9 @@ void Lifter::return_address(const Instruction& in) {
             sim::Registers{2});
 }
 
-// Translates RET.REL.NODEC R20 `(k) or BRX R4 -0x190
+// Translates RET.REL.NODEC R20 `(k), BRX R4 -0x190 or BRXU UR4 -0x190
 void Lifter::jump(const Instruction& in) {
-    const bool by_table = in.opcode == "BRX";
+    const bool uniform = in.opcode == "BRXU", by_table = uniform || in.opcode == "BRX";
     if (by_table)
         only(in, {});
     else
@@ -138,6 +138,7 @@ void Lifter::jump(const Instruction& in) {
     Op op;
     op.control = Control::jump;
     if (!is_register(operand(in, 0)) || in.operands.size() != 2) unsupported();
+    if (in.operands[0].uniform != uniform) unsupported();
     op.operand[1] = raw(in.operands[0]);
     if (by_table) {
         const Operand& by = operand(in, 1);

@@ -14,10 +14,8 @@ using sim::Matrices;
 
 namespace {
 
-Locator next(Locator first, int n) { return first + uint32_t(n) * (register_bytes << 1); }
-
 void fill(Locator* registers, Locator first, int count, int each = 1) {
-    for (int n = 0; n < count; ++n) registers[n] = next(first, n * each);
+    for (int n = 0; n < count; ++n) registers[n] = register_after(first, uint32_t(n * each));
 }
 
 // Returns the number of elements along k from a shape: "16816", "8816", "168256", "16x8x4".

@@ -116,7 +116,7 @@ void Lifter::load_store(const Instruction& in) {
     set_address(op, operand(in, is_load ? 1 : 0), space);
     const Operand& data = operand(in, is_load ? 0 : 1);
     const Locator first = is_load ? result(data, registers) : raw(data, registers);
-    for (int n = 0; n < registers; ++n) op.operand[n] = first + uint32_t(n) * (register_bytes << 1);
+    for (int n = 0; n < registers; ++n) op.operand[n] = register_after(first, uint32_t(n));
     op.mover = (is_load ? engine_.ops->load : engine_.ops->store)(type, 4, registers);
     const bool words = (space == Space::shared || space == Space::global) && type == Type::b32;
     const int row = sim::row_of(space), column = is_load ? 0 : 1;
@@ -234,7 +234,7 @@ void Lifter::load_constant(const Instruction& in) {
         op.set(sim::BankOperand{
             {.offset = from.offset, .bytes = bytes, .form = sim::AddressForm::narrow},
             uint8_t(from.number)});
-        for (int n = 0; n < registers; ++n) op.operand[n] = d + uint32_t(n) * (register_bytes << 1);
+        for (int n = 0; n < registers; ++n) op.operand[n] = register_after(d, uint32_t(n));
         op.mover = engine_.ops->load(type, 4, registers);
         op.run = engine_.memory.load_bank;
         emit(op);
@@ -273,7 +273,9 @@ void Lifter::async_copy(const Instruction& in) {
     emit(op);
 }
 
-// Translates LDGDEPBAR or DEPBAR.LE SB0, 0x1
+// Translates LDGDEPBAR or DEPBAR.LE SB0, 0x1. SB0 counts the groups of asynchronous copies. The
+// other scoreboards, as in DEPBAR.LE SB5, 0x1, count results that are not there yet; here there are
+// none.
 void Lifter::async_group(const Instruction& in) {
     Op op;
     if (in.opcode == "LDGDEPBAR") {
@@ -281,7 +283,17 @@ void Lifter::async_group(const Instruction& in) {
     } else {
         only(in, {"LE"});
         if (!in.has("LE")) unsupported();
-        expect(in, 0, "SB0");
+        const std::string_view board = operand(in, 0).text;
+        if (board.size() != 3 || !board.starts_with("SB") || board[2] < '0' || board[2] > '5')
+            unsupported("the scoreboard " + std::string(board));
+        if (board != "SB0") {
+            for (const Instruction& other : code_.instructions)
+                if (other.opcode == "LDGDEPBAR") unsupported("the scoreboard beside copies");
+            static_cast<void>(operand(in, 1));
+            op.run = engine_.ops->machine(MachineOp::nothing);
+            append(op);
+            return;
+        }
         op.run = engine_.memory.async_wait;
         op.set(sim::AsyncGroups{.pending = uint32_t(operand(in, 1).bits)});
     }
@@ -289,7 +301,7 @@ void Lifter::async_group(const Instruction& in) {
 }
 
 void Lifter::fence(const Instruction& in) {
-    only(in, {"SC", "ALL", "GPU", "CTA", "SYS", "VC", "VIEW", "ASYNC"});
+    only(in, {"SC", "ALL", "GPU", "CTA", "SYS", "VC", "VIEW", "ASYNC", "S"});
     Op op;
     op.run = engine_.memory.fence;
     emit(op);

@@ -29,6 +29,11 @@ inline constexpr int most_registers = 16;
 // The size in bytes of a 32-bit register for all lanes.
 inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
 
+// Returns the place of the n-th register after `first`.
+constexpr Locator register_after(Locator first, uint32_t n) {
+    return first + n * (register_bytes << 1);
+}
+
 class Lifter : private sim::Emitter {
   public:
     Lifter(const Listing& listing, const Code& code, const ptx::Module& module,
@@ -189,6 +194,22 @@ class Lifter : private sim::Emitter {
     void set_address(Op& op, const Operand& address, ptx::Space space);
     void describe(ptx::Space space, sim::Access access, uint8_t bytes);
     static ptx::Space space_of(std::string_view opcode);
+
+    // Defined in lift_mbarrier.cpp.
+    void mbarrier(const Instruction& in);
+    void mbarrier_init(const Instruction& in);
+    void mbarrier_arrive(const Instruction& in);
+    void mbarrier_wait(const Instruction& in);
+    void copies_arrive(const Instruction& in);
+    Op mbarrier_op(const Operand& address, sim::Access access);
+
+    // Defined in lift_texture.cpp.
+    void fetch(const Instruction& in);
+    void query_extent(const Instruction& in);
+    void surface(const Instruction& in);
+    Locator handle(const Instruction& in, size_t n, bool pair);
+    void emit_texture(const sim::TextureAccess& access, Locator handle, sim::Handler run,
+                      sim::Access kind);
 
     // Defined in lift_matrix.cpp.
     void matrix_access(const Instruction& in);

@@ -68,7 +68,8 @@ std::set<uint32_t> reached(const Code& code, uint32_t first) {
         }
         if (in.opcode == "WARPSYNC" && always) continue;
         found.insert(at);
-        if ((in.opcode == "EXIT" || in.opcode == "RET" || in.opcode == "BRX") && always) continue;
+        const bool jumps = in.opcode == "RET" || in.opcode == "BRX" || in.opcode == "BRXU";
+        if ((in.opcode == "EXIT" || jumps) && always) continue;
         if (calls_pointer(in)) {
             for (const auto& [name, target] : code.functions) left.push_back({target, now});
         } else if ((in.opcode == "BRA" || in.opcode == "CALL") && label) {

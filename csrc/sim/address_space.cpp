@@ -3,11 +3,20 @@
 #include <algorithm>
 #include <iterator>
 
+#include "round_up.hpp"
+
 namespace coalesce::sim {
 
 uint64_t AddressSpace::add(Buffer buffer) {
     const uint64_t address = buffer.address = next_;
     next_ = (address + buffer.bytes + 2 * guard_gap - 1) & ~(guard_gap - 1);
+    add_at(std::move(buffer));
+    return address;
+}
+
+uint64_t AddressSpace::add_object(Buffer buffer) {
+    const uint64_t address = buffer.address = next_object_;
+    next_object_ += round_up(buffer.bytes, uint64_t{256});
     add_at(std::move(buffer));
     return address;
 }

@@ -38,6 +38,9 @@ inline constexpr uint64_t global_base = 0x7f00'0000'0000;
 // see prepare_grid_workspace().
 inline constexpr uint64_t grid_workspace = 0x7d00'0000'0000;
 inline constexpr uint64_t guard_gap = 1u << 21;
+// The start and the end of the addresses of texture and surface objects.
+inline constexpr uint64_t objects_base = uint64_t{3} << 30;
+inline constexpr uint64_t objects_end = uint64_t{1} << 32;
 
 struct Buffer {
     std::string name;
@@ -64,6 +67,9 @@ class AddressSpace {
   public:
     // Adds a buffer at the next free address and returns that address.
     uint64_t add(Buffer buffer);
+
+    // Like add(), for a texture or surface object (texture.hpp). The address has 32 bits.
+    uint64_t add_object(Buffer buffer);
 
     // Adds a buffer whose member `address` is already set.
     void add_at(Buffer buffer);
@@ -107,7 +113,7 @@ class AddressSpace {
     std::vector<Buffer> buffers_;  // sorted by address
     std::map<uint64_t, Buffer> freed_;
     std::shared_ptr<std::array<uint32_t, 2>> workspace_;
-    uint64_t next_ = global_base;
+    uint64_t next_ = global_base, next_object_ = objects_base;
 };
 
 }  // namespace coalesce::sim

@@ -23,6 +23,8 @@ namespace coalesce::sim {
 // What an instruction does to an mbarrier.
 enum class MbarrierUpdate : uint8_t {
     init,
+    // Machine code initialises an mbarrier by storing a word in the layout of the hardware.
+    init_word,
     inval,
     arrive,
     arrive_drop,
@@ -44,6 +46,16 @@ class Mbarrier {
     explicit Mbarrier(uint64_t word) : word_(word) {}
     static Mbarrier with(uint32_t arrivals) {
         return Mbarrier(uint64_t{arrivals} | uint64_t{arrivals} << 20);
+    }
+
+    // Machine code computes the first word of an mbarrier, in the layout of the hardware: 2^20
+    // minus the number of arrivals, from bit 1 on and again from bit 43 on. (The code that the
+    // assembler makes of mbarrier.init shows this.) Sets `arrivals`. Returns false for any other
+    // word.
+    [[nodiscard]] static bool from_machine_code(uint32_t low, uint32_t high, uint32_t& arrivals) {
+        const uint32_t rest = uint32_t(int32_t(low) >> 1);  // 2^20 less the number of arrivals
+        arrivals = most_arrivals + 1 - rest;
+        return (low & 1) == 0 && high == rest << 11;
     }
 
     [[nodiscard]] uint64_t word() const { return word_; }

@@ -115,15 +115,14 @@ void land(Block& block, const BulkCopy& copy) {
 
 // Executes mbarrier.init, arrive and similar instructions. Operand 5 is the address, and operand 1
 // the number of arrivals or bytes. Operand 0 is optional: it receives the state that
-// mbarrier.arrive returns.
+// mbarrier.arrive returns. For init_word, operands 1 and 2 are the word.
 template <Watch watch>
 void mbarrier_update(Warp& w, const Op& op) {
     const auto kind = op.get<MbarrierOperand>().update;
     const LaneMask given = w.mask;
     Resolved r;
-    const Access access = kind == MbarrierUpdate::init || kind == MbarrierUpdate::inval
-                              ? Access::store
-                              : Access::atomic;
+    const bool inits = kind == MbarrierUpdate::init || kind == MbarrierUpdate::init_word;
+    const Access access = inits || kind == MbarrierUpdate::inval ? Access::store : Access::atomic;
     resolve_mbarriers<watch>(w, op, access, r);
     w.mask = r.mask;
     if (w.mask) {
@@ -133,9 +132,13 @@ void mbarrier_update(Warp& w, const Op& op) {
         uint64_t* states = op.operand[0] == no_operand ? nullptr : w.lanes<uint64_t>(op.operand[0]);
         for_each_lane(w.mask, [&](int i) {
             std::byte* const host = host_of(r, op, i);
-            const uint32_t amount = amounts ? amounts[i] : 1;
+            uint32_t amount = amounts ? amounts[i] : 1;
             uint64_t word = Mbarrier::invalid;
-            if (kind == MbarrierUpdate::init) {
+            if (inits) {
+                if (kind == MbarrierUpdate::init_word &&
+                    !Mbarrier::from_machine_code(amount, w.lanes<const uint32_t>(op.operand[2])[i],
+                                                 amount))
+                    throw_misuse(w, op, i, "the word that is stored is not that of an mbarrier");
                 if (amount == 0 || amount > Mbarrier::most_arrivals)
                     throw_misuse(w, op, i, "an mbarrier can expect 1 to 1,048,575 arrivals; got #",
                                  {amount});

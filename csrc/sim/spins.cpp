@@ -14,6 +14,7 @@ namespace {
 bool watches(const InstructionInfo& in) {
     if (in.traits.code == OpCode::mbarrier_test_wait || in.traits.code == OpCode::mbarrier_try_wait)
         return true;
+    if (in.traits.code == OpCode::SYNCS) return in.access == Access::load;
     const bool global = in.space == ptx::Space::global || in.space == ptx::Space::generic;
     return global && in.access == Access::load && in.traits.strong;
 }

@@ -261,9 +261,14 @@ class Reader {
 
 // Returns the face of a cube to which the direction `at` points, and sets `on_face` to the point on
 // that face (CUDA C++ Programming Guide, "Cubemap Textures"). The guide does not say what happens
-// if two components are equally large.
-uint32_t to_face(const float (&at)[3], float (&on_face)[3]) {
-    const float x = at[0], y = at[1], z = at[2];
+// if two components are equally large. Machine code multiplies the components by the reciprocal of
+// the largest, before the fetch (`divided`).
+uint32_t to_face(const float (&at)[3], bool divided, float (&on_face)[3]) {
+    float x = at[0], y = at[1], z = at[2];
+    if (!divided) {
+        const float by = 1 / std::max({std::fabs(x), std::fabs(y), std::fabs(z)});
+        if (std::isfinite(by)) x *= by, y *= by, z *= by;
+    }
     const float ax = std::fabs(x), ay = std::fabs(y), az = std::fabs(z);
     float m = az, s = z >= 0 ? x : -x, t = -y;
     uint32_t face = z >= 0 ? 4 : 5;
@@ -291,7 +296,7 @@ Place place_of(const TextureObject& o, const TextureAccess& access, const Textur
     const uint32_t layers = o.layers / (on_cube ? 6 : 1);
     at.layer = access.geometry.layered ? std::min(point.layer, layers - 1) : 0;
     float coordinate[3] = {point.coordinate[0], point.coordinate[1], point.coordinate[2]};
-    if (on_cube) at.layer = 6 * at.layer + to_face(point.coordinate, coordinate);
+    if (on_cube) at.layer = 6 * at.layer + to_face(point.coordinate, access.divided, coordinate);
     for (uint32_t d = 0; d < access.geometry.dimensions && d < o.dimensions; ++d) {
         const uint32_t extent = extent_of(o, d, level);
         const AddressMode mode = mode_of(o, d);
@@ -336,9 +341,11 @@ TexelBits fetch(const TextureObject& o, const TextureAccess& access, const Textu
     // Integer coordinates count the texels of the level that the instruction selects.
     const double least = std::clamp<double>(o.least_level, 0, o.levels - 1);
     const double most = std::clamp<double>(o.most_level, least, o.levels - 1);
-    const double wanted =
-        access.level_form == LevelForm::base || std::isnan(point.level) ? 0 : point.level;
-    const double level = std::clamp(wanted + o.level_bias, least, most);
+    // Without a level, machine code asks for level -32, which is the least level for every bias.
+    const bool base = access.level_form == LevelForm::base;
+    const double wanted = std::isnan(point.level) ? 0 : point.level;
+    const double bias = access.integer_coordinates ? 0 : o.level_bias;
+    const double level = base ? least : std::clamp(wanted + bias, least, most);
     if (!o.linear_between_levels || !reads_floats(o)) {
         const auto one = uint32_t(std::floor(level + 0.5));
         return linear ? rounded(sample(one)) : nearest_texel(one);
@@ -382,7 +389,7 @@ float level_of(const TextureObject& o, const float (&dx)[3], const float (&dy)[3
     return most > 0 ? float(std::log2(most)) : 0.0f;
 }
 
-uint32_t answer(const TextureObject& o, TextureQuery query) {
+uint32_t answer(const TextureObject& o, TextureQuery query, uint32_t level) {
     // Values of cl_channel_type and cl_channel_order in OpenCL's header cl.h, which PTX uses.
     constexpr uint32_t snorm8 = 0x10d0, snorm16 = 0x10d1, unorm8 = 0x10d2, unorm16 = 0x10d3;
     constexpr uint32_t s8 = 0x10d7, u8 = 0x10da, half = 0x10dd, order_r = 0x10b0, order_rg = 0x10b2,
@@ -391,11 +398,11 @@ uint32_t answer(const TextureObject& o, TextureQuery query) {
     const bool plus_minus = o.kind == TexelKind::integer;
     switch (query) {
         case TextureQuery::width:
-            return o.width;
+            return o.width_of(level);
         case TextureQuery::height:
-            return o.dimensions >= 2 ? o.height : 0;
+            return o.dimensions >= 2 ? o.height_of(level) : 0;
         case TextureQuery::depth:
-            return o.dimensions >= 3 ? o.depth : 0;
+            return o.dimensions >= 3 ? o.depth_of(level) : 0;
         case TextureQuery::channel_data_type:
             if (o.kind == TexelKind::floating) return o.channel_bits == 16 ? half : half + 1;
             if (o.normalized_read && o.channel_bits == 8) return plus_minus ? snorm8 : unorm8;

@@ -4,8 +4,9 @@
 // METHOD
 // On a GPU, the layout of a texture object and of a CUDA array is not documented. Here the handle
 // of an object is the address of 256 bytes in the simulated memory, in a layout of our own: a mark,
-// a checksum, and a TextureObject. The array is row-major: texel after texel, row after row, slice
-// after slice (or layer after layer), level after level.
+// a checksum, and a TextureObject. The address has 32 bits, because machine code uses only the
+// lower half of a handle (AddressSpace::add_object). The array is row-major: texel after texel, row
+// after row, slice after slice (or layer after layer), level after level.
 //
 // The rules of texture fetches are those of the CUDA C++ Programming Guide ("Texture Fetching").
 // docs/textures.md lists the rules that are not documented, and what is done here.
@@ -124,13 +125,16 @@ struct TextureAccess {
     uint8_t value_bytes = 4, register_bytes = 4;
     uint8_t count = 4;    // registers in `value`
     bool halves = false;  // results are f16
+    // Machine code divides the coordinates on a cube map by the largest before the fetch.
+    bool divided = false;
     Locator layer = no_operand;
     Locator coordinate[3] = {no_operand, no_operand, no_operand};
     Locator level = no_operand;
     Locator gradient[2][3] = {{no_operand, no_operand, no_operand},
                               {no_operand, no_operand, no_operand}};
     Locator value[4] = {no_operand, no_operand, no_operand, no_operand};
-    Locator resident = no_operand;  // a predicate that becomes true
+    Locator resident = no_operand;       // a predicate that becomes true
+    Locator queried_level = no_operand;  // for a query: the level
 };
 
 // The coordinates of one fetch.
@@ -161,6 +165,7 @@ using TexelBits = std::array<uint32_t, 4>;
 // Returns the level of detail that belongs to these derivatives of the coordinates (tex.grad).
 [[nodiscard]] float level_of(const TextureObject& object, const float (&dx)[3],
                              const float (&dy)[3]);
-[[nodiscard]] uint32_t answer(const TextureObject& object, TextureQuery query);
+// Returns a property of the object. Extents are those of a level.
+[[nodiscard]] uint32_t answer(const TextureObject& object, TextureQuery query, uint32_t level = 0);
 
 }  // namespace coalesce::sim

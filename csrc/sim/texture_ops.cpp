@@ -81,9 +81,10 @@ Found find_object(Warp& w, const Op& op, int lane, uint64_t handle) {
     }
     if (const std::string wrong = problem(*object); !wrong.empty())
         throw_misuse(w, op, lane, "the texture object is not valid: " + wrong);
-    const bool surface =
-        op.code == OpCode::suld || op.code == OpCode::sust || op.code == OpCode::suq;
-    const bool query = op.code == OpCode::txq || op.code == OpCode::suq;
+    const bool surface = op.code == OpCode::suld || op.code == OpCode::sust ||
+                         op.code == OpCode::suq || op.code == OpCode::SULD ||
+                         op.code == OpCode::SUST;
+    const bool query = op.code == OpCode::txq || op.code == OpCode::suq || op.code == OpCode::TXQ;
     if (!query) {
         const std::string wrong = mismatch(*object, access_of(w, op), surface);
         if (!wrong.empty()) throw_misuse(w, op, lane, wrong);
@@ -294,7 +295,11 @@ void store_surface(Warp& w, const Op& op) {
 void query_texture(Warp& w, const Op& op) {
     const TextureAccess& a = access_of(w, op);
     uint32_t values[warp_size];
-    for_each_object(w, op, [&](const Found& f, int i) { values[i] = answer(f.object, a.query); });
+    for_each_object(w, op, [&](const Found& f, int i) {
+        const uint32_t level =
+            a.queried_level == no_operand ? 0 : w.lanes<const uint32_t>(a.queried_level)[i];
+        values[i] = answer(f.object, a.query, level);
+    });
     for_each_lane(w.mask, [&](int i) { w.lanes<uint32_t>(a.value[0])[i] = values[i]; });
 }
 

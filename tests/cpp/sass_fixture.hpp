@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,10 +50,12 @@ inline std::string listing_text(const std::vector<std::string>& instructions) {
     return text;
 }
 
-// Throws UnsupportedInstruction if an instruction cannot be read or lifted.
-inline std::vector<Results> run_machine(const std::vector<std::string>& instructions,
-                                        std::vector<sim::Words> inputs,
-                                        sim::Isa isa = sim::best_isa()) {
+// Throws UnsupportedInstruction if an instruction cannot be read or lifted. `prepare` may add
+// buffers to the memory.
+inline std::vector<Results> run_machine(
+    const std::vector<std::string>& instructions, std::vector<sim::Words> inputs,
+    sim::Isa isa = sim::best_isa(),
+    const std::function<void(sim::AddressSpace&)>& prepare = nullptr) {
     const ptx::Module module = ptx::parse(
         ".version 8.5\n.target sm_90\n.address_size 64\n"
         ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n ret;\n}\n");
@@ -75,7 +78,9 @@ inline std::vector<Results> run_machine(const std::vector<std::string>& instruct
     result.bytes = out.size() * sizeof out[0];
     result.host = reinterpret_cast<std::byte*>(out.data());
     const uint64_t addresses[] = {space.add(in), space.add(result)};
+    if (prepare) prepare(space);
     sim::Launch launch;
+    launch.shared_bytes = 64;
     launch.block = {uint32_t(inputs.size()), 1, 1};
     launch.workers = 1;
     launch.parameters.resize(sizeof addresses);

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pytest
 
 import coalesce
 from coalesce.arrays import devices
+from coalesce.simulate import counting
 
 Array = np.ndarray[Any, Any]
 
@@ -415,6 +416,42 @@ def test_surfaces_of_other_dimensions() -> None:
         surfaces("layers")[1, 4](coalesce.surface(stack, layered=True))
 
 
+@pytest.mark.usefixtures("machine_code")
+def test_machine_code_accesses_surfaces() -> None:
+    rows: list[tuple[str, tuple[int, ...], str, int, dict[str, Any]]] = [
+        ("write1", (16,), "int16", 1, {}),
+        ("write3", (2, 3, 4), "int32", 1, {}),
+        ("layers_of_2", (3, 2, 4), "float32", 1, {"layered": True}),
+        ("copy2<float>", (6, 10), "float32", 1, {}),
+        ("copy2<uchar4>", (6, 10, 4), "uint8", 4, {}),
+        ("copy2<short2>", (6, 10, 2), "int16", 2, {}),
+        ("copy2<float4>", (6, 10, 4), "float32", 4, {}),
+    ]
+    for entry, shape, dtype, channels, options in rows:
+        k = surfaces(entry)
+        assert k._program(devices.resolve("sim")).why_ptx(k.entry) == ""
+        block = {"write1": 16, "write3": (4, 3, 2), "layers_of_2": 4}.get(entry, (8, 8))
+        found = []
+        for counts in (False, True):
+            a = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+            given: list[Any] = [coalesce.surface(a, channels=channels, **options)]
+            if entry.startswith("copy2"):
+                a = np.zeros_like(a)
+                given += [coalesce.surface(a, channels=channels), 10, 6]
+            grid = (2, 1) if len(given) > 1 else 1
+            counting.prepare(k, grid, block, given, 0).run(counts=counts)
+            found.append(a)
+        assert found[0].any()
+        np.testing.assert_array_equal(*found)
+    for x, row in ((16, 1), (-4, 2), (4, 7), (0, -1)):
+        a = np.arange(12, dtype=np.float32).reshape(3, 4)
+        both_ways(
+            surfaces("outside"),
+            1,
+            lambda p=(a, x, row): [coalesce.surface(p[0]), np.zeros(2, "f4"), *p[1:]],
+        )
+
+
 def test_outside_a_surface() -> None:
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     before = a.copy()
@@ -467,15 +504,81 @@ def test_textures_are_not_counted() -> None:
     assert "textures and surfaces are executed and not counted" in reasons
 
 
-def test_machine_code_with_textures_is_not_lifted() -> None:
-    y = np.zeros(32, np.float32)
-    run = kernel("whole")
-    run[1, 32](coalesce.texture(np.ones((1, 32), np.float32)), y)
-    assert (y == 1).all()
-    why = run._program(devices.resolve("sim")).why_ptx(run.entry)
-    assert "TEX" in why or "TLD" in why
-    why = surfaces("write1")._program(devices.resolve("sim")).why_ptx(surfaces("write1").entry)
-    assert "SUST" in why
+def both_ways(k: coalesce.Kernel, threads: int, make: Callable[[], list[Any]]) -> list[Any]:
+    """Run a kernel as PTX and as machine code; compare the arrays, and return them."""
+    assert k._program(devices.resolve("sim")).why_ptx(k.entry) == ""
+    plain, counted = make(), make()
+    k[1, threads](*plain)
+    counting.prepare(k, 1, threads, counted, 0).run(counts=True)
+    for one, other in zip(plain, counted, strict=True):
+        if isinstance(one, np.ndarray):
+            np.testing.assert_array_equal(one, other)
+    return plain
+
+
+@pytest.mark.usefixtures("machine_code")
+@pytest.mark.parametrize("linear", [False, True])
+def test_machine_code_fetches_the_same_values(linear: bool) -> None:
+    texels = np.random.default_rng(3).uniform(-8, 8, (12, 6, 6)).astype(np.float32)
+    points = np.random.default_rng(4).uniform(-1.5, 1.5, (3, 96)).astype(np.float32)
+    layers = (np.arange(96) % 3).astype(np.int32)
+    options = {"filter": "linear" if linear else "point", "normalized": True, "address": "mirror"}
+    cubes = {**options, "address": "clamp"}
+
+    def at_points(picture: Array, *more: Any, width: int = 1, **changed: Any) -> list[Any]:
+        out = np.zeros((96, width), np.float32)
+        return [coalesce.texture(picture, **{**options, **changed}), points, *more, out, 96]
+
+    rows: list[tuple[str, Callable[[], list[Any]]]] = [
+        ("fetch1<float>", lambda: at_points(texels[0, 0].copy())),
+        ("fetch2<float>", lambda: at_points(texels[0].copy())),
+        ("fetch2<float4>", lambda: at_points(texels[:, :, :4].copy(), channels=4, width=4)),
+        ("fetch3<float>", lambda: at_points(texels)),
+        ("layer1", lambda: at_points(texels[0, :3].copy(), layers, layered=True)),
+        ("layer2", lambda: at_points(texels[:3].copy(), layers, layered=True)),
+        ("cube", lambda: at_points(texels[:6].copy(), cube=True, **cubes)),
+        ("cubes", lambda: at_points(texels, layers % 2, cube=True, layered=True, **cubes)),
+        ("gather<2>", lambda: at_points(texels[:, :, :4].copy(), channels=4, width=4)),
+    ]
+    for entry, make in rows:
+        assert both_ways(kernel(entry), 96, make)[-2].any()
+    levels = np.float32([[4, 5, 6]])
+    out = both_ways(kernel("with_level"), 1, lambda: [coalesce.texture(levels), np.zeros(4, "f4")])
+    assert out[1].tolist() == [5, 5, 5, 1]
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_machine_code_reads_integers_and_linear_memory() -> None:
+    texels = np.arange(-20, 20, dtype=np.int32)
+    places = np.arange(-2, 30, dtype=np.int32)
+    both_ways(
+        kernel("element<int>"),
+        32,
+        lambda: [
+            coalesce.texture(texels, linear_memory=True),
+            places,
+            np.zeros(32, np.int32),
+            32,
+        ],
+    )
+    bytes_ = np.arange(64, dtype=np.uint8).reshape(4, 16)
+    points = np.float32([[1.5, 3.5] * 16, [2.5, 0.5] * 16])
+    both_ways(
+        kernel("fetch2<unsigned char>"),
+        32,
+        lambda: [coalesce.texture(bytes_), points, np.zeros(32, np.uint8), 32],
+    )
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_machine_code_that_is_not_lifted() -> None:
+    """Queries that read the object itself, and handles that differ between lanes."""
+    source = """
+    __global__ void many(const cudaTextureObject_t *t, float *y) {
+        y[threadIdx.x] = tex2D<float>(t[threadIdx.x], 0.5f, 0.5f);
+    }"""
+    for k in (kernel("ask"), coalesce.Kernel(source, device="sim")):
+        assert k._program(devices.resolve("sim")).why_ptx(k.entry)
 
 
 def test_handles_that_are_none() -> None:

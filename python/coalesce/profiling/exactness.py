@@ -65,6 +65,10 @@ DISTANT = (
     "atomics on the shared memory of other blocks of the cluster are not counted, because it is "
     "not known what the hardware counts"
 )
+MBARRIERS = (
+    "what the hardware counts for accesses to mbarriers is not known, and how often a loop tests "
+    "an mbarrier differs from run to run"
+)
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
@@ -90,6 +94,8 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     executed = table["executed"] > 0
     if (table["calls_outside"] & executed).any():
         return dict.fromkeys(metrics, OUTSIDE)
+    if (table["mbarrier"] & executed).any():
+        return dict.fromkeys(metrics, MBARRIERS)
     if table["diverged"].any():
         add(TOTALS, PARTED)
     add([n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]], ARBITRATED)
