@@ -39,7 +39,7 @@ def reporter(
     ----------
     progress : bool or callable, optional
         False shows nothing, and True shows a bar. A callable is yielded as it is. By default
-        terminals and notebooks show a bar after two seconds; without them, a line goes to stderr
+        terminals and notebooks show a bar after two seconds. Other programs write a line to stderr
         after ten seconds. Only runs of the main thread are shown, one at a time.
     what : str
         What runs, for the text of the bar.

@@ -320,7 +320,7 @@ def replaced(
     """Return the included headers that coalesce replaces by a text of its own.
 
     These headers were not found, or kernels cannot use most of their contents. The result maps the
-    name of a header to a message for the user and the text.
+    name of a header to a pair: a message for the user, and the text that replaces the header.
     """
     names = INCLUDE.findall("\n".join([source, *given.values()]))
     return {

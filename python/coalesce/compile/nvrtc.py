@@ -1,8 +1,8 @@
 """Compiles CUDA C++ to PTX and a cubin with NVRTC, and keeps the results in a cache on disk.
 
-One compilation is enough for every device: the cubin runs on GPUs of its architecture, and the PTX
-on the simulator. NVRTC needs neither a GPU nor a driver. It comes from the PyPI wheel, from a CUDA
-toolkit or from conda. The package looks for it at the first compilation.
+One compilation is enough for several devices: GPUs of its architecture run the cubin, and the
+simulator runs the PTX. NVRTC needs neither a GPU nor a driver. It comes from the PyPI wheel, from a
+CUDA toolkit or from conda. The package looks for NVRTC at the first compilation.
 """
 
 from __future__ import annotations
@@ -220,8 +220,8 @@ def simulated_architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for on a simulated GPU.
 
     This is the GPU's own architecture, because code may depend on the architecture
-    (``__CUDA_ARCH__``). If the compiler no longer supports the GPU, this is the oldest supported
-    architecture: CUDA 13 compiles for 7.5 and later.
+    (``__CUDA_ARCH__``). If the compiler no longer supports the GPU, the result is the oldest
+    architecture that the compiler supports. For CUDA 13, this is 7.5.
     """
     oldest = nvrtc().architectures[0]
     if 10 * compute_capability[0] + compute_capability[1] < oldest:
