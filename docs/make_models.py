@@ -53,9 +53,9 @@ L1 does not keep the stored data.
 L2 is the cache that all multiprocessors share. What it holds depends on the order of the accesses
 of all blocks.
 
-**Which blocks run.** A GPU holds a limited number of blocks at once. The limits are its registers,
-its shared memory, its warps, and a maximum number of blocks. When a block ends, the next one
-starts. The model does the same. On a multiprocessor, older blocks are ahead of younger ones.
+**Which blocks run.** A multiprocessor holds a limited number of blocks at once. The limits are its
+registers, its shared memory, its warps, and a maximum number of blocks. When a block ends, the next
+one starts. The model does the same. On a multiprocessor, older blocks are ahead of younger ones.
 Blocks with the same work do not stay together: the distance between them changes at random (a
 random walk). The size of these changes was fitted to the tiled matrix products.
 

@@ -167,7 +167,7 @@ lessons.predict(
 # Suppose that a warp contains threads of two rows of its block, and that each thread loads `a[row][col]`. Then the warp loads
 # from two rows of the matrix. These are usually two separate pieces of memory. The next cell copies 480 x 480 floats, with blocks
 # of several shapes, and counts two things. A **request** is one load (or store) instruction of one warp. A **sector** is a piece
-# of 32 bytes, or 8 floats. A GPU moves memory in whole sectors. The matrix has 480 · 480 / 8 = 28,800 of them.
+# of 32 bytes, or 8 floats. A GPU moves memory in whole sectors. The matrix has 480 · 480 / 8 = 28,800 sectors.
 
 # %%
 copy = coalesce.Kernel(
