@@ -1,6 +1,7 @@
 #include "analysis/cache_replay.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "analysis/l1_replay.hpp"
 #include "model/atomics.hpp"
@@ -27,23 +28,58 @@ struct CacheReplay::Machine {
             clusters.push_back(coalescer.cluster_of(sm));
     }
 
-    // Loads the data structures that a request will need into the cache of the host.
-    void prefetch(const model::BlockSchedule::Request& r, uint32_t n) {
-        const Traffic::Kind kind = r.traffic->kind;
-        const uint64_t line = r.traffic->line_at(n);
-        const uint32_t cluster = clusters[r.multiprocessor];
-        if (kind != Traffic::Kind::write) __builtin_prefetch(&arrival_of(line), 1);
-        if (kind == Traffic::Kind::read) coalescer.prefetch(cluster, line);
-        second.prefetch(kind, line, cluster);
+    using Request = model::BlockSchedule::Request;
+    // A request for one line.
+    struct Lookup {
+        const Request* request;
+        uint64_t line;
+        model::L2Cache::Guess guess;
+    };
+
+    // Handles the requests in this order. Their data are in large tables, which do not fit into the
+    // caches of the host. Therefore each request is prepared twice, some time before it is handled.
+    // So the host can load the data of several requests at the same time.
+    void handle(const std::vector<Request>& requests) {
+        constexpr size_t later = 8;
+        std::array<Lookup, 4 * later> latest;
+        size_t count = 0, guessed = 0, handled = 0;
+        const auto guess_next = [&] { guess(latest[guessed++ % latest.size()]); };
+        const auto handle_next = [&] { handle(latest[handled++ % latest.size()]); };
+        for (const Request& r : requests) {
+            for (uint32_t n = 0; n < r.traffic->count; ++n) {
+                Lookup& l = latest[count++ % latest.size()];
+                l = {&r, r.traffic->line_at(n), {}};
+                prefetch(l);
+                if (count > guessed + later) guess_next();
+                if (count > handled + 2 * later) handle_next();
+            }
+        }
+        while (guessed < count) guess_next();
+        while (handled < count) handle_next();
     }
 
-    // Handles the n-th of the requests.
-    void ask(const model::BlockSchedule::Request& r, uint32_t n) {
+    void prefetch(const Lookup& l) {
+        const Traffic::Kind kind = l.request->traffic->kind;
+        const uint32_t cluster = clusters[l.request->multiprocessor];
+        if (kind != Traffic::Kind::write) __builtin_prefetch(&arrival_of(l.line), 1);
+        if (kind == Traffic::Kind::read) coalescer.prefetch(cluster, l.line);
+        second.prefetch(kind, l.line, cluster);
+    }
+
+    void guess(Lookup& l) const {
+        const Traffic::Kind kind = l.request->traffic->kind;
+        const uint32_t cluster = clusters[l.request->multiprocessor];
+        if (kind == Traffic::Kind::read) coalescer.prefetch_pending(cluster, l.line);
+        l.guess = second.guess(kind, l.line, cluster);
+    }
+
+    void handle(const Lookup& l) {
+        const Request& r = *l.request;
         const Traffic& t = *r.traffic;
         const uint32_t cluster = clusters[r.multiprocessor];
-        model::LineAccess a{t.line_at(n), t.sectors, t.whole};
+        model::LineAccess a{l.line, t.sectors, t.whole};
         if (t.kind == Traffic::Kind::write) {
-            second.handle(t.kind, a, cluster);
+            second.handle(t.kind, a, cluster, l.guess);
             return;
         }
         Arrival& arrival = arrival_of(a.line);
@@ -55,7 +91,7 @@ struct CacheReplay::Machine {
             merged += model::sectors_in(t.sectors & ~a.sectors);
             if (!a.sectors) return;
         }
-        const bool from_dram = second.handle(t.kind, a, cluster);
+        const bool from_dram = second.handle(t.kind, a, cluster, l.guess);
         if (from_dram && !on_the_way) {
             arrival = {a.line, r.time + model::dram_latency};
             ++misses[t.pc].slow;
@@ -183,23 +219,7 @@ bool CacheReplay::fill(bool ended) {
 void CacheReplay::run_slice() {
     const model::BlockSchedule::Slice& slice = machine_->schedule.run_slice();
     machine_->coalescer.advance(slice.start);
-    auto next = slice.requests.begin();  // requests that are prefetched
-    uint32_t n_of_next = 0;
-    const auto prefetch = [&] {
-        if (next == slice.requests.end()) return;
-        machine_->prefetch(*next, n_of_next);
-        if (++n_of_next < next->traffic->count) return;
-        ++next;
-        n_of_next = 0;
-    };
-    constexpr int ahead = 12;
-    for (int i = 0; i < ahead; ++i) prefetch();
-    for (const model::BlockSchedule::Request& r : slice.requests) {
-        for (uint32_t n = 0; n < r.traffic->count; ++n) {
-            prefetch();
-            machine_->ask(r, n);
-        }
-    }
+    machine_->handle(slice.requests);
     for (const auto& filtered : slice.ended) l1_counts_.add(filtered->counts);
     retired_ += slice.ended.size();
     if (retired_at_half_ == 0 && 2 * retired_ >= limit_) {

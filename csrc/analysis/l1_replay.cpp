@@ -249,7 +249,7 @@ bool L1Replay::find(const Request& r, const AlikeLines& alike, Pattern& p) {
     p.stride = r.stride;
     p.bytes = sites_[r.pc].bytes;
     p.sectors = sectors;
-    p.cycles = cycles_of(r, alike.count);
+    p.cycles = uint32_t(alike.count);
     return !(alike.first.sectors & ~sectors);
 }
 
@@ -265,9 +265,10 @@ auto L1Replay::with_lanes(const Request& r, Use&& use) const {
 }
 
 // Returns the L1 cycles of a request with this number of lines.
-uint32_t L1Replay::cycles_of(const Request& r, int lines) {
+uint32_t L1Replay::cycles_of(const Request& r, const AlikeLines& alike, int lines) {
     const CacheSite site = sites_[r.pc];
-    if (lines <= 1 || site.local) return uint32_t(lines);
+    // If a request needs the same banks in each of its lines, each cycle can serve only one line.
+    if (lines <= 1 || site.local || alike.count) return uint32_t(lines);
     const auto cycles = [&] {
         return with_lanes(r, [&](sim::LaneMask mask, auto&& address) {
             return model::l1_cycles(mask, site.bytes, address).data;
@@ -324,7 +325,7 @@ void L1Replay::replay(uint32_t warp, const Request& r) {
         });
     last_ = r;
     last_lines_ = regular_load && keeps_a_request_ ? uint32_t(n) : 0;
-    last_cycles_ = cycles_of(r, n);
+    last_cycles_ = cycles_of(r, alike, n);
     last_sectors_ = cache_.counts().l1_loads - loads_before;
     if (regular_load) {
         cache_.lines().close(p.lines, uint32_t(n), state);

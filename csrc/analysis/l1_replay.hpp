@@ -111,7 +111,7 @@ class L1Replay {
         return memory_.patterns[(key >> 32) % ReplayMemory::most_patterns];
     }
     [[nodiscard]] int lines_of(uint32_t warp, const Request& r, model::LineAccess* lines) const;
-    [[nodiscard]] uint32_t cycles_of(const Request& r, int lines);
+    [[nodiscard]] uint32_t cycles_of(const Request& r, const AlikeLines& alike, int lines);
     // Calls `use(mask, address)` for a request. `address(lane)` returns the address of a lane.
     template <class Use>
     auto with_lanes(const Request& r, Use&& use) const;

@@ -87,13 +87,8 @@ class OrderedSets {
     [[nodiscard]] uint32_t find(uint64_t set, uint64_t number) const {
         const Set& s = sets_[set];
         for (uint32_t half = 0; half < 2; ++half) {
-            // `others` has a byte for each way. The byte is zero if the way's tag is the one that
-            // is looked for. `zeros` has the highest bit of each zero byte set, and perhaps the
-            // highest bits of a few other bytes.
-            const uint64_t others = s.tags[half] ^ tag_of(number) * ones;
-            uint64_t zeros = (others - ones) & ~others & ones << 7;
-            for (; zeros; zeros &= zeros - 1) {
-                const uint32_t way = 8 * half + uint32_t(std::countr_zero(zeros)) / 8;
+            for (uint64_t same = same_tags(s.tags[half], number); same; same &= same - 1) {
+                const uint32_t way = 8 * half + uint32_t(std::countr_zero(same)) / 8;
                 if (s.words[way] >> 8 == number) return way;
             }
         }
@@ -122,12 +117,30 @@ class OrderedSets {
         return set * ways + (sets_[set].order >> 60);
     }
 
-    // Loads the set into the host's cache.
+    // Loads the part of the set that guess() reads into the host's cache.
     void prefetch(uint64_t set) const { __builtin_prefetch(&sets_[set], 1); }
+    // Returns the place where the line probably is, or the place that it will probably get. Loads
+    // the word of this place into the host's cache.
+    [[nodiscard]] uint64_t guess(uint64_t set, uint64_t number) const {
+        const Set& s = sets_[set];
+        uint64_t way = s.order >> 60;
+        for (uint32_t half = 2; half-- > 0;)
+            if (const uint64_t same = same_tags(s.tags[half], number))
+                way = 8 * half + uint32_t(std::countr_zero(same)) / 8;
+        __builtin_prefetch(&s.words[way], 1);
+        return set * ways + way;
+    }
 
   private:
     static constexpr uint32_t ways = 16;
     static constexpr uint64_t ones = 0x0101010101010101;
+
+    // Returns a number in which the highest bit of a byte is set if this byte of `tags` is the
+    // line's tag. The highest bits of a few other bytes may be set, too.
+    static uint64_t same_tags(uint64_t tags, uint64_t number) {
+        const uint64_t others = tags ^ tag_of(number) * ones;
+        return (others - ones) & ~others & ones << 7;
+    }
     struct alignas(64) Set {
         Set() { std::fill_n(words, ways, empty_word); }
 

@@ -59,9 +59,11 @@ struct Traffic {
     // changes nothing.
     bool extend(const Traffic& next) {
         const auto distance = int64_t(next.line - line_at(count - 1u));
-        if (next.time != time || next.pc != pc || next.kind != kind || next.sectors != sectors ||
-            next.whole != whole || count == most)
-            return false;
+        // With `||` instead of `|`, GCC reads several bytes of `next` as one number. The host waits
+        // for that, because the bytes were stored one by one.
+        const bool other = (next.time != time) | (next.pc != pc) | (next.kind != kind) |
+                           (next.sectors ^ sectors) | (next.whole ^ whole);
+        if (other || count == most) return false;
         if (count == 1 && distance == int32_t(distance)) step = int32_t(distance);
         if (distance != step) return false;
         ++count;
@@ -138,20 +140,30 @@ class L1Cache {
 
 class L2Cache {
   public:
+    // The places where a line probably is: in its home partition, and in the partition that is
+    // asked.
+    struct Guess {
+        LargeSectoredCache::Place home, near;
+    };
+
     explicit L2Cache(const Gpu& gpu);
 
     // Handles a request from the GPC (cluster of multiprocessors) `from`. Returns true if DRAM must
     // answer it.
-    bool handle(Traffic::Kind kind, const LineAccess& a, uint32_t from);
-    // Loads the data that a request will need into the cache of the host.
+    bool handle(Traffic::Kind kind, const LineAccess& a, uint32_t from, Guess guess = {});
+    // Both functions load data that a request will need into the cache of the host. Call guess()
+    // some time after prefetch().
     void prefetch(Traffic::Kind kind, uint64_t line, uint32_t from) const;
+    [[nodiscard]] Guess guess(Traffic::Kind kind, uint64_t line, uint32_t from) const;
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }
 
   private:
-    bool read(const LineAccess& a, uint32_t near);
-    void write(const LineAccess& a, uint32_t near);
-    uint8_t look_up(uint32_t partition, uint64_t line, uint8_t sectors);
+    using Place = LargeSectoredCache::Place;
+
+    bool read(const LineAccess& a, uint32_t near, Guess guess);
+    void write(const LineAccess& a, uint32_t near, Place place);
+    uint8_t look_up(uint32_t partition, uint64_t line, uint8_t sectors, Place& place);
     [[nodiscard]] uint32_t home_of(uint64_t line) const;
     // Returns the partition that the GPC `from` asks.
     [[nodiscard]] uint32_t partition_of(uint32_t from) const { return from & other_; }

@@ -78,9 +78,15 @@ class RequestCoalescer {
         }
     }
 
-    // Loads the data that a request will need into the cache of the host.
+    // Both functions load data that a request will need into the cache of the host. Call
+    // prefetch_pending() some time after prefetch().
     void prefetch(uint32_t cluster, uint64_t line) const {
         if (merges_) __builtin_prefetch(&table_[first_of(slot_of(cluster, line))], 1);
+    }
+    void prefetch_pending(uint32_t cluster, uint64_t line) const {
+        if (!merges_) return;
+        const Place& place = table_[first_of(slot_of(cluster, line))];
+        if (place.slot != no_slot) __builtin_prefetch(&pending_[place.index], 1);
     }
 
   private:
