@@ -1,7 +1,6 @@
 // Runs a program with the checker as its observer.
 #include "analysis/check_state.hpp"
 #include "errors.hpp"
-#include "sim/device_heap.hpp"
 #include "sim/worker.hpp"
 
 namespace coalesce::analysis {
@@ -9,7 +8,6 @@ namespace coalesce::analysis {
 Checked run_checked(const sim::Program& program, sim::Launch launch, sim::AddressSpace& memory,
                     const std::map<std::string, ArrayShape>& shared) {
     launch.workers = 1;
-    sim::DeviceHeap::get().mark();
     CheckObserver observer(program, launch, memory, shared);
     CheckObserver* const observers[] = {&observer};
     try {

@@ -63,6 +63,14 @@ struct Buffer {
     [[nodiscard]] uint64_t end() const { return address + bytes; }
 };
 
+// What a launch knows about the heap of malloc; see device_heap.hpp.
+struct HeapUse {
+    uint64_t launch = 0;  // the number of the launch
+    // The bytes of the allocations in this memory, by address. Another launch may free an
+    // allocation while this launch accesses it. Then its bytes stay until this launch ends.
+    std::map<uint64_t, std::shared_ptr<const void>> held;
+};
+
 class AddressSpace {
   public:
     // Adds a buffer at the next free address and returns that address.
@@ -102,6 +110,8 @@ class AddressSpace {
     [[nodiscard]] const Buffer* nearest(uint64_t address) const;
 
     [[nodiscard]] const std::vector<Buffer>& buffers() const { return buffers_; }
+
+    HeapUse heap;
 
   private:
     static bool holds(const Buffer& b, uint64_t address, uint64_t bytes) {

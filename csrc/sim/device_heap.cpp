@@ -33,60 +33,73 @@ Buffer DeviceHeap::Allocation::buffer(uint64_t address) const {
     b.name = "memory of malloc";
     b.address = address;
     b.bytes = bytes;
-    b.host = host.get();
-    b.undefined = undefined.get();
+    b.host = contents->bytes.get();
+    b.undefined = contents->undefined.get();
     return b;
 }
 
 void DeviceHeap::map_into(AddressSpace& memory) {
-    ++launch_;
+    const std::lock_guard lock(mutex_);
     memory.forget_from(device_heap_base);
-    for (const auto& [address, a] : live_) memory.add_at(a.buffer(address));
+    memory.heap = {++launches_, {}};
+    for (const auto& [address, a] : live_) {
+        memory.add_at(a.buffer(address));
+        memory.heap.held.emplace(address, a.contents);
+    }
 }
 
 uint64_t DeviceHeap::allocate(AddressSpace& memory, uint64_t bytes, const Caller& caller) {
+    const std::lock_guard lock(mutex_);
     if (bytes > limit_ || used_ + rounded(bytes) > limit_) return 0;
-    Allocation a{bytes, caller, std::make_unique<std::byte[]>(bytes),
-                 std::make_unique<bool[]>(bytes)};
-    std::memset(a.host.get(), 0xff, bytes);
-    std::fill_n(a.undefined.get(), bytes, true);
+    auto contents = std::make_shared<Contents>(std::make_unique<std::byte[]>(bytes),
+                                               std::make_unique<bool[]>(bytes));
+    std::memset(contents->bytes.get(), 0xff, bytes);
+    std::fill_n(contents->undefined.get(), bytes, true);
+    Allocation a{bytes, caller, memory.heap.launch, std::move(contents)};
     used_ += rounded(bytes);
     const uint64_t address = next_ + alignment;
     next_ = (address + bytes + 2 * gap - 1) / gap * gap;
     memory.add_at(a.buffer(address));
+    memory.heap.held.emplace(address, a.contents);
     live_.emplace(address, std::move(a));
     return address;
 }
 
 bool DeviceHeap::release(AddressSpace& memory, uint64_t address, const Caller& caller) {
+    const std::lock_guard lock(mutex_);
     const auto found = live_.find(address);
-    if (found == live_.end()) return false;
+    if (found == live_.end() || !memory.heap.held.erase(address)) return false;
     memory.free_at(address);
     used_ -= rounded(found->second.bytes);
-    freed_[address] = {found->second.bytes, caller, launch_};
+    freed_[address] = {found->second.bytes, caller, memory.heap.launch};
     if (freed_.size() > most_freed) freed_.erase(freed_.begin());
     live_.erase(found);
     return true;
 }
 
-const DeviceHeap::Freed* DeviceHeap::freed(uint64_t address) const {
+std::optional<DeviceHeap::Freed> DeviceHeap::freed(uint64_t address) const {
+    const std::lock_guard lock(mutex_);
     const auto found = freed_.find(address);
-    return found == freed_.end() ? nullptr : &found->second;
+    if (found == freed_.end()) return {};
+    return found->second;
 }
 
 void DeviceHeap::clear() {
+    const std::lock_guard lock(mutex_);
     live_.clear();
     freed_.clear();
     used_ = 0;
 }
 
 std::vector<DeviceHeap::Lost> DeviceHeap::lost(const AddressSpace& memory) const {
+    const std::lock_guard lock(mutex_);
     std::set<uint64_t> unfound;
-    for (auto a = live_.lower_bound(marked_); a != live_.end(); ++a) unfound.insert(a->first);
+    for (const auto& [address, a] : live_)
+        if (a.launch == memory.heap.launch) unfound.insert(address);
     if (unfound.empty()) return {};
     std::vector<Buffer> to_search;
     for (const Buffer& b : memory.buffers())
-        if (b.address < marked_) to_search.push_back(b);
+        if (!unfound.contains(b.address)) to_search.push_back(b);
     const auto follow = [&](uint64_t pointer) {
         const auto after = live_.upper_bound(pointer);
         if (after == live_.begin()) return;
@@ -131,11 +144,12 @@ std::string described(const Program& program, const DeviceHeap::Caller& caller) 
 // Returns the error message for free() of an address at which there is no allocation.
 std::string misuse_of_free(const Warp& w, uint64_t address) {
     const DeviceHeap& heap = DeviceHeap::get();
-    if (const DeviceHeap::Freed* const freed = heap.freed(address))
+    if (const auto freed = heap.freed(address))
         return "memory of malloc is freed twice\n  the " + std::to_string(freed->bytes) +
                " bytes were freed before by " +
-               (freed->launch == heap.launch() ? described(*w.block->program, freed->caller)
-                                               : "an earlier launch");
+               (freed->launch == w.block->memory->heap.launch
+                    ? described(*w.block->program, freed->caller)
+                    : "an earlier launch");
     const std::string wrong = "free() was called with an address that malloc() did not return";
     uint16_t hint = 0;
     const Buffer* const b = w.block->memory->find(address, 1, hint);

@@ -6,15 +6,21 @@
 // is a buffer of the launch's address space, followed by a gap, and addresses are not reused.
 // Therefore accesses outside an allocation and accesses to freed memory are detected. An allocation
 // changes the address space of the launch. So a kernel that allocates runs on one host thread only.
+//
+// Several launches may use the heap at the same time. A lock protects its tables. A launch knows
+// the allocations that existed when it began, and its own ones.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "fork.hpp"
 #include "sim/address_space.hpp"
 #include "sim/launch.hpp"
 
@@ -32,11 +38,10 @@ struct Op;
 
 class DeviceHeap {
   public:
-    // Returns the one heap that all launches of this process use. Only one launch at a time may
-    // allocate.
+    // Returns the one heap that all launches of this process use.
     static DeviceHeap& get();
 
-    // Adds the allocations to a launch's memory, and removes those that were freed.
+    // Adds the allocations to the memory of a new launch, and removes those that were freed.
     void map_into(AddressSpace& memory);
 
     // The thread that called malloc or free, and its instruction.
@@ -46,7 +51,7 @@ class DeviceHeap {
     };
     // Allocates memory and returns its address, or 0 if the heap is full.
     [[nodiscard]] uint64_t allocate(AddressSpace& memory, uint64_t bytes, const Caller& caller);
-    // Frees an allocation. Returns false if there is no allocation at this address.
+    // Frees an allocation. Returns false if this memory has no allocation at this address.
     [[nodiscard]] bool release(AddressSpace& memory, uint64_t address, const Caller& caller);
 
     // An allocation that was freed, and the call of free().
@@ -55,40 +60,41 @@ class DeviceHeap {
         Caller caller;
         uint64_t launch;  // the number of the launch that freed it
     };
-    // Returns the allocation that was at this address, or null if there was none.
-    [[nodiscard]] const Freed* freed(uint64_t address) const;
-    // Returns the number of the current launch.
-    [[nodiscard]] uint64_t launch() const { return launch_; }
+    // Returns the allocation that was at this address, if there was one.
+    [[nodiscard]] std::optional<Freed> freed(uint64_t address) const;
 
     [[nodiscard]] uint64_t limit() const { return limit_; }
     void set_limit(uint64_t bytes) { limit_ = bytes; }
     void clear();
 
-    // An allocation that was lost: it was made after the last call of mark(), it was not freed, and
-    // no kernel can find it any more. A kernel can find an allocation if a pointer to it is stored
-    // in an array, in a variable, or in another allocation that the kernel can find. lost() returns
+    // An allocation that was lost: the launch of this memory made it, it was not freed, and no
+    // kernel can find it any more. A kernel can find an allocation if a pointer to it is stored in
+    // an array, in a variable, or in another allocation that the kernel can find. lost() returns
     // all lost allocations.
     struct Lost {
         Caller caller;
         uint64_t bytes;
     };
-    void mark() { marked_ = next_; }
     [[nodiscard]] std::vector<Lost> lost(const AddressSpace& memory) const;
 
   private:
+    struct Contents {
+        std::unique_ptr<std::byte[]> bytes;
+        std::unique_ptr<bool[]> undefined;
+    };
     struct Allocation {
         uint64_t bytes;
         Caller caller;
-        std::unique_ptr<std::byte[]> host;
-        std::unique_ptr<bool[]> undefined;
+        uint64_t launch;  // the number of the launch that made it
+        std::shared_ptr<const Contents> contents;
         [[nodiscard]] Buffer buffer(uint64_t address) const;
     };
     static constexpr size_t most_freed = 100'000;  // the latest ones are kept
+    mutable ForkSafe<std::mutex> mutex_;           // protects all members except limit_
     std::map<uint64_t, Allocation> live_;
     std::map<uint64_t, Freed> freed_;
-    std::atomic<uint64_t> launch_ = 0;  // launches of other host threads increment it, too
-    uint64_t next_ = device_heap_base, used_ = 0, marked_ = device_heap_base;
-    uint64_t limit_ = device_heap_bytes;
+    uint64_t launches_ = 0, next_ = device_heap_base, used_ = 0;
+    std::atomic<uint64_t> limit_ = device_heap_bytes;
 };
 
 // Execute malloc and free for one lane.

@@ -62,8 +62,28 @@ TEST(DeviceHeap, AnAllocationOfNothingTakesSpaceToo) {
     EXPECT_FALSE(heap.release(memory, last + 1, {}));
     EXPECT_TRUE(heap.release(memory, last, {}));
     EXPECT_FALSE(heap.release(memory, last, {}));
-    ASSERT_NE(heap.freed(last), nullptr);
+    EXPECT_TRUE(heap.freed(last));
     EXPECT_GT(heap.allocate(memory, 16, {}), last);
+}
+
+TEST(DeviceHeap, LaunchesAtTheSameTimeKeepTheirAllocations) {
+    DeviceHeap heap;
+    AddressSpace first, second, third;
+    heap.map_into(first);
+    const uint64_t old = heap.allocate(first, 16, {});
+    heap.map_into(second);
+    const uint64_t young = heap.allocate(first, 16, {});
+    EXPECT_TRUE(heap.lost(second).empty()) << "the allocations belong to the first launch";
+    EXPECT_EQ(heap.lost(first).size(), 2u);
+    EXPECT_FALSE(heap.release(second, young, {})) << "it is not in the memory of this launch";
+    EXPECT_TRUE(heap.release(second, old, {}));
+    uint16_t hint = 0;
+    const Buffer* const held = first.find(old, 16, hint);
+    ASSERT_NE(held, nullptr) << "the first launch may still access it";
+    EXPECT_EQ(held->host[15], std::byte{0xff});
+    heap.map_into(third);
+    EXPECT_EQ(third.find(old, 16, hint), nullptr);
+    EXPECT_NE(third.find(young, 16, hint), nullptr);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,26 @@ def test_linked_lists_are_allocated_and_freed(device):
     run(LISTS, out, 9, device=device, grid=3, block=70)
     n = np.arange(210) % 70 % 9
     np.testing.assert_array_equal(out, n * (n + 1) * (2 * n + 1) // 6)
+
+
+def test_launches_in_several_threads_share_the_heap():
+    """The kernels allocate and free memory at the same time."""
+    kernels = [coalesce.Kernel(LISTS, "k", device="sim") for _ in range(4)]
+    n = np.arange(64) % 9
+    expected = np.tile(n * (n + 1) * (2 * n + 1) // 6, 4)
+
+    def launches(kernel):
+        results = []
+        for _ in range(10):
+            out = np.zeros(4 * 64, np.int32)
+            kernel[4, 64](out, 9)
+            results.append(out)
+        return results
+
+    with ThreadPoolExecutor(len(kernels)) as pool:
+        for results in pool.map(launches, kernels):
+            for out in results:
+                np.testing.assert_array_equal(out, expected)
 
 
 def test_new_and_delete(device):
