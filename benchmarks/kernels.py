@@ -3,9 +3,10 @@
     python benchmarks/kernels.py [--n 4096] [--dtype float32] [--device cuda]
     python benchmarks/kernels.py --shapes 16384x16384 1000000x1000 --operations transpose row_sums
 
-Arrays are on the GPU. Each time is the median of CUDA events after a warm-up. The peers are calls
-of CuPy: cuBLAS for products (TF32 off), CuPy's own kernels for the rest, and the copy of a matrix
-on the GPU for transpositions. With `--device sim` the times are modelled and there are no peers.
+Arrays are on the GPU. A call with all its launches is repeated in a CUDA graph, all variants in
+turn. The peers are calls of CuPy: cuBLAS for products (TF32 off), CuPy's own kernels for the rest,
+and the copy of a matrix on the GPU for transpositions. Their times are medians of CUDA events after
+a warm-up. With `--device sim` the times are modelled and there are no peers.
 Use this option to try the script. `--shapes` has rows x columns; operations of one matrix only.
 """
 
@@ -13,10 +14,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from gpu import Gpu, median_and_spread
+from products import recorded
 from rich.console import Console
 from rich.table import Table
 
@@ -68,6 +71,7 @@ def shape_of(text: str) -> tuple[int, int]:
     return int(rows), int(cols)
 
 
+ROUNDS = 9
 OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
 
 
@@ -83,6 +87,27 @@ def main() -> None:
     options = parser.parse_args()
     for shape in options.shapes or [(options.n, options.n)]:
         measure(shape, options)
+
+
+def on_graphs(operation: str, arrays: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the milliseconds and the spread of each variant, with all launches of a call."""
+    gpu = Gpu()
+    works = {}
+    for name in names:
+        result = getattr(coalesce, operation)(*arrays, variant=name)
+        works[name] = recorded(gpu, operation, arrays, variant=name, out=result)
+    gpu.synchronize()  # the benchmark's stream does not wait for these calls
+    return {name: median_and_spread(ms) for name, ms in gpu.interleaved(works, ROUNDS).items()}
+
+
+def modelled(operation: str, a: np.ndarray[Any, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the modelled milliseconds of each variant, on the simulator."""
+    function, times = getattr(coalesce, operation), {}
+    for name in names:
+        arguments = (a, a) if operation == "matmul" else (a,)
+        _, timing = function(*arguments, variant=name, device="sim", return_timing=True)
+        times[name] = timing.kernel_ms, timing.spread
+    return times
 
 
 def measure(shape: tuple[int, int], options: argparse.Namespace) -> None:
@@ -104,27 +129,26 @@ def measure(shape: tuple[int, int], options: argparse.Namespace) -> None:
         "row_sums": rows * cols + rows,
         "column_sums": rows * cols + cols,
     }
+
+    def rates(operation: str, ms: float) -> tuple[str, str]:
+        gflops = f"{2 * rows**3 / ms / 1e6:.0f}" if operation == "matmul" else ""
+        return gflops, f"{elements[operation] * dtype.itemsize / ms / 1e6:.0f}"
+
     for operation in options.operations:
         if operation == "matmul" and rows != cols:
             continue
-        function = getattr(coalesce, operation)
         arguments = (a, a) if operation == "matmul" else (a,)
-        for name in coalesce.catalogue.runnable(operation, coalesce.devices()[0], dtype):
-            if options.variants and name not in options.variants:
-                continue
-            _, t = function(*arguments, variant=name, device=options.device, return_timing=True)
-            # If a product transposes b first, count only the product's kernel, as for the peers.
-            ms = t.parts[-1][1] if operation == "matmul" else t.kernel_ms
-            scale = t.kernel_ms / ms
-            gflops = f"{t.gflops * scale:.0f}" if operation == "matmul" else ""
-            table.add_row(
-                operation, name, f"{ms:.4f}", f"{t.spread:.1%}", gflops, f"{t.gbps * scale:.0f}"
-            )
+        names = [
+            name
+            for name in coalesce.catalogue.runnable(operation, coalesce.devices()[0], dtype)
+            if not options.variants or name in options.variants
+        ]
+        times = on_graphs(operation, arguments, names) if on_gpu else modelled(operation, a, names)
+        for name, (ms, spread) in times.items():
+            table.add_row(operation, name, f"{ms:.4f}", f"{spread:.1%}", *rates(operation, ms))
         for name, work in theirs.get(operation, {}).items():
             ms = median_ms(work)
-            gflops = f"{2 * rows**3 / ms / 1e6:.0f}" if operation == "matmul" else ""
-            rate = elements[operation] * dtype.itemsize / ms / 1e6
-            table.add_row(operation, name, f"{ms:.4f}", "", gflops, f"{rate:.0f}")
+            table.add_row(operation, name, f"{ms:.4f}", "", *rates(operation, ms))
         table.add_section()
     Console(width=100).print(table)
 

@@ -1,8 +1,9 @@
-"""The variants of matmul as calls on GPU memory, which benchmarks/ladder.py and best.py time."""
+"""The launches of operations on GPU memory, which ladder.py, best.py and kernels.py time."""
 
 from __future__ import annotations
 
 import ctypes as c
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +13,41 @@ from gpu import Gpu, Work
 import coalesce
 from coalesce._core import cuda
 from coalesce.arrays import foreign
-from coalesce.catalogue.products import run_matmul
 from coalesce.catalogue.run import KernelLaunch
+from coalesce.catalogue.table import OPERATIONS
 from coalesce.launch import gpu as on_gpu
 from coalesce.launch.arguments import prepare
 from coalesce.launch.record import LaunchRecord
 
 # The error from rounding the operands, relative to the sum of the magnitudes of the terms.
 ROUNDING = {"bf16": 2.0**-7, "tf32": 2.0**-10}
+
+
+def recorded(gpu: Gpu, operation: str, arrays: Sequence[Any], **options: Any) -> Work:
+    """Return a function that enqueues all launches of an operation, on the benchmark's stream.
+
+    `arrays` and the option `out` are in GPU memory. The launches are those of `coalesce`.
+    """
+    steps: list[tuple[Any, ...]] = []
+    stream = gpu.stream.value
+
+    def launcher(launch: KernelLaunch) -> LaunchRecord:
+        names = [p.name for p in launch.kernel.signature.parameters]
+        given = prepare(launch.kernel.signature, launch.arguments)
+        values = [on_gpu.value_of(x, names, given) for x in given]
+        function = launch.kernel._function(launch.device)
+        cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
+        step = (function, launch.grid, launch.block, launch.shared_bytes, values, stream)
+        steps.append((step, given))  # the list keeps the arrays alive
+        return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", launch.device.name)
+
+    OPERATIONS[operation].run(arrays, options, launcher=launcher)
+
+    def work() -> None:
+        for step, _ in steps:
+            cuda.launch(*step)
+
+    return work
 
 
 class Product:
@@ -43,31 +71,11 @@ class Product:
         gpu.synchronize()  # the benchmark's stream does not wait for the copies
 
     def rung(self, variant: str, tile: int = 0) -> Work:
-        """Return a function that runs a variant, with the preparation of its operands.
-
-        The launches are those of `coalesce.matmul`, on the stream of the benchmark.
-        """
-        steps: list[tuple[Any, ...]] = []
-        stream = self.gpu.stream.value
-
-        def launcher(launch: KernelLaunch) -> LaunchRecord:
-            names = [p.name for p in launch.kernel.signature.parameters]
-            given = prepare(launch.kernel.signature, launch.arguments)
-            values = [on_gpu.value_of(x, names, given) for x in given]
-            function = launch.kernel._function(launch.device)
-            cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
-            step = (function, launch.grid, launch.block, launch.shared_bytes, values, stream)
-            steps.append((step, given))  # the list keeps the arrays alive
-            return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", launch.device.name)
-
+        """Return a function that runs a variant, with the preparation of its operands."""
         options: dict[str, Any] = {"tile": tile} if tile else {}
-        run_matmul(self.a, self.b, variant=variant, out=self.out, launcher=launcher, **options)
-
-        def work() -> None:
-            for step, _ in steps:
-                cuda.launch(*step)
-
-        return work
+        return recorded(
+            self.gpu, "matmul", (self.a, self.b), variant=variant, out=self.out, **options
+        )
 
     def cublas(self, kind: str = "") -> Work | None:
         """Return cuBLAS' product; `kind` is "tf32", or empty for the dtype's own arithmetic."""
