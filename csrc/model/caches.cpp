@@ -95,8 +95,9 @@ bool L2Cache::read(const LineAccess& a, uint32_t near, Guess guess) {
         if (missing) missing = look_up(home, a.line, missing, guess.home);
     }
     if (!missing) return false;
-    // DRAM returns half a line: the missing sector and its neighbour. Both are stored in the line's
-    // home partition.
+    // DRAM is read in half lines of two sectors. So the neighbour of a missing sector is fetched,
+    // too, unless the home partition already has it. All these sectors are stored in the home
+    // partition.
     const uint8_t there = partitions_[home].at(guess.home).valid;
     const uint8_t fetched = uint8_t(missing | (halves(missing) & ~there));
     partitions_[home].touch(a.line, fetched, 0, [](const LargeSectoredCache::Line&) {}, guess.home);

@@ -86,8 +86,8 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thr
     };
     limit(gpu.warps / o.warps, "warps");
     if (registers_per_thread) {
-        // A multiprocessor has four schedulers, and each has a quarter of the registers. A warp
-        // belongs to one scheduler and can use only its registers.
+        // A multiprocessor has four schedulers, and each scheduler has a quarter of the registers.
+        // A warp belongs to one scheduler and can use only the registers of this scheduler.
         const uint32_t a_warp = up_to(registers_per_thread * 32, register_unit);
         const uint32_t warps = registers / schedulers / a_warp * schedulers;
         limit(warps / o.warps, "registers");

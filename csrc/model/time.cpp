@@ -11,7 +11,7 @@ namespace {
 // These constants were recorded on an H200 (tests/data/models_h200.json). They are in cycles if no
 // unit is given.
 constexpr double launch_us = 1.65;  // elapsed minus active time, the same for all launches
-// The cycles before the first load of a launch. They are many, because the code of the kernel is
+// The cycles before the first load of a launch. This time is long because the code of the kernel is
 // not in any cache yet.
 constexpr double startup = 480;
 // Cycles from the end of a block to the first load of the next block in its slot.
@@ -24,7 +24,8 @@ constexpr double barrier_cycles = 20, barrier_cycles_per_warp = 5;
 // Cycles from one instruction of a warp to the next.
 constexpr double instruction_latency = 4;
 // l2_sectors_per_cycle (time.hpp) is for a mixture of reads and writes. The following values are
-// for reads only (`access/gather`), for whole writes only, and for partial writes only.
+// for kernels that only read (`access/gather`), only write whole sectors, and only write parts of
+// sectors.
 constexpr double l2_reads_per_cycle = 80.0 / 132, l2_writes_per_cycle = 65.0 / 132;
 constexpr double l2_partial_per_cycle = 33.0 / 132;
 // Results per cycle of a multiprocessor, for compute capabilities 7.0 to 9.0. Source: CUDA C++
@@ -134,12 +135,13 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
 
     const double throughput = *std::max_element(t.cycles, t.cycles + int(Bound::latency));
     // The resources of one multiprocessor work in parallel, like a pipeline, so only the slowest
-    // one counts. The shared resources (L2, DRAM) are sometimes busy with other multiprocessors, so
-    // at_once() lets them delay each other.
+    // one counts. The other resources (L2, DRAM) are shared by all multiprocessors. A shared
+    // resource may be busy with another multiprocessor, so at_once() lets the resources delay each
+    // other.
     const double own = *std::max_element(t.cycles, t.cycles + int(Bound::l2));
     const double together = at_once({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
-    // In two intervals, no other work is done. So these intervals are added to the time. The first
-    // is the time that the first load of a launch takes. In the second, all blocks that started
+    // Two intervals are added to this time, because no other work is done in them. The first
+    // interval is the time of the launch's first load. In the second one, all blocks that started
     // together wait at their barriers.
     const double meetings = barriers + (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
     const double busy = together + (work.memory_waits > 0 ? load : 0) + meetings / rounds;

@@ -76,9 +76,11 @@ Launch split_k_tiles(const Shape& s) {
             4 * std::max(ring, sums)};
 }
 
-// Chooses whether tiles that are neighbours along x of the grid lie below each other or side by
-// side in the matrix. Tiles below each other write long pieces of rows, and tiles side by side read
-// long pieces. The kernel finds out the order from gridDim.x (07_vectorized.cu).
+// Chooses whether blocks that are neighbours along x of the grid read tiles below each other or
+// side by side. Tiles below each other become tiles side by side in the transposed matrix, so the
+// blocks write long pieces of its rows. For tiles side by side, the blocks read long pieces of
+// rows. This order is chosen if only the rows that are read are unaligned. The kernel
+// (07_vectorized.cu) finds out the order from gridDim.x.
 Launch tiles_of_64(const Shape& s) {
     constexpr uint64_t piece = 64, sector = 32, vector = 16;  // bytes
     const uint64_t halo = s.rows * s.item_size % vector != 0 ? sector / s.item_size - 1 : 0;
@@ -118,9 +120,9 @@ Launch warps_or_blocks_over_rows(const Shape& s) {
     return {grid_of(s.rows), {threads}};
 }
 
-// The number of slices is chosen for about 2112 blocks, which is 16 for each multiprocessor of an
-// H200. A slice has at least 512 rows. The number does not depend on the GPU, so that the order of
-// additions is the same everywhere.
+// Divides the rows into slices, so that the grid has about 2112 blocks, which is 16 for each
+// multiprocessor of an H200. If there are several slices, each has at least 512 rows. The number of
+// slices does not depend on the GPU, so every GPU adds the elements in the same order.
 Launch slices_of_columns(const Shape& s) {
     const uint64_t blocks = ceil_div(s.cols, 32 * (16 / s.item_size));
     const uint64_t slices = std::min(2112 / blocks, s.rows / 512);

@@ -106,8 +106,8 @@ class FamilyFinder {
             const auto r = size_t(in.operands[0].reg);
             if (!eligible_[r] || constant_[r] || writes_[r] != 1) continue;
             const Operand& address = in.operands[1];
-            // A parameter of the kernel is uniform. The result of a call is also loaded with
-            // ld.param, but it may differ between lanes.
+            // Parameters of the kernel are uniform, and they are loaded with ld.param. But the
+            // result of a call is also loaded with ld.param, and it may differ between lanes.
             const bool parameter = in.opcode == "ld" && in.has("param") &&
                                    address.kind == Operand::Kind::address && address.reg < 0 &&
                                    address.variable < 0;

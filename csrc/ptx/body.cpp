@@ -86,9 +86,9 @@ void Parser::body() {
     }
 }
 
-// The scope stores string_views of the parameters' names. This is safe for two reasons. No
-// parameter is added any more, so the names stay where they are in memory. And the scope ends with
-// the body of the function.
+// The scope stores string_views of the parameters' names. This is safe for two reasons. First, all
+// parameters have been read, so their names stay where they are in memory. Second, the scope ends
+// with the body of the function.
 void Parser::bind_parameters(const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters) {
         Binding binding{Binding::Kind::parameter, 0, 1};

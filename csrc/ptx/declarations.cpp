@@ -105,7 +105,7 @@ Variable Parser::variable(const Declaration& head) {
     while (tokens_.at("[")) {
         const Token open = tokens_.take();
         if (dimensions.size() == most_dimensions) tokens_.fail(open, "too many dimensions");
-        // The array is declared with []. Either the initializer determines the extent later, or the
+        // An extent of 0 stands for []. Either the initializer determines the extent later, or the
         // array is dynamic shared memory.
         uint64_t extent = 0;
         if (!tokens_.at("]")) {

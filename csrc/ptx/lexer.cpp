@@ -59,8 +59,8 @@ size_t Lexer::end_of_number(size_t i) const {
             if (is_digit(at(i + 1 + sign))) i += 1 + sign;
         }
     }
-    // The characters that follow do not belong to the number. They are added to the token, so that
-    // the error message shows them.
+    // Letters and digits that directly follow the number do not belong to it. They are added to the
+    // token, so that the error message shows them.
     while (is_word(at(i))) ++i;
     return i;
 }

@@ -1,11 +1,11 @@
-// METHOD
-// Each machine instruction is translated into operations of the simulator, which work on 32-bit
-// registers. Machine code uses pairs and groups of four neighbouring registers for larger values.
-// In the simulator, too, the registers of a warp are neighbours, so an operation can use such a
-// group where it is, without a copy. If PTX has the same operation, its handler is used. The other
-// handlers are in sim/ops_machine.cpp. Operands in a constant bank become constant registers, which
-// the launch fills. In PTX, the simulator finds the points at which lanes reconverge. In machine
-// code, the instructions BSSY and BSYNC say where these points are (sim/convergence.cpp).
+// METHOD Each machine instruction is translated into operations of the simulator, which work on
+// 32-bit registers. Machine code uses pairs and groups of four neighbouring registers for larger
+// values. The simulator stores neighbouring registers of a warp next to each other, too. So an
+// operation can use such a group where it is, without a copy. Many operations also exist in PTX:
+// they use the handlers of the PTX operations. The handlers of all other operations are in
+// sim/ops_machine.cpp. Operands in a constant bank become constant registers, which the launch
+// fills. In PTX, the simulator finds the points at which lanes reconverge. In machine code, the
+// instructions BSSY and BSYNC say where these points are (sim/convergence.cpp).
 #include "sass/lift.hpp"
 
 #include <algorithm>
@@ -54,8 +54,9 @@ sim::Program Lifter::lift() {
     return std::move(program_);
 }
 
-// The frame has general registers, uniform registers and both kinds of predicates. Scratch
-// registers follow when they are needed.
+// Lays out the frame, which is the memory for all registers. It has general registers, uniform
+// registers and both kinds of predicates. Scratch registers are added behind them when they are
+// needed.
 void Lifter::lay_out_registers() {
     int32_t general = 0, uniform = 0;
     const auto see = [&](const Operand& o) {
@@ -119,8 +120,8 @@ uint64_t Lifter::address_outside(std::string_view symbol) {
     return address;
 }
 
-// Checks that the machine code has as much shared memory as the PTX (sim/symbols.hpp). Then both
-// have their variables at the same addresses.
+// Checks that the machine code has as much shared memory as the PTX (sim/symbols.hpp). If it has,
+// the shared variables have the same addresses in the machine code as in the PTX.
 void Lifter::check_shared() const {
     const auto shared = listing_.shared_bytes.find(code_.name);
     if (shared == listing_.shared_bytes.end()) return;
@@ -131,12 +132,12 @@ void Lifter::check_shared() const {
             " bytes of shared memory, but the PTX has " + std::to_string(known));
 }
 
-// Finds the functions that can be called through a pointer, and checks their addresses. There are
-// two kinds of addresses. If several kernels call through pointers, constant bank 2 begins with a
-// table of the code offsets of functions. The first entry of the table is for the null pointer, and
-// is 1. The address of a function is then the offset of its entry in the table. If there is no
-// table, the address is the function's code offset. Functions outside this code section are left
-// out, because this code never calls them.
+// Finds the functions that can be called through a pointer, and checks their addresses. An address
+// has one of two forms. If several kernels call through pointers, constant bank 2 begins with a
+// table of functions. Each entry is the offset of a function in the code, and the address of the
+// function is the offset of this entry in the table. The first entry of the table is for the null
+// pointer, and is 1. If there is no table, the address of a function is its offset in the code.
+// Functions outside this code section are left out, because this code never calls them.
 void Lifter::find_functions() {
     if (!machine_->functions.empty()) return;
     const std::vector<std::byte>& bank = machine_->bank[2];

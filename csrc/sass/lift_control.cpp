@@ -37,8 +37,9 @@ void Lifter::branch(const Instruction& in) {
     op.control = Control::branch;
     op.set(sim::Branch{.target = target.target});
     if (in.has("DIV") || in.has("CONV")) {
-        // BRA.DIV branches if the guard does not select all lanes that the operand names. (Lanes
-        // that have exited do not count.) All lanes branch, or none does.
+        // The operand of BRA.DIV names lanes. The branch is taken if one of these lanes is
+        // inactive, or if the guard is false in it. (Lanes that have exited do not count.) BRA.CONV
+        // branches in the opposite case. Either all active lanes branch, or none does.
         if (!conditional || !is_register(operand(in, 0))) unsupported();
         op.guard = scratch_predicate();
         help(in.has("CONV") ? MachineOp::has_converged : MachineOp::has_diverged,
@@ -229,8 +230,8 @@ void Lifter::barrier(const Instruction& in) {
     op.operand[1] = n == 0 ? constant(0) : word(operand(in, 0));
     if (n > 1) op.operand[2] = word(operand(in, 1));
     if (n > 1 && is_register(in.operands[0]) && is_register(in.operands[1])) {
-        // One register has both numbers: the barrier in the lowest bits, and the number of threads
-        // from bit 16 on.
+        // If the barrier and the number of threads come from registers, both must be in the same
+        // register: the barrier in the lowest bits, and the number of threads from bit 16 on.
         if (in.operands[0].number != in.operands[1].number) unsupported("two registers");
         const Locator both = op.operand[1];
         op.operand[1] = scratch();
@@ -383,9 +384,10 @@ void Lifter::redux(const Instruction& in) {
     machine(MachineOp::broadcast, {result(d), value});
 }
 
-// R2UR UR4, R8 and R2UR P0, URZ, R8 copy the value of one lane. P0 becomes true in the lanes that
-// have a different value. If a BRA.DIV follows, it uses P0 to detect lanes with different member
-// masks. No other use of P0 is known.
+// R2UR UR4, R8 copies the value that R8 has in one lane. R2UR P0, URZ, R8 also compares the lanes:
+// P0 becomes true in the lanes in which R8 has a different value. This P0 is known only from code
+// in which a BRA.DIV follows, which uses P0 to detect lanes with different member masks. All other
+// uses are refused.
 void Lifter::to_uniform(const Instruction& in) {
     only(in, {});
     const bool compares = in.operands.size() == 3;

@@ -138,8 +138,8 @@ void Lifter::mufu(const Instruction& in) {
         return void(
             machine(MachineOp::move, {d, approximate + 2 * register_bytes}, sim::Registers{1}));
     }
-    // This unit of the hardware treats subnormals as zeros. If a value may be subnormal, the
-    // assembler scales it.
+    // MUFU, the unit of the hardware for these functions, treats subnormals as zeros. If an
+    // argument may be subnormal, the assembler scales it first.
     static constexpr struct {
         std::string_view modifier;
         OpCode code;
@@ -193,8 +193,9 @@ void Lifter::dsetp(const Instruction& in) {
     as_ptx(OpCode::setp, {comparison(in), combination(in), "f64"}, {p, q, a, b, with});
 }
 
-// Reads two halves from operand `n` on, and moves `n` past them. The halves are either in one
-// register, or they are two numbers, the upper half first.
+// Reads a pair of half-precision numbers that begins at operand `n`, and increases `n` to the next
+// operand. The pair is either one register, or it is two immediate numbers, of which the upper half
+// comes first.
 Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
     const Operand& o = operand(in, n++);
     if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)
@@ -361,8 +362,8 @@ void Lifter::convert(const Instruction& in) {
            {result(operand(in, 0), to.ends_with("64") ? 2 : 1), source});
 }
 
-// Translates F2FP.F16.E4M3.UNPACK_B R0, R2.H1 or F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2,
-// R3, RZ
+// F2FP.F16.E4M3.UNPACK_B R0, R2.H1 converts two 8-bit floats to halves.
+// F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3, RZ converts two floats to 8 bits.
 void Lifter::pack_fp8(const Instruction& in) {
     only(in, {"F16", "F32", "E4M3", "E5M2", "UNPACK_B", "UNPACK_B_MERGE_C", "PACK_AB_MERGE_C",
               "SATFINITE", "RELU"});

@@ -169,8 +169,8 @@ void Lifter::lop3(const Instruction& in) {
     const Locator d = result(operand(in, n));
     const Operand &a = operand(in, n + 1), &b = operand(in, n + 2), &c = operand(in, n + 3);
     const uint8_t table = uint8_t(operand(in, n + 4).bits);
-    // The instruction may combine the result with another predicate. Here this predicate must be a
-    // constant that has no effect.
+    // On a GPU, the instruction may combine the result with another predicate. The simulator
+    // accepts only a constant predicate that has no effect.
     if (truth_of == no_operand && in.operands.size() > n + 5)
         expect_constant(operand(in, n + 5), in.has("PAND"));
     const bool two = is_zero(c);
@@ -209,8 +209,8 @@ void Lifter::shf(const Instruction& in) {
         if (right && upper)
             return void(machine(is_signed ? MachineOp::shift_right_s32 : MachineOp::shift_right_u32,
                                 {d, word(high)}, amount));
-        // The instruction shifts a pair of words, and returns only one word of the shifted pair.
-        // Bits of the other word may be shifted into this word.
+        // The instruction shifts a pair of words as one number of 64 bits, and returns one word of
+        // the result. Bits of the other word may be shifted into this word.
         if (!right || by.bits > 0)
             return void(machine(MachineOp::shift_funnel, {d, word(low), word(high)},
                                 sim::ShiftOperand{.by = uint8_t(right ? 32 - by.bits : by.bits)}));

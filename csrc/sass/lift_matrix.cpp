@@ -1,6 +1,7 @@
 // Matrices: loads and stores of their rows, transpositions, products on tensor cores.
 //
-// Fragments are in the same registers as in PTX (sim/matrix.hpp). Doubles are in register pairs.
+// Each lane holds a part of a matrix, called a fragment. Fragments are in the same registers as in
+// PTX (sim/matrix.hpp). Doubles are in register pairs.
 #include <charconv>
 
 #include "sass/lifter.hpp"

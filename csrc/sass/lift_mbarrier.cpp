@@ -1,8 +1,9 @@
 // mbarriers: barriers in shared memory (sim/mbarrier.hpp).
 //
-// Their words have another layout on the hardware. Here they have the layout of PTX programs. This
-// is possible because a program may use the state that an arrival returns only to wait for it. In
-// both layouts, the highest bit of the state is the parity of the phase.
+// On the hardware, the word of an mbarrier has another layout in machine code than the one that the
+// simulator uses for PTX. The simulator uses its own layout for machine code, too. This is possible
+// because a program may use the state that an arrival returns only to wait for the phase. In both
+// layouts, the highest bit of the state is the parity of the phase.
 #include "sass/lifter.hpp"
 
 namespace coalesce::sass {
@@ -46,9 +47,10 @@ void Lifter::mbarrier_init(const Instruction& in) {
     emit(op);
 }
 
-// SYNCS.ARRIVE.TRANS64.A1T0 R4, [UR8], RZ. The letters say by how much the instruction changes the
-// pending arrivals (A) and bytes (T): 0, 1, or by the last operand (R). TX decreases the bytes.
-// Without these letters, it is A1TR.
+// SYNCS.ARRIVE.TRANS64.A1T0 R4, [UR8], RZ changes an mbarrier. A stands for the pending arrivals,
+// and T for the pending bytes. The character after each of them says by how much the instruction
+// changes this number: 0, 1, or R for the value of the last operand. TX decreases the bytes. An
+// instruction without these letters is an A1TR.
 void Lifter::mbarrier_arrive(const Instruction& in) {
     only(in, {"ARRIVE", "TRANS64", "RED", "OPTOUT", "A1T0", "ART0", "A0T1", "A0TR", "A0TX"});
     if (!in.has("TRANS64")) unsupported();
@@ -109,7 +111,8 @@ void Lifter::mbarrier_wait(const Instruction& in) {
 }
 
 // ARRIVES.LDGSTSBAR.64.TRANSCNT [UR8] reports that the thread's asynchronous copies are complete.
-// It reports one byte, which SYNCS.ARRIVE.A0T1 has announced, or with .ARVCNT an arrival.
+// With .TRANSCNT, it reports one byte, which SYNCS.ARRIVE.A0T1 has announced. With .ARVCNT, it
+// reports an arrival.
 void Lifter::copies_arrive(const Instruction& in) {
     only(in, {"LDGSTSBAR", "64", "TRANSCNT", "ARVCNT"});
     if (!in.has("LDGSTSBAR") || !in.has("64") || in.has("TRANSCNT") == in.has("ARVCNT"))

@@ -43,8 +43,8 @@ void Lifter::describe(Space space, sim::Access access, uint8_t bytes) {
     info.access = access;
     info.bytes = bytes;
     // Before some copies from global memory, the assembler inserts loads from shared memory that
-    // are never executed. Such a load has the same line of the PTX as the copy, and the array of
-    // this line is in global memory. So the load does not access this array, and gets no array
+    // are never executed. Such a load belongs to the same PTX line as the copy. This line accesses
+    // an array in global memory, which is not the array of the load. So the load gets no array
     // name.
     if (space == Space::shared && info.origin.parameter >= 0) info.origin = {};
 }
@@ -186,8 +186,9 @@ void Lifter::atomic(const Instruction& in) {
     }
     if (wanted) op.operand[0] = wide ? scratch() : result(*d);
     if (done != no_operand) {
-        // Only global memory supports this operation. In lanes that access shared memory, the
-        // predicate becomes false, and the code accesses the memory in another way.
+        // This form of the instruction works only on global memory. For lanes whose address is in
+        // shared memory, it sets the predicate to false. The code that follows then accesses the
+        // shared memory in another way.
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         const Locator elsewhere = scratch_predicate();
         help(MachineOp::in_window, {elsewhere, op.operand[5]},
@@ -273,9 +274,9 @@ void Lifter::async_copy(const Instruction& in) {
     emit(op);
 }
 
-// Translates LDGDEPBAR or DEPBAR.LE SB0, 0x1. SB0 counts the groups of asynchronous copies. The
-// other scoreboards, as in DEPBAR.LE SB5, 0x1, count results that are not there yet; here there are
-// none.
+// Translates LDGDEPBAR or DEPBAR.LE SB0, 0x1. Scoreboard SB0 counts the groups of asynchronous
+// copies. The other scoreboards, as in DEPBAR.LE SB5, 0x1, count results that have not arrived yet.
+// In the simulator, results arrive at once, so there is nothing to wait for.
 void Lifter::async_group(const Instruction& in) {
     Op op;
     if (in.opcode == "LDGDEPBAR") {

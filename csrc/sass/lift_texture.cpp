@@ -1,5 +1,6 @@
 // Textures and surfaces. The handle of a texture is in a pair of uniform registers, whose upper
-// half is zero. That of a surface is in one. The coordinates are in consecutive registers.
+// half is zero. The handle of a surface is in one uniform register. The coordinates are in
+// consecutive registers.
 #include "sass/lifter.hpp"
 #include "sim/texture.hpp"
 #include "sim/texture_ops.hpp"
@@ -65,15 +66,16 @@ void Lifter::emit_texture(const TextureAccess& access, Locator handle, sim::Hand
     emit(op);
 }
 
-// TEX.LL P0, R14, R12, R10, R4, UR4, 0x0, 2D, 0x7 fetches at the coordinates from R10 on, at the
-// level in R4. The results are the channels whose bit is set in the last operand: the first two
-// from R12 on, the others from R14 on. The predicate says whether texels are absent: here they
-// never are.
+// TEX.LL P0, R14, R12, R10, R4, UR4, 0x0, 2D, 0x7 fetches at the coordinates in the registers from
+// R10 on, at the level in R4. The bits of the last operand say which channels are results. The
+// first two results are in the registers from R12 on, and the others from R14 on. The predicate
+// says whether texels are absent. In the simulator, they never are.
 //
-// TEX.LZ: at level 0, without a register for it
-// TLD.LZ, TLD.LL.CL: integer coordinates
-// TLD4.R: one channel of four texels, without a level
-// TXD: the gradients are in place of the level, in the order dx.x, dy.x, dx.y, dy.y
+// The other instructions differ from TEX.LL as follows:
+// - TEX.LZ fetches at level 0, and has no register for the level.
+// - TLD.LZ and TLD.LL.CL have integer coordinates.
+// - TLD4.R returns one channel of four texels, and has no level.
+// - TXD has gradients in place of the level, in the order dx.x, dy.x, dx.y, dy.y.
 //
 // The layer of an array is before the coordinates; for TXD, it is after them.
 void Lifter::fetch(const Instruction& in) {
@@ -166,8 +168,9 @@ void Lifter::query_extent(const Instruction& in) {
     emit_texture(access, handle(in, 4, true), &sim::query_texture, Access::load);
 }
 
-// SULD.D.BA.2D.U16.STRONG.SM.TRAP R7, [R6], UR6, 0x0 or SUST.D.BA.2D_ARRAY.64.STRONG.SM [R8], R12,
-// UR6, 0x0. The coordinates are from R6 on, the first of them in bytes (.BA), and then the layer.
+// SULD.D.BA.2D.U16.STRONG.SM.TRAP R7, [R6], UR6, 0x0 loads, and SUST.D.BA.2D_ARRAY.64.STRONG.SM
+// [R8], R12, UR6, 0x0 stores. The register in brackets is the first of several registers. They have
+// the coordinates, of which the first is in bytes (.BA), and then the layer of an array.
 void Lifter::surface(const Instruction& in) {
     only(in, {"D", "BA", "1D", "2D", "3D", "1D_ARRAY", "2D_ARRAY", "U8", "U16", "64", "128",
               "STRONG", "SM", "TRAP", "IGN"});

@@ -32,8 +32,8 @@ uint32_t barrier_of(const Instruction& in) {
     return 0;
 }
 
-// Returns true if lanes can diverge at this instruction. Votes and shuffles contain a BRA.DIV that
-// only tests for divergence.
+// Returns true if lanes can diverge at this instruction. BRA.DIV does not count: votes and shuffles
+// contain it, but only to test whether lanes have diverged.
 bool may_diverge(const Instruction& in) {
     return in.opcode == "BRA" && !in.has("DIV") && !in.has("CONV") && !in.has("U") &&
            label_of(in) && is_conditional(in);

@@ -93,8 +93,9 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
     Block& block = *w.block;
     const LaneMask gone = w.current.mask;
     for (const Path& p : w.paths) {
-        // Some lanes of this warp have left the kernel, and the others wait at a barrier. A barrier
-        // for a given number of threads counts whole warps, so it now counts all 32 lanes.
+        // What follows is for the path p if all its lanes wait at a barrier, and all other lanes of
+        // this warp have left the kernel. A barrier for a given number of threads counts whole
+        // warps. So it now counts all 32 lanes of this warp.
         if (p.wait != Wait::barrier || p.mask != w.live || !(gone & ~w.live)) continue;
         Barrier& barrier = block.barriers[p.barrier];
         if (barrier.expected != everyone_left)
@@ -163,9 +164,9 @@ namespace {
 void open_barrier(Block& block, uint32_t id) {
     const Program& program = *block.program;
     Barrier& barrier = block.barriers[id];
-    // Lanes of one warp may have arrived at different barrier instructions. CUDA does not define
-    // what happens then. If a barrier is in conditional code, CUDA requires that all threads take
-    // the same branch.
+    // Lanes of one warp may have arrived at different barrier instructions. If a barrier is in
+    // conditional code, CUDA requires that all threads take the same branch. It does not define
+    // what happens otherwise, so this is reported as an error.
     for (Warp& other : block.warps) {
         if (other.index >= block.warp_count) continue;
         uint32_t first = no_op;

@@ -15,8 +15,8 @@ namespace coalesce::sim {
 
 namespace {
 
-// Returns true if some threads of the cluster have not left the kernel, and all of these have
-// arrived.
+// Returns true if all threads of the cluster that are still in the kernel have arrived. At least
+// one thread must still be in the kernel.
 bool is_complete(const Cluster& cluster) {
     bool any = false;
     for (const Block* block : cluster.blocks) {

@@ -94,8 +94,8 @@ void sync_barrier(Warp& w, const Op& op, uint32_t at) {
     if (j < 0) return go_to(w, at + 1);
     Join& join = w.joins[size_t(j)];
     if (join.pending == w.current.mask && join.arrived == 0) {
-        // No other lanes will arrive at the join, so the lanes need not wait, as if they had never
-        // diverged.
+        // All lanes for which the join waits are active here. So they need not wait: they continue
+        // as if they had never diverged.
         join.pending = 0;
         w.current.join = join.parent;
         return go_to(w, at + 1);
@@ -128,9 +128,9 @@ void keep_barrier(Warp& w, const Op& op, uint32_t at) {
     go_to(w, at + 1);
 }
 
-// Calls a function that is not in the cubin, such as malloc. Operand 0 is the register R4. The
-// arguments are in the registers from R4 on. A 64-bit argument is in a pair that starts at an even
-// number. The result is stored to R4.
+// Calls a function that is not in the cubin, such as malloc. Operand 0 of the op is the register
+// R4. The arguments are in the registers from R4 on. A 64-bit argument is in a pair of registers,
+// of which the first has an even number. The result is stored to R4.
 void call_outside(Warp& w, const Op& op, uint32_t at) {
     uint32_t* const r4 = w.lanes<uint32_t>(op.operand[0]);
     const auto pair = [&](int lane, int number) {

@@ -23,8 +23,8 @@ using ptx::Type;
 
 namespace {
 
-// Returns the size in bytes of a register slot, for all lanes. A predicate needs one bit per lane,
-// so its slot is one mask.
+// Returns the size of a register's slot in bytes. A slot holds the values of all lanes of a warp. A
+// predicate needs one bit per lane, so its slot is one mask.
 uint32_t slot_bytes(Type type) {
     return type == Type::pred ? sizeof(LaneMask) : warp_size * std::max(2u, ptx::size_of(type));
 }
@@ -84,10 +84,10 @@ void Decoder::decode_function(uint32_t index) {
     lay_out_frame(index);
 
     if (index == 0) {
-        // Lanes that reach the end of the kernel exit at once, and do not wait there to reconverge
-        // with the others. Otherwise a deadlock would be possible, because the other lanes may wait
-        // for all lanes that have not exited. An example is `if (i >= n) return;` before a shuffle
-        // with a full mask.
+        // Lanes that reach the end of the kernel exit at once. They do not wait there to reconverge
+        // with the other lanes, because this could be a deadlock. An example is `if (i >= n)
+        // return;` before a shuffle with a full mask: the shuffle waits for all lanes that have not
+        // exited. It would never continue if the lanes that return were still waiting.
         for (ptx::Block& b : scope.flow.blocks) {
             if (b.reconvergence == ptx::no_block) continue;
             const ptx::Instruction& in = f.body[scope.flow.blocks[b.reconvergence].first];
@@ -194,8 +194,8 @@ void Decoder::allocate_registers(Scope& scope) {
             list.push_back(bytes);
             bytes = place(bytes, size);
         } else if (list.empty()) {
-            // Sixteen predicates share a cache line. All other registers are aligned for vector
-            // loads.
+            // Sixteen predicates share a piece of 64 bytes (a cache line). All other registers are
+            // aligned for vector loads.
             const uint32_t piece = std::max(size, slot_alignment);
             bytes = round_up(bytes, std::min(piece, 2 * slot_alignment));
             for (uint32_t at = bytes + piece; at > bytes; at -= size) list.push_back(at - size);
@@ -329,8 +329,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
             }
         }
     }
-    // Two operands are not registers, and the handler reads them itself: the truth table of lop3,
-    // and the special register of a mov.
+    // Two instructions have an operand that is not a register, and that the handler reads itself:
+    // the truth table of lop3, and the special register of a mov.
     const bool with_handler =
         opcode_ == OpCode::lop3 || (opcode_ == OpCode::mov && in.operands.size() == 2 &&
                                     in.operands[1].kind == Operand::Kind::special);

@@ -12,8 +12,8 @@ using ptx::Type;
 
 namespace {
 
-// Returns the offset of the next argument in the .param space. `at` is the end of the arguments so
-// far, and is moved past this argument.
+// Returns the offset of the next argument in the .param space. `at` is the end of the previous
+// argument. The function moves `at` to the end of this argument.
 uint32_t place_argument(const ptx::Variable& v, uint64_t& at) {
     const uint64_t alignment = std::max({1u, v.alignment, std::min(16u, ptx::size_of(v.type))});
     const uint64_t offset = (at + alignment - 1) / alignment * alignment;
@@ -40,8 +40,8 @@ uint32_t Decoder::argument_layout(const ptx::Function& f, std::vector<uint32_t>&
     return uint32_t(at);
 }
 
-// Emits a control op. A guarded op that is not a branch gets a branch in front, which skips the op
-// in the lanes in which the guard is false.
+// Emits a control op. If the op has a guard and is not a branch, a branch is emitted before it. In
+// the lanes in which the guard is false, this branch skips the op.
 void Decoder::emit_control(const ptx::Instruction& in, Op op, uint32_t block_reconvergence) {
     if (in.guard >= 0) {
         const uint32_t at = uint32_t(program_.ops.size());
@@ -167,8 +167,8 @@ void Decoder::decode_call(const ptx::Instruction& in) {
     emit_control(in, op, ptx::no_block);
 }
 
-// Returns the .param variable of the current function that an operand of a call stands for. PTX
-// passes arguments and results in such variables.
+// Returns the .param variable of the current function that is an operand of a call. PTX passes
+// arguments and results in such variables.
 const ptx::Variable& Decoder::passed(const Operand& operand) const {
     const bool variable =
         operand.kind == Operand::Kind::symbol && operand.variable >= 0 && operand.offset == 0;

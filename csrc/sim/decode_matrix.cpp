@@ -113,8 +113,8 @@ void choose_rounding(Matrices& x, uint32_t architecture, bool of_fragments) {
     x.step = std::min<uint8_t>(x.step, architecture < 75 || tf32 ? 4 : 8);
 }
 
-// Sets how a product is computed, and returns the kind of handler for it. `in_quads` is true for
-// m8n8k4 of halves.
+// Sets how a product is computed, and returns the kind of handler for it. `in_quads` is true for a
+// product of halves with the shape m8n8k4. `of_fragments` is true for wmma.mma.
 MatrixKind choose_arithmetic(Matrices& x, const Form& f, uint32_t architecture, bool in_quads,
                              bool of_fragments) {
     if (in_quads) return MatrixKind::in_floats;

@@ -107,8 +107,9 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
     op.run = engine_.memory.mbarrier_update;
     const bool stores = kind == MbarrierUpdate::init || kind == MbarrierUpdate::inval;
     describe(Space::shared, stores ? Access::store : Access::atomic, mbarrier.memory.bytes);
-    // On a GPU, this arrival happens when the asynchronous copies of the thread are complete. Here
-    // the copies are performed at once, and then the thread arrives.
+    // On a GPU, cp.async.mbarrier.arrive arrives when the thread's asynchronous copies are
+    // complete. In the simulator, the copies are performed first, and then the thread arrives at
+    // once.
     if (copies) {
         Op wait;
         wait.run = engine_.memory.async_wait;

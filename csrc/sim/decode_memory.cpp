@@ -128,8 +128,8 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
             Operand symbol = address;
             symbol.offset = 0;
             uint64_t at = uint64_t(memory.offset) + address_of_symbol(symbol);
-            // A generic access through the name of a variable in shared memory needs the generic
-            // address of the variable.
+            // A generic access may name a variable in shared memory. Then it needs the generic
+            // address of this variable.
             if (space == Space::generic && find_shared(address.name)) at += shared_window;
             memory.offset = int64_t(at);
         }
@@ -137,10 +137,11 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
     op.operand[5] = constant(0, 8);
 }
 
-// Converts an address in shared memory that is an operand of an asynchronous copy. Returns an op
-// that contains only this address: operand 5, and the offset in the MemoryOperand. The caller
-// copies both to other places in the op of the copy, whose own operand 5 is the address in global
-// memory.
+// Converts an address in shared memory that is an operand of an asynchronous copy. The op of the
+// copy has two addresses, but its operand 5 and its MemoryOperand have room for the address in
+// global memory only. So this function returns another op, which contains only the address in
+// shared memory. The caller copies operand 5 and the offset of this op to other places in the op of
+// the copy.
 Op Decoder::shared_end(const Operand& address) {
     Op end;
     const MemoryOperand& memory = end.set(MemoryOperand{});
@@ -179,8 +180,8 @@ void Decoder::describe(Space space, Access access, uint8_t bytes) {
 }
 
 // Sets operands 0 to 3 of a load or store: the registers that a load writes, or the registers and
-// immediate values that a store reads. Returns the width in bytes of one of them. The registers may
-// be wider than the type, but all of them must have the same width.
+// immediate values that a store reads. Returns the width of one such register in bytes. The
+// registers may be wider than the type, but all of them must have the same width.
 uint32_t Decoder::set_values(Op& op, const Operand& data, Type type, int elements, bool is_load) {
     const std::vector<Operand> single{data};
     const std::vector<Operand>& values =

@@ -7,8 +7,8 @@
 
 namespace coalesce::sim {
 
-// Sets Program::family_changes and MemoryOperand::family_renewed for the ops of the kernel. (The
-// ops of called functions come after them.)
+// Sets Program::family_changes and MemoryOperand::family_renewed for the ops of the kernel. At this
+// time, there are no later ops: the functions that the kernel calls are decoded after the kernel.
 void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction) {
     const ptx::AddressFamilies& families = scope_->families;
     std::vector<Op>& ops = program_.ops;
@@ -25,9 +25,9 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
         if (op.has_memory() && op.memory().family != ptx::AddressFamilies::none) {
             const uint64_t family = uint64_t{1} << op.memory().family;
             op.memory().family_renewed = renewed & family;
-            // When this op runs, it determines the stride, which later ops then use. This is right
-            // only if the op runs for the whole warp. So it must have no guard, and its lanes must
-            // not access different state spaces.
+            // When this op runs, it determines the stride of its family, and later ops use this
+            // stride. This is right only if the op runs for the whole warp. So the op must have no
+            // guard, and its lanes must not access different state spaces.
             const bool of_whole_warp =
                 op.guard == no_operand && program_.instructions[op.pc].space != ptx::Space::generic;
             if (of_whole_warp) renewed &= ~family;
@@ -62,8 +62,8 @@ std::vector<bool> Decoder::registers_read_once() const {
     return once;
 }
 
-// Returns true if the three ops from this one on load two words, multiply them, and add a third
-// word.
+// Returns true if this op and the next op each load a word, and the op after them multiplies these
+// two words and adds a third one.
 bool Decoder::begins_multiply_add(uint32_t op) const {
     if (op + 2 >= program_.ops.size()) return false;
     const Op &first = program_.ops[op], &second = program_.ops[op + 1],
@@ -82,8 +82,8 @@ bool Decoder::begins_multiply_add(uint32_t op) const {
 
 // Finds the chains of multiply-adds (multiply_chain.hpp). Several multiply-adds of loaded words
 // form a chain if each sum is used only by the next multiply-add. Other ops may be in between if
-// they neither read a sum nor write memory. The handler of the first op then executes the whole
-// chain. The other ops keep their handlers, so a branch may still lead to any of them.
+// they are arithmetic and have no guard. The handler of the first op then executes the whole chain.
+// The other ops keep their handlers, so a branch may still lead to any of them.
 void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
     std::vector<Op>& ops = program_.ops;
     const std::vector<bool> once = registers_read_once();

@@ -11,8 +11,8 @@ using ptx::Type;
 
 namespace {
 
-// Returns the number of dimensions of the copy: 2 for the modifier .2d. Returns 0 if there is no
-// such modifier.
+// Returns the number of dimensions of the copy, such as 2 for the modifier .2d. Returns 0 if there
+// is no modifier for the dimensions.
 uint32_t take_dimensions(Modifiers& m) {
     uint32_t rank = 1;
     for (const Word word : std::initializer_list<Word>{"1d", "2d", "3d", "4d", "5d"}) {
@@ -74,9 +74,10 @@ bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
     Operand map = source_of_box;
     map.elements.clear();
     set_address(op, map, Space::generic);
-    // The size of an element is known only from the tensor map, which is read at run time. A box
-    // may begin and end at any element. So a checker must use small granules, and their size is
-    // chosen here (granule_bits() in analysis/check.cpp).
+    // A checker remembers accesses for small pieces of memory, called granules. Their size is the
+    // number of bytes of the shortest access (granule_bits() in analysis/check.cpp). The number of
+    // bytes here is small, because a box may begin and end at any element. The size of an element
+    // is not known yet: it is in the tensor map, which is read at run time.
     operand.memory.bytes = to_global ? 2 : 4;
     operand.index = uint32_t(program_.tensor_copies.size());
     program_.tensor_copies.push_back(copy);

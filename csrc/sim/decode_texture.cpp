@@ -84,7 +84,7 @@ void Decoder::emit_texture(const ptx::Instruction& in, const Operand& address,
     emit(in, op);
 }
 
-// Reads the coordinates {x, y, z}. PTX requires lists of certain lengths, so a list may have more
+// Reads the coordinates {x, y, z}. PTX requires lists of certain lengths. So a list may have more
 // elements than the texture has coordinates. The additional elements are ignored.
 void Decoder::take_coordinates(const Operand& list, TextureAccess& access, Type type) {
     std::vector<Operand> single;
