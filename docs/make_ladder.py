@@ -205,11 +205,12 @@ and which change to try next. Times before and after a change come from `benchma
 
 ### `tensor_map`
 
-**Limit.** The main loop limits the speed. Without the transposition of A, the product of 4096 would
-be only 0.2 % faster. The loop itself is limited by the issue of instructions and by the loads from
-shared memory. The model (`python benchmarks/cost_model.py tensor_map`) contains only the issue of
-instructions. The goal was 1.10 times the speed of cuBLAS at 4096 and 8192. It is missed by 1.2 % at
-4096 and by 0.1 % at 8192.
+**Limit.** The main loop, which multiplies, limits the speed. The kernel also transposes A, but this
+costs little: without it, the product of two 4096 x 4096 matrices would be only 0.2 % faster. Two
+things limit the loop: the rate at which instructions are issued, and the loads from shared memory.
+The model (`python benchmarks/cost_model.py tensor_map`) covers only the issue of instructions, not
+the loads. The goal was 1.10 times the speed of cuBLAS at 4096 and 8192. The kernel misses it by
+1.2 % at 4096 and by 0.1 % at 8192.
 
 **Tried.**
 
