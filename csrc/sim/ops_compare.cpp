@@ -156,8 +156,9 @@ Handler by_sign(size_t width) {
                         : nullptr;
 }
 
-// Returns the handler that `pick` returns for the reader of this type. Returns null for types that
-// cannot be compared.
+// Chooses how the operands of a comparison are read: as_is, as_flushed or as_wide, depending on the
+// type. Calls `pick` with the chosen reader, and returns the handler that `pick` returns. Returns
+// null for types that cannot be compared.
 template <class Pick>
 Handler by_type(Type type, bool ftz, Pick pick) {
     switch (type) {

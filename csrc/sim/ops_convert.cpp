@@ -17,9 +17,9 @@ using ptx::Type;
 // METHOD
 // A conversion reads a number, rounds it, clips it and writes it. Common conversions have their own
 // loops, which the compiler vectorizes: integers of all widths, integers to floats and back with
-// the usual rounding, floats to floats, and halves to and from floats. One function handles all
-// others (directed rounding, .sat, .relu, .ftz, rare pairs of types). It executes the same steps
-// lane by lane, as ConversionOperand specifies.
+// the usual rounding, floats to floats, and halves to and from floats. All other conversions (with
+// directed rounding, .sat, .relu, .ftz, or a rare pair of types) are executed by one function,
+// convert(). It converts one lane after another, in the steps that ConversionOperand specifies.
 
 // Rounds to an integer value in a floating-point type.
 template <class T>
@@ -357,9 +357,9 @@ struct to_tf32 {
     }
 };
 
-// cvt.pack: clamps two integers to type D and packs them. The first integer becomes the upper one.
-// If the two together have less than 32 bits, they become the lower bits of the result, and c
-// provides the upper bits.
+// cvt.pack clamps two integers, a and b, to type D and packs them. The first integer becomes the
+// upper one. The packed pair may have fewer than 32 bits. It is then the lower part of the result,
+// and operand c provides the upper bits.
 template <class D>
 struct clamped_pair {
     static uint32_t of(int32_t a, int32_t b) {

@@ -1,8 +1,9 @@
 // Single and double precision arithmetic, rounded to nearest (PTX ISA, "Floating-Point
 // Instructions").
 //
-// Approximate functions are computed at least as accurately as on the hardware: in float by the C
-// library (errors of at most 1 ulp), or rounded exactly if this takes no more time.
+// Approximate functions are computed at least as accurately as on the hardware. The C library
+// computes them in float, with errors of at most 1 ulp. If a correctly rounded result takes no more
+// time to compute, it is used instead.
 #include <cmath>
 
 #include "sim/floats.hpp"
@@ -70,8 +71,8 @@ struct quick_quotient {
         return (a * scale) * flush(1.0f / flush(b * scale));
     }
 };
-// Approximates the upper word of a double from the upper word of the operand (MUFU.RCP64H,
-// MUFU.RSQ64H).
+// Approximate functions that have only the upper word of a double as their operand and result
+// (MUFU.RCP64H, MUFU.RSQ64H). upper_word() sets the lower word of a double to zero.
 double upper_word(double a) {
     return std::bit_cast<double>(std::bit_cast<uint64_t>(a) & 0xffffffff00000000u);
 }
@@ -94,11 +95,12 @@ struct reciprocal_root {
         return ordinary ? root : small ? root * 0x1p27 : 1.0 / __builtin_sqrt(a);
     }
 };
-// The assembler translates an approximate function of PTX into several machine instructions. The
-// simulator executes the same steps for the PTX. So PTX and machine code have the same results.
+// The assembler translates an approximate function of PTX, such as sin.approx, into several machine
+// instructions. When the simulator runs PTX, it executes the same steps as these instructions. So
+// PTX and machine code give the same results.
 //
-// turns() converts an angle in radians to turns: it multiplies by 1 / (2 pi) and rounds towards
-// zero.
+// turns() is the first step of the sine and the cosine. It converts an angle in radians to turns:
+// it multiplies by 1 / (2 pi) and rounds towards zero.
 float turns(float a) {
     const double product = double(a) * double(0.15915494f);
     const float nearest = float(product);

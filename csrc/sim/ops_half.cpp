@@ -147,7 +147,7 @@ Selection flushed(Type type) {
     return s;
 }
 
-// Returns the selection for ex2.approx.ftz. In contrast to other instructions, it has .ftz for
+// Returns the handler and the operand types of ex2.approx.ftz. No other instruction has .ftz for
 // bfloat16.
 Selection flushed_exp_2(Type type) {
     using Format = flushed_format<bfloat_format>;

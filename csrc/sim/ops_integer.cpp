@@ -143,8 +143,8 @@ struct mad_hi_sat {
     }
 };
 
-// 24-bit products. They multiply the low 24 bits of the operands, and return the low or high 32
-// bits of the 48-bit product.
+// 24-bit products: mul24 and mad24 multiply the low 24 bits of both operands. low24 returns the low
+// 24 bits of an operand. The result is the low or the high 32 bits of the 48-bit product.
 template <class T>
 struct low24 {
     static Wide<T> of(T a) {

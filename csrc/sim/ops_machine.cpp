@@ -56,8 +56,9 @@ void add_carry(Warp& w, const Op& op) {
     store(w, op.operand[4], out);
 }
 
-// d = a + b + c. Operands 4 and 5 are the carries out. The payload says which operands are the
-// carries in, and which terms are negated or inverted.
+// Sets d to the sum of a, b, c and two carries in. Operands 4 and 5 receive the carries out. The
+// payload says which predicates are the carries in, and which of the three terms are negated or
+// inverted.
 void add3_carry(Warp& w, const Op& op) {
     const auto& how = op.get<CarryOperand>();
     const LaneMask in1 = carry_in(w, how.carry_in[0]), in2 = carry_in(w, how.carry_in[1]);
@@ -95,10 +96,10 @@ void shift_add(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) { return (a[i] << by) + b[i]; });
 }
 
-// LEA d, a, b, c. Operand 4 is the carry out, and operand 5 the carry in. d is the sum of b and a
-// shifted word. This is either the lower word of a << by, or the upper word of (c:a) << by. Here
-// c:a is the 64-bit value with the upper word c and the lower word a. If the shift is signed, the
-// sign of a is used in place of c.
+// LEA d, a, b, c. Operand 4 is the carry out, and operand 5 the carry in. d is the sum of b, the
+// carry in and a shifted word. The shifted word is either the lower word of a << by, or the upper
+// word of (c:a) << by. Here c:a is the 64-bit value with the upper word c and the lower word a. If
+// the shift is signed, all bits of this upper word are the sign bit of a, and c is not used.
 void shift_add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -310,9 +311,9 @@ void whole_warp(Warp& w, const Op& op) {
     w.mask = mask;
 }
 
-// BRA.DIV tests whether lanes have diverged. The word a is a mask of lanes. Lanes that have exited
-// are removed from it. Predicate d is set if one of the remaining lanes is inactive here, or if
-// predicate b is false in it. BRA.CONV sets d in the opposite case.
+// BRA.DIV tests whether the lanes of mask a have diverged. Lanes of the mask that have exited are
+// ignored. Predicate d is set if any other lane of the mask is inactive, or if predicate b is false
+// in one of these lanes. BRA.CONV sets d in the opposite case.
 template <bool opposite>
 void has_diverged(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);

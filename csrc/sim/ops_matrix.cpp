@@ -96,9 +96,10 @@ void multiply_doubles(Warp& w, const Op& op) {
     }
 }
 
-// m8n8k4 of halves: four independent groups of lanes each compute their own product. Group q has
-// lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3. Only compute capability 7.0 has tensor cores for
-// this. For other GPUs, ptxas uses float multiplications.
+// mma.m8n8k4 of halves: four independent groups of lanes compute one product each. Group q has
+// lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3. Only GPUs of compute capability 7.0 have tensor
+// cores for this instruction. For other GPUs, ptxas replaces it by float multiplications, and this
+// function does the same.
 void multiply_in_floats(Warp& w, const Op& op) {
     must_be_whole(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
@@ -162,8 +163,8 @@ void multiply_in_floats(Warp& w, const Op& op) {
     }
 }
 
-// movmatrix transposes a matrix of 8 x 8 elements with 16 bits. Lane 4g + t has the elements (g,
-// 2t) and (g, 2t + 1).
+// movmatrix transposes an 8 x 8 matrix of 16-bit elements. Lane 4g + t has the elements (g, 2t) and
+// (g, 2t + 1).
 void transpose(Warp& w, const Op& op) {
     must_be_whole(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];

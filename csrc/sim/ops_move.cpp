@@ -74,9 +74,10 @@ void is_explicit_cluster(Warp& w, const Op& op) {
     d = (d & ~w.mask) | (w.block->launch->explicit_cluster ? w.mask : 0);
 }
 
-// mapa converts an address in shared memory to the same address in the block of rank b. In PTX, the
-// upper byte of a shared-memory address is 0 for the shared memory of the block that executes the
-// instruction. For another block of the cluster, it is the rank of that block + 1.
+// mapa: the operand is an address of a variable in shared memory. The result is the address of the
+// same variable in the block of rank b. In PTX, the upper byte of a shared-memory address is 0 for
+// the shared memory of the block that executes the instruction. For another block of the cluster,
+// the upper byte is the rank of that block + 1.
 template <class T>
 void map_to_rank(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
@@ -103,8 +104,8 @@ void rank_of_address(Warp& w, const Op& op) {
 template <class Part, int bits>
 inline constexpr Part low = Part(Part(~Part{0}) >> (8 * sizeof(Part) - bits));
 
-// mov.b64 {lo, hi}, d and similar: splits operand[4] into elements. A register for an 8-bit element
-// has 16 bits per lane, because no register slot is smaller.
+// mov.b64 {lo, hi}, d and similar: splits operand[4] into elements. An 8-bit element gets a
+// register with 16 bits per lane, because there are no narrower registers.
 template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void unpack(Warp& w, const Op& op) {
     const Whole* s = w.lanes<const Whole>(op.operand[4]);

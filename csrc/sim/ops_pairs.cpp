@@ -37,8 +37,9 @@ void pair_sign(Warp& w, const Op& op) {
     for (int i = next_register; i < 2 * next_register; ++i) d[i] = (a[i] & keep) ^ flip;
 }
 
-// Returns the sum of two 64-bit values: the words `high` and `low`, and the pair c. It computes
-// with 32-bit words, which is faster than with 64-bit values.
+// Returns the sum of two 64-bit values. The first value consists of the words `high` and `low`. The
+// second value is in the pair c. The sum is computed with 32-bit words, which is faster than with
+// 64-bit values.
 inline uint64_t add_words(uint32_t low, uint32_t high, const uint32_t* c, int i) {
     const uint32_t sum = low + c[i];
     return sum | uint64_t{high + c[next_register + i] + (sum < low)} << 32;
@@ -59,8 +60,8 @@ void multiply_wide(Warp& w, const Op& op) {
     });
 }
 
-// Sets d = (a << by) + b. Here d and b are pairs, a is an index, 1 << by the size of an element,
-// and b the start of an array.
+// Sets d = (a << by) + b: the address of an array element. a is the index of the element, and its
+// size is 1 << by. b is the address of the array. d and b are pairs.
 template <class T>
 void shift_add_wide(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
@@ -111,9 +112,9 @@ void fma_f64(Warp& w, const Op& op) {
     });
 }
 
-// DSETP.MIN and DSETP.MAX compare a and b. Predicate d is set if a is the minimum or maximum of the
-// two. Predicate e is set if both are NaNs. Both results are combined with the predicate in operand
-// 4.
+// DSETP.MIN sets predicate d if a is the smaller of a and b, and DSETP.MAX if a is the larger one.
+// If b is a NaN, d is set too. Predicate e is set if both a and b are NaNs. Each of the two results
+// is then combined (AND) with the predicate in operand 4.
 template <bool greatest>
 void first_is_extreme(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
@@ -152,10 +153,10 @@ void add_to_pair(Warp& w, const Op& op) {
         put_pairs(w, op.operand[0], [=](int i) { return add_words(b[i], 0, a, i); });
 }
 
-// ATOMS.CAST.SPIN is one attempt of a compare-and-swap. If memory contains b, c is stored there,
-// and d is 1. Otherwise d is 0. If several lanes access the same bank, only the first of these
-// lanes can succeed, and the others must repeat the instruction. For 64-bit values (pairs), this
-// rule holds separately for each half of the warp.
+// ATOMS.CAST.SPIN is one attempt of a compare-and-swap. If memory contains b, the attempt succeeds:
+// c is stored there, and d is 1. Otherwise d is 0. If several lanes access the same bank, only the
+// first of these lanes can succeed, and the others must repeat the instruction. For 64-bit values
+// (pairs), this rule holds separately for each half of the warp.
 template <class T>
 void try_to_swap(Warp& w, const Op& op, const Resolved& r) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);

@@ -1,8 +1,8 @@
 // Arithmetic with a directed rounding: .rz, .rm and .rp of add, sub, mul, fma, div, rcp and sqrt.
 //
-// The rounding mode of the host is changed before the loop over the lanes, and restored after it.
-// The file is compiled with -frounding-math, so that the compiler moves no arithmetic out of this
-// region.
+// The rounding mode of the host is changed before the loop over the lanes, and restored after the
+// loop. This file is compiled with -frounding-math. Otherwise the compiler could move arithmetic to
+// a place where the host has another rounding mode.
 #include <cfenv>
 #include <cmath>
 
@@ -57,8 +57,8 @@ struct square_root {
     }
 };
 
-// Computes d = F(a, b, c), rounded as the payload specifies. If the op has fewer than three
-// sources, F gets a in place of each missing source.
+// Computes d = F(a, b, c), rounded as the payload specifies. If the op has fewer than three source
+// operands, operand a is passed to F in place of each missing one.
 template <class F, class T>
 void rounded(Warp& w, const Op& op) {
     const auto source = [&](int n) {

@@ -1,5 +1,6 @@
-// Defines the engines of one host instruction set. The engines are constants. Other files use
-// nothing else of this instruction set.
+// Defines the engines (engine.hpp) of one host instruction set. This file is compiled once for each
+// instruction set. The engines are constants, and files that are compiled only once use no other
+// function or constant of an instruction set.
 #include "sim/lanewise.hpp"
 #include "sim/memory_handlers.hpp"
 #include "sim/modifiers.hpp"
@@ -7,8 +8,9 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Integers, floating-point numbers and halves have the same instruction names, such as add. The
-// functions for each kind of number are in a file of their own.
+// Instructions for integers, floating-point numbers and halves share their names, such as add. The
+// handlers for each kind of number are in a separate file. This function chooses the file by the
+// type of the instruction.
 Selection select_arithmetic(const Request& in, Modifiers& m) {
     switch (m.type()) {
         case ptx::Type::f32:
@@ -50,8 +52,8 @@ constexpr OpTable op_table = {{
 
 }  // namespace
 
-// The index of an engine is a value of Watch (engine.hpp). The compiler and the linker fill the
-// table. So nothing has to be computed when the program starts.
+// The index of an engine is a value of Watch (engine.hpp). The compiler and the linker fill this
+// table. So the program computes nothing for it when it starts.
 constinit const Engine engines[3] = {{&op_table, memory_handlers<Watch::nothing>()},
                                      {&op_table, memory_handlers<Watch::accesses>()},
                                      {&op_table, memory_handlers<Watch::faults>()}};

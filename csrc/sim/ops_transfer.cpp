@@ -1,5 +1,6 @@
-// Moves data between registers and memory: loads, stores and atomics. The host memory for the
-// addresses has already been found (Resolved in memory.hpp).
+// Moves data between registers and memory: loads, stores and atomics. The handlers in this file do
+// not translate addresses. They get the host memory that belongs to the addresses of the lanes
+// (Resolved in memory.hpp).
 #include <atomic>
 #include <cstring>
 

@@ -11,8 +11,9 @@ namespace {
 using ptx::Instruction;
 using ptx::Operand;
 
-// The possible origins of a value, as numbers. Parameters have the first numbers, from 0 on, and
-// variables follow. A set with more than a few origins is not useful.
+// The possible origins of a value. An origin is a number: parameters have the first numbers, from 0
+// on, and variables have the following ones. A set contains at most 8 origins, because larger sets
+// do not help to name an address.
 using Origins = std::vector<uint32_t>;
 constexpr size_t most_origins = 8;
 
@@ -29,9 +30,9 @@ bool add(Origins& to, const Origins& from) {
     return changed;
 }
 
-// The result of an instruction may be a pointer into the same array as one of its operands. Returns
-// the index of the first operand for which this is possible, and the number of such operands.
-// Returns {0, 0} if there is none.
+// The result of some instructions may be a pointer into the same array as one of their operands.
+// Returns the index of the first operand that may be this pointer, and the number of consecutive
+// operands that may be it. Returns {0, 0} for other instructions.
 std::pair<size_t, size_t> carriers(OpCode code) {
     switch (code) {
         case OpCode::mad:
@@ -52,8 +53,9 @@ std::pair<size_t, size_t> carriers(OpCode code) {
     }
 }
 
-// Returns true if the instruction copies between two addresses. Most of these copies are from
-// global to shared memory, and their second address is the source.
+// Returns true if the instruction copies between two addresses, and so has two origins. For most of
+// these instructions, the second address is the source in global memory, and the first is the
+// destination in shared memory.
 bool copies(OpCode code) {
     switch (code) {
         case OpCode::cp_async:

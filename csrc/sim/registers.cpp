@@ -47,8 +47,9 @@ Type signed_of_size(uint32_t bytes) {
     return bytes == 1 ? Type::s8 : bytes == 2 ? Type::s16 : bytes == 4 ? Type::s32 : Type::s64;
 }
 
-// Returns the type of the values in a register. This is the declared type. But if the declared type
-// is only a width (.b32), this is the type that instructions with this register use.
+// Returns the type of the values in a register. This is the declared type, unless the declared type
+// is only a width (.b32). In that case, it is the type that the instructions with this register
+// use.
 Type meaning(Type declared, const Uses& uses) {
     const bool by_width = declared == Type::b8 || declared == Type::b16 || declared == Type::b32 ||
                           declared == Type::b64;

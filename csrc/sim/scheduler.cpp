@@ -65,9 +65,10 @@ int32_t join_at(Warp& w, uint32_t meeting) {
     return new_join(w, {meeting, w.current.mask, 0, current, w.current.frame, false});
 }
 
-// Returns the position of the registers for a called function. Paths in the same function share a
-// frame, because each path has its own lanes of every register. A path in another function uses
-// these bytes with another layout. So the frames of different functions must not overlap.
+// Returns the position of the registers for a called function. If another path is in the same
+// function at the same depth of calls, both paths use the same frame. They do not disturb each
+// other, because each path has its own lanes of every register. Frames of different functions have
+// different layouts, so they must not overlap.
 uint32_t place_frame(const Warp& w, uint32_t function, uint32_t lowest) {
     const Program& program = *w.block->program;
     const uint32_t depth = w.current.frame.depth + 1;
@@ -268,7 +269,8 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(address[i] == first) << i; });
     if (same != w.current.mask) {
         // The lanes call different functions. The lanes that call the first function continue now.
-        // The others will execute this op again. After the call, all of these lanes reconverge.
+        // The other lanes execute this op again later. After their calls, all of these lanes
+        // reconverge.
         const int32_t join = join_at(w, at + 1);
         Path others = w.current;
         others.join = join;
@@ -319,9 +321,9 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(here, [&](int i) { same |= LaneMask(masks[i] == named) << i; });
     if (same != here) {
-        // There are several groups of lanes, such as the tiles of a warp. Each group executes the
-        // op separately. After WARPSYNC.EXCLUSIVE, each group continues separately until the next
-        // BSYNC.
+        // The lanes have different member masks. They form several groups, such as the tiles of a
+        // warp, and each group executes the op separately. After WARPSYNC.EXCLUSIVE, each group
+        // continues separately until the next BSYNC.
         const bool splits = splits_groups(op);
         const int32_t join = splits ? w.current.join : join_at(w, at + 1);
         Path others = w.current;

@@ -154,8 +154,9 @@ Special special_named(std::string_view name) {
         {"%cluster_ctarank", cluster_ctarank},
         {"%cluster_nctarank", cluster_nctarank},
         {"%is_explicit_cluster", is_explicit_cluster},
-        // In a cooperative launch, blocks wait for each other through a small memory.
-        // cooperative_groups.h reads the address of this memory from these registers.
+        // In a cooperative launch, blocks wait for each other with the help of a small piece of
+        // global memory. cooperative_groups.h reads the address of this memory from these
+        // registers.
         {"%envreg1", grid_workspace_high},
         {"%envreg2", grid_workspace_low},
     };

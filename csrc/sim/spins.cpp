@@ -3,8 +3,9 @@
 // METHOD
 // Such a loop reads memory with strong loads (volatile, acquire, relaxed) or tests an mbarrier, and
 // does not write memory. Each iteration reads the same values again until another warp has run.
-// Therefore, at the end of each iteration, another warp runs. If a loop of another kind is wrongly
-// treated like this, the kernel still runs correctly. Only the warps alternate more often.
+// Therefore, at the end of each iteration, another warp runs. A loop of another kind may look like
+// such a loop. Then the kernel still runs correctly; the simulator only switches between warps more
+// often.
 #include "sim/program.hpp"
 
 namespace coalesce::sim {

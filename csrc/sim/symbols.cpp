@@ -79,8 +79,9 @@ uint64_t function_address(const Module& module, std::string_view name) {
     return 0;
 }
 
-// The shared memory of sm_90 starts with 1 KiB that the system uses (CUDA C++ Programming Guide,
-// "Shared Memory"). On older GPUs, addresses do not include the system's part.
+// Returns the size of the part of shared memory that the system uses. From sm_90 on, shared memory
+// starts with 1 KiB for the system (CUDA C++ Programming Guide, "Shared Memory"). On older GPUs,
+// the addresses of shared memory do not include the system's part, and the size is 0.
 uint32_t reserved_shared(const Module& module) {
     uint32_t number = 0;
     for (const char c : module.target) {

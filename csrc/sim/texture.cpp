@@ -260,9 +260,10 @@ class Reader {
 };
 
 // Returns the face of a cube to which the direction `at` points, and sets `on_face` to the point on
-// that face (CUDA C++ Programming Guide, "Cubemap Textures"). The guide does not say what happens
-// if two components are equally large. Machine code multiplies the components by the reciprocal of
-// the largest, before the fetch (`divided`).
+// that face (CUDA C++ Programming Guide, "Cubemap Textures"). If two components are equally large,
+// the guide names no face; this function then prefers x to y, and y to z. `divided` is true for
+// machine code: it has multiplied the components by the reciprocal of the largest one before the
+// fetch.
 uint32_t to_face(const float (&at)[3], bool divided, float (&on_face)[3]) {
     float x = at[0], y = at[1], z = at[2];
     if (!divided) {

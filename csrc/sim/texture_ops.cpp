@@ -34,9 +34,9 @@ std::string shape_of(const TextureObject& o) {
            std::to_string(o.dimensions) + (o.dimensions == 1 ? " dimension" : " dimensions");
 }
 
-// Returns an error message if an instruction cannot use an object, or an empty string. An
-// instruction may leave out dimensions whose extent is 1. For a surface instruction, the faces of a
-// cube map are layers.
+// Returns an error message if an instruction cannot use an object, or an empty string. The object
+// may have more dimensions than the instruction if their extent is 1. For a surface instruction,
+// the faces of a cube map are layers.
 std::string mismatch(const TextureObject& o, const TextureAccess& access, bool surface) {
     const TextureGeometry& g = access.geometry;
     if (surface != o.surface)

@@ -127,9 +127,9 @@ WorkerBase::Ran WorkerBase::set_aside(Block& block) {
         block.fruitless_turns = 0;
         idle_turns_ = 0;
     }
-    // Before lanes continue without other lanes for which they wait, each path of the block's warps
-    // must have had a turn. If there are several host threads, the block gets more turns, because
-    // another thread may still do some work.
+    // If no block makes progress, lanes that wait for other lanes of their warp continue without
+    // these. Before that, each path of the block's warps must have had a turn. If there are several
+    // host threads, the block gets more turns, because another thread may still make progress.
     const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_groups_;
     if (++block.fruitless_turns > std::max<uint64_t>(most, 2 * warp_size)) {
         block.fruitless_turns = 1;
@@ -156,9 +156,9 @@ void WorkerBase::wait_at_grid_barrier(const Block& block, const Op* reader,
     }
     const uint64_t ended = grid_.finished_blocks;
     if (grid_.at_grid_barrier[bit] + ended < launch_.block_count()) return;
-    // After this function read the bit, another worker may have run the last block that had not
-    // reached grid.sync(). It may even have run other blocks to their end since. Then the bit has
-    // changed, and this block continues, too.
+    // Other workers may have run blocks since this function read the bit. Then the last missing
+    // block may have reached grid.sync(), and some blocks may even have ended after it. In this
+    // case, the bit has changed, and this block continues, too.
     if (bit_of_grid_barrier() != bit) return;
     throw LaunchError("grid.sync() waits for " + std::to_string(ended) +
                       " blocks that have ended without calling it; every block of the grid must "

@@ -31,8 +31,8 @@ ACCESS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-# Products with bulk copies form a separate set. The simulator runs their PTX, not their machine
-# code, and calls none of their counts exact.
+# Products with bulk copies form a separate set. For these, the simulator runs the PTX and not the
+# machine code, and marks none of the counts as exact.
 BULK_COPIES = ("tma", "tensor_map", "bf16", "tf32", "tf32x3", "dmma")
 
 

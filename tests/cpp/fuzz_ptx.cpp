@@ -188,8 +188,8 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, analys
 
 long ran = 0;  // number of kernels that ran to their end
 
-// Decodes every kernel of the module. Runs each kernel on a tiny grid three times: plain, counted
-// and checked.
+// Decodes every kernel of the module. Runs each kernel on a tiny grid three times: without
+// observers (a plain run), with counting, and with the checker.
 void run_module(const ptx::Module& module) {
     uint64_t bytes = 0;
     for (const ptx::Variable& v : module.variables) {

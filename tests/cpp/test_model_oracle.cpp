@@ -116,8 +116,8 @@ TEST(Oracle, RandomAddresses) {
     }
 }
 
-// For some patterns of addresses, the model has a fast path. The result must be the same as for the
-// same addresses without a known pattern.
+// For some patterns of addresses, the model has a fast path. Its result must be the same as the
+// result of the general path for the same addresses.
 TEST(Oracle, ShapesAreShortcuts) {
     std::array<uint64_t, warp> addresses{};
     for (const uint8_t bytes : {1, 2, 4, 8, 16}) {

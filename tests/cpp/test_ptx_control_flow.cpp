@@ -271,8 +271,9 @@ TEST(ControlFlow, PostDominatorsAgreeWithTheirDefinition) {
                     if (d != b && !reaches_exit(flow, b, d)) above.push_back(d);
                 }
             }
-            // One of these blocks is the nearest: every path from b reaches it before the others.
-            // So all the others are on every path from the nearest block to the exit.
+            // One of the blocks in `above` is the nearest: every path from b reaches it before the
+            // other blocks of `above`. So all these other blocks are on every path from the nearest
+            // block to the exit.
             uint32_t nearest = no_block;
             for (uint32_t d : above) {
                 const bool first = std::all_of(above.begin(), above.end(), [&](uint32_t e) {

@@ -78,8 +78,9 @@ TEST(SassLift, Mbarriers) {
         for (const Phases& row : rows) {
             std::vector<std::string> code = initialised(row.arrivals);
             code.insert(code.end(), row.code.begin(), row.code.end());
-            // The parity is the highest bit. The first phase has the parity 0. When the second is
-            // complete, the parity is 0 again.
+            // The highest bit of the mbarrier is the parity of its current phase. The first phase
+            // has the parity 0, and the second the parity 1. So after two complete phases, the
+            // parity is 0 again.
             for (const char* end : {"BAR.SYNC.DEFER_BLOCKING 0x0", "MOV R12, 0x80000000",
                                     "SYNCS.PHASECHK.TRANS64 P0, [UR4], RZ",
                                     "SYNCS.PHASECHK.TRANS64.TRYWAIT P4, [UR4+0x0], R12"})

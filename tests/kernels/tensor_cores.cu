@@ -129,9 +129,9 @@ extern "C" __global__ void wmma_doubles(const double* a, const double* b, double
     wmma::store_matrix_sync(c + row * n + column, sum, n, wmma::mem_row_major);
 }
 
-// Returns the byte offset of a 16-byte chunk in a tile with rows of 64 bytes. The chunks are
-// swizzled: the 8 rows of a matrix are in different banks, and so are the 8 chunks that
-// neighbouring threads copy.
+// Returns the byte offset of a 16-byte chunk in a tile with rows of 64 bytes (4 chunks). The chunks
+// are swizzled. ldmatrix reads the same column of chunks in 8 rows at a time. These 8 chunks are in
+// different banks, and so are the 8 chunks that 8 neighbouring threads copy.
 __device__ int swizzled(int row, int chunk) { return row * 64 + (chunk ^ (row / 2 % 4)) * 16; }
 
 // Computes c = a b. b is column-major (n x k in memory). cp.async copies tiles to shared memory in
@@ -211,8 +211,8 @@ extern "C" __global__ void mma_swizzled(const half* a, const half* b, half* c, i
     }
 }
 
-// The same product with row-major b, loaded by ldmatrix.trans. Without a swizzle it has bank
-// conflicts.
+// The same product with row-major b, loaded by ldmatrix.trans. The tiles have no swizzle, so the
+// accesses to shared memory have bank conflicts.
 extern "C" __global__ void mma_plain(const half* a, const half* b, float* c, int n, int k) {
     __shared__ __align__(128) half as[32][32], bs[32][64];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

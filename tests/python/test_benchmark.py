@@ -169,8 +169,8 @@ class TestReference:
         assert limits[2] - limits[0] == pytest.approx(2.0**-7, rel=1e-2)
 
     def test_repeated_values_are_not_an_error(self):
-        # All rounding errors of this sum have the same sign, so they do not cancel. A tolerance of
-        # sqrt(K) eps would be too small.
+        # All rounding errors of this sum have the same sign, so they do not cancel. For a sum of K
+        # elements, a tolerance of sqrt(K) eps would be too small.
         a = np.full((2, 100_000), 0.1, np.float32)
         total = np.float32(0)
         for value in a[0]:

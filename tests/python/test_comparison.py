@@ -48,7 +48,9 @@ def test_rows_and_ratios(transposes):
     back = {row.name: row for row in coalesce.compare(*transposes[1::-1]).rows()}
     assert back["global load sectors"].better(1) is False
     assert back["bytes used per global load, %"].better(1) is False
-    with pytest.raises(ValueError, match=r"unknown quantity 'speed'; known are .*'bank conflicts'"):
+    with pytest.raises(
+        ValueError, match=r"unknown quantity 'speed'; the known quantities are .*'bank conflicts'"
+    ):
         c.ratio("speed")
 
 

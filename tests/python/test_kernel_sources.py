@@ -302,7 +302,7 @@ def test_a_copy_cannot_be_mistaken_for_the_variable(kernel: coalesce.Kernel) -> 
 @pytest.mark.parametrize(
     ("name", "value", "error", "message"),
     [
-        ("nope", 1, KeyError, "there are: .*ns::weights"),
+        ("nope", 1, KeyError, "the variables are .*ns::weights"),
         ("weights", np.zeros((3, 3)), ValueError, r"shape \(2, 4\), float32; got shape \(3, 3\)"),
         ("calls", 1.5, TypeError, "int32; got float64"),
         ("calls", 2**31, ValueError, "outside the range of this type"),

@@ -282,8 +282,8 @@ def _extents(
         layers, shape = (shape[0], shape[1:]) if shape else (0, ())
     if cube and (layers % 6 or (layers != 6 and not layered)):
         raise ValueError(
-            "the first axis of a cube map has its 6 faces (with layered=True, 6 faces for each "
-            f"layer); the array has shape {array.shape}"
+            "the first axis of a cube map must have length 6, for its 6 faces (with layered=True, "
+            f"6 for each layer); the array has shape {array.shape}"
         )
     axes = (2, 2) if cube else (1, 1) if linear_memory else (1, 2) if layered else (1, 3)
     if not axes[0] <= len(shape) <= axes[1] or (cube and shape[0] != shape[1]):

@@ -129,7 +129,8 @@ def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any
     if cols % width == 0:
         if not operand.on_gpu and any(overlap(operand, other) for other in others):
             # Arrays that share memory on the host also share it on the GPU, at the same distance.
-            # So the operand might not be aligned on the GPU. A copy is aligned.
+            # So the operand may begin at an unaligned address there. A copy does not share memory,
+            # and begins at an aligned address.
             source = np.array(source)
         return source, cols
     pitch = -(-cols // width) * width

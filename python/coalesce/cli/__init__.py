@@ -95,7 +95,9 @@ def _devices(options: argparse.Namespace) -> int:
 def _variants(options: argparse.Namespace) -> int:
     if options.source:
         if options.operation is None:
-            raise ValueError("--source needs an operation: coalesce variants matmul --source tiled")
+            raise ValueError(
+                "--source needs an operation, for example: coalesce variants matmul --source tiled"
+            )
         print(coalesce.source(options.operation, options.source), end="")
     else:
         print(coalesce.variants(options.operation))

@@ -19,8 +19,8 @@ class Pieces:
     """
 
     memory: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...]
-    # For each array: the index of its piece of memory, the position of its first byte there, its
-    # shape, its dtype, and whether it may be written.
+    # For each array: the index in `memory` of the piece that contains it, the position of its first
+    # byte in that piece, its shape, its dtype, and whether it may be written.
     places: tuple[tuple[int, int, tuple[int, ...], np.dtype[Any], bool], ...]
 
     @classmethod

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 # Shorter launches show nothing.
 PATIENCE_SECONDS = 2.0
-# After this number of seconds, a bar says how to stop the run, even if the progress is not known.
-# If there is no terminal and no notebook, a line on stderr names the running kernel.
+# After this number of seconds, a progress bar also says how to stop the run, even if the progress
+# is not known. If there is no terminal and no notebook, a line on stderr names the running kernel.
 NOTICE_SECONDS = 10.0
 SECONDS = "seconds"  # the unit of work whose progress is known only as time: elapsed and allowed
 GPU = "kernels of a GPU"  # the unit of work that only the end of the process stops

@@ -18,9 +18,10 @@ PRELUDE_NAME = "coalesce_prelude.h"
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 INCLUDE_OPTION = re.compile(r"(?:-I|--include-path=)(.+)")
 
-# The names that every kernel can use with nvcc. A source may define the same names, so each
-# definition here is inside an #ifndef. CCCL (NVIDIA's C++ library) defines the limits, too. The
-# compiler warns if two definitions of a macro differ, so the definitions here have the same text.
+# The names that every kernel can use with nvcc, such as int8_t and INT_MAX. A source may define the
+# same names, so each definition here is inside an #ifndef. CCCL (NVIDIA's C++ library) also defines
+# limits such as INT_MAX. The compiler warns if two definitions of a macro differ, so the
+# definitions here have the same text.
 PRELUDE = """\
 #pragma once
 typedef signed char int8_t;

@@ -180,8 +180,8 @@ def _blank_token(match: re.Match[str]) -> str:
     blank = re.sub(r"[^\n]", " ", token)
     if token[0] == "/" or len(token) < 2:
         return blank
-    # A character literal must contain a character, because an empty one is an error of C++. So '0'
-    # replaces it.
+    # A character literal must not become empty, because C++ does not allow this. So each character
+    # of the literal is replaced by a 0.
     return token[-1] + (blank[1:-1] if token[-1] == '"' else "0" * (len(token) - 2)) + token[-1]
 
 

@@ -80,8 +80,9 @@ class Signature:
     name: str
     parameters: tuple[Parameter, ...]
     numba: tuple[NumbaArgument, ...] | None = None  # for Numba's PTX: the arguments of a launch
-    # A function that returns the structure of each parameter (compile/structures.py), or None for
-    # a parameter of another type. It returns an empty sequence if the structures are not known.
+    # This function returns one entry for each parameter: its structure (compile/structures.py), or
+    # None if the parameter is not a structure. It returns an empty sequence if the structures are
+    # not known.
     structures: Callable[[], Sequence[Any]] = field(default=tuple, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -215,7 +216,10 @@ def find_entry(
         for entry, name in names.items()
     )
     if wanted is None:
-        raise ValueError(f"the source has {len(entries)} kernels; choose one with entry=: {listed}")
+        raise ValueError(
+            f"the source has {len(entries)} kernels; choose one with entry=NAME. "
+            f"The names are {listed}"
+        )
     if matches:
         listed = ", ".join(names[entry] for entry in matches) if instances else listed
         raise ValueError(f"entry {wanted!r} is the name of several kernels; choose one of {listed}")

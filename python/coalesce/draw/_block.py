@@ -123,7 +123,7 @@ def _extents(block_dim: Any) -> tuple[int, int, int]:
     extents = [checks.whole("block_dim", extent, 1) for extent in given] + [1, 1]
     threads = extents[0] * extents[1] * extents[2]
     if threads > MOST_THREADS:
-        raise ValueError(f"block_dim must make at most {MOST_THREADS} threads; got {threads}")
+        raise ValueError(f"block_dim must have at most {MOST_THREADS} threads; got {threads}")
     return extents[0], extents[1], extents[2]
 
 

@@ -100,7 +100,7 @@ class Matrix:
         if cells.size == 0:
             cells = np.empty((0, 2), int)
         if cells.dtype.kind not in "iu":
-            raise TypeError(f"touched must hold integers, (row, column); got dtype {cells.dtype}")
+            raise TypeError(f"touched must hold pairs of integers; got dtype {cells.dtype}")
         if cells.ndim == 1 and len(self.shape) == 1:
             cells = np.stack([np.zeros_like(cells), cells], axis=1)
         if cells.ndim != 2 or cells.shape[1] != 2:

@@ -52,8 +52,9 @@ ALERT = Paint("alert", "#d55e00", "#d55e00", _DARK_TEXT)
 GROUPS = (BLUE, ORANGE, GREEN, PURPLE, SKY, NAVY, BROWN, FOREST, PLUM, STEEL)
 PAINTS = (PAPER, INK, SOFT, FAINT, WASH, *GROUPS, ALERT)
 
-# A letter for each sector, in the order of addresses. There are 64 letters, as many as the largest
-# warp has lanes. If the lanes touch more sectors, letter() returns "*" for the sectors that follow.
+# A letter for each sector, in the order of addresses. There are 64 letters, because the largest
+# warps have 64 lanes (on AMD GPUs). If the lanes touch more sectors, letter() returns "*" for the
+# sectors that follow.
 LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "#@"
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"

@@ -233,5 +233,8 @@ def _extents(name: str, known: tuple[int, ...], given: Sequence[int] | None) -> 
     if not shape:
         return 1, 1
     if given is not None and int(np.prod(shape)) != size:
-        raise ValueError(f"shapes has the shape {shape} for {name}, but {name} has {size} elements")
+        raise ValueError(
+            f"shapes[{name!r}] is {shape}, a shape of {int(np.prod(shape))} elements, but the "
+            f"array {name} has {size} elements"
+        )
     return size // shape[-1], shape[-1]

@@ -179,8 +179,8 @@ class Globals(Mapping[str, Any]):
             )
         listed = ", ".join(v.name for v in self._variables) or "none"
         raise KeyError(
-            f"no __device__ or __constant__ variable {name!r}; there are: {listed} (the compiler "
-            "removes a static one that nothing uses)"
+            f"no __device__ or __constant__ variable {name!r}; the variables are {listed}. (The "
+            "compiler removes a static variable that nothing uses.)"
         )
 
 

@@ -137,7 +137,7 @@ class BaseKernel:
         checks.text("entry", entry)
         if "<" in entry and entry not in self._module.compiled(self._device).lowered:
             raise ValueError(
-                f"{entry!r} was not compiled with this kernel, because it has other template "
+                f"{entry!r} was not compiled with this kernel, which has other template "
                 f"arguments; write coalesce.Kernel(source, {entry!r})"
             )
         other = type(self).__new__(type(self))

@@ -103,7 +103,7 @@ def check_places(signature: Signature, arguments: Sequence[Argument], device: De
     for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
         if isinstance(argument, GpuArray) and device.kind == "sim":
             raise ValueError(
-                f"argument {parameter} is a GPU array and {device.name} has no GPU memory; "
+                f"argument {parameter} is a GPU array, but {device.name} has no GPU memory; "
                 "copy it to NumPy first"
             )
         place = device_of([argument])

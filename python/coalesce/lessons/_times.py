@@ -203,7 +203,7 @@ def _variant(value: Any) -> tuple[str, dict[str, Any]]:
         name, options = value
         if isinstance(name, str) and isinstance(options, Mapping):
             return name, dict(options)
-    raise TypeError(f"variants must hold names, or (name, options); got {checks.shown(value)}")
+    raise TypeError(f"variants must hold names or pairs (name, options); got {checks.shown(value)}")
 
 
 def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:

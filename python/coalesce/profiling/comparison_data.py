@@ -131,7 +131,9 @@ class ComparisonData:
         if any(name in m for m in metrics):
             return Row(name, (metrics[0].get(name), metrics[1].get(name))).ratio(1)
         known = ", ".join(repr(row.name) for row in self._rows)
-        raise ValueError(f"name: unknown quantity {name!r}; known are {known}, and the metrics")
+        raise ValueError(
+            f"name: unknown quantity {name!r}; the known quantities are {known}, and the metrics"
+        )
 
     def lines(self, of: int = 1) -> list[tuple[Line | None, Line | None]]:
         """Return pairs of source lines: a line of the baseline, and the same line of a profile.

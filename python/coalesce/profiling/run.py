@@ -29,8 +29,9 @@ from coalesce.simulate import counting
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
 
-# The number of example events for each instruction. They are from nine warps. Of each warp, the
-# first four executions are taken, and then those whose number is a power of two.
+# The number of example events for each instruction. The examples come from nine warps, with seven
+# of each: the first four executions of the instruction in the warp, and then the executions whose
+# number is a power of two.
 _EXAMPLES = 9 * 7
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
@@ -64,8 +65,9 @@ def of_operation(
     own: list[Profile] = []
 
     def launch(k: KernelLaunch) -> LaunchRecord:
-        # The main kernel reads the result of a preparation. Therefore a preparation is simulated as
-        # a whole, and in this process.
+        # An operation may launch another operation first, for example to copy its operands. Its
+        # main kernel reads the results of this preparation. Therefore a preparation is simulated
+        # completely, not only for a sample of its blocks, and in this process.
         whole = replace(settings, sample=None, executor=None)
         how = settings if k.operation == asked.name else whole
         title = table.title_of(k.operation, k.variant)
@@ -131,8 +133,9 @@ def of_prepared(
         inexact = exactness.inexact(counts)
     else:
         why = launch.program.why_ptx(kernel.entry)
-        # The assembler also merges accesses to global memory. A GPU also counts the accesses of
-        # code that is not in the PTX, such as the code of printf.
+        # The counts of the PTX differ from those of a GPU for two reasons. The assembler merges and
+        # drops accesses, also to global memory. And a GPU also counts the accesses of code that is
+        # not in the PTX, such as the code of printf.
         inexact = dict.fromkeys(metrics, f"{_OF_PTX}: {why}" if why else _OF_PTX)
     if math.prod(launch.grid) * math.prod(launch.block) > 32:  # there are several warps
         for space in launch.program.spaces_ordered_by_atomics(kernel.entry):

@@ -28,8 +28,8 @@ Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
 State = Literal["ready", "barrier", "lanes", "ended"]
 
-# The block may wait for another block, which does not run. So it is stopped after this number of
-# instructions.
+# Stepping runs a single block. If this block waits for another block, it waits for ever. Therefore
+# the block is stopped after this number of instructions.
 PATIENCE = 50_000_000
 
 

@@ -137,7 +137,7 @@ def recording(launch: counting.Prepared, wanted: Wanted, blocks: Any = None) -> 
         lines = _whole("lines", wanted.lines)
         there = _lines_of_accesses(launch)
         if not set(lines) & set(there):
-            said = ", ".join(map(str, there)) or "none that the PTX names"
+            said = ", ".join(map(str, there)) or "that the PTX does not name"
             raise ValueError(
                 f"lines: there is no memory instruction on line{'s' * (len(lines) != 1)} "
                 f"{', '.join(map(str, lines))}; {launch.kernel.name} has some on lines {said}"

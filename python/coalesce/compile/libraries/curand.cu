@@ -1,6 +1,6 @@
-// A replacement for cuRAND's host library, for whole programs on the simulator. Its kernels use
-// cuRAND's device functions, which are headers. So the generators are cuRAND's, but the order of
-// the numbers can differ from that of cuRAND's host library.
+// A replacement for cuRAND's host library, for whole programs on the simulator. Its kernels call
+// cuRAND's device functions, whose source is in cuRAND's headers. So the generators are cuRAND's,
+// but the order of the numbers can differ from that of cuRAND's host library.
 #include <curand.h>
 #include <curand_kernel.h>
 

@@ -1,8 +1,8 @@
 // A tiled product whose tile of `a` has rows of TILE + PAD words.
 //
 // All lanes of a warp read the same words of this tile, so padding has no bank conflict to avoid.
-// One load of 16 bytes reads four neighbouring words, if they start at a multiple of 16 bytes. In
-// rows of 33 words they seldom do.
+// Four neighbouring words are read by one load of 16 bytes if they start at a multiple of 16 bytes.
+// With PAD 1, a row has 33 words. Then most groups of four words do not start at such a multiple.
 
 #define TILE 32
 #ifndef PAD
