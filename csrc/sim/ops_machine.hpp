@@ -26,8 +26,9 @@ inline T joined(const uint32_t* r, int i) {
     return std::bit_cast<T>(uint64_t{r[i]} | uint64_t{r[next_register + i]} << 32);
 }
 
-// Sets d = of(lane) for the active lanes. Two registers are either the same or do not overlap, so
-// the lanes are independent. The compiler cannot know this.
+// Sets d = of(lane) for the active lanes. The compiler has to assume that d may overlap with
+// the source registers, and would not vectorize the loops. In fact, two registers are either the
+// same or do not overlap, so the lanes are independent. `ivdep` tells this to the compiler.
 template <class F>
 inline void put_words(Warp& w, Locator at, F&& of) {
     uint32_t* const d = w.lanes<uint32_t>(at);

@@ -45,11 +45,12 @@ struct MemoryOperand {
     AddressForm form = AddressForm::wide;
     bool frame_relative = false;  // the address is relative to the frame's local memory
     bool in_cluster = false;      // the address is in the shared memory of the cluster
-    // True for a load in a chain of multiply-adds (multiply_chain.hpp) if no other instruction
-    // reads the loaded value. Only plain runs use this.
+    // True for a load in a chain of multiply-adds (multiply_chain.hpp) if only the chain reads the
+    // loaded value. Only plain runs (runs without observers) use this.
     bool read_once : 1 = false;
-    // A chain has one product after another, each with two loads. True if this load has the same
-    // value in its address register as the corresponding load of the product before.
+    // A chain computes one product after another, and each product has two loads. True if the
+    // address register of this load has the same value as for the corresponding load of the
+    // previous product.
     bool same_address : 1 = false;
 };
 
@@ -72,8 +73,8 @@ struct BulkCopyOperand {
 
 struct MbarrierOperand {
     MemoryOperand memory;
-    // What the instruction does to the mbarrier. Instructions that wait for an mbarrier do not use
-    // this.
+    // What the instruction does to the mbarrier. Not used by instructions that wait for an
+    // mbarrier.
     MbarrierUpdate update = MbarrierUpdate::init;
     bool generic = false;    // the address is generic
     bool by_parity = false;  // the instruction waits for a parity, not for a state
@@ -300,8 +301,8 @@ class Payload {
 
     [[nodiscard]] Payload& payload() { return *this; }
 
-    // Returns true for the payload of a memory instruction. Its first member is a MemoryOperand,
-    // which memory() returns.
+    // Returns true for the payload of a memory instruction. The first member of such a payload is a
+    // MemoryOperand, which memory() returns.
     [[nodiscard]] bool has_memory() const { return number_ != 0 && number_ <= last_of_memory; }
     [[nodiscard]] const MemoryOperand& memory() const {
         assert(has_memory());

@@ -7,8 +7,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Writes a predicate for the active lanes. Does nothing if the instruction does not have this
-// result.
+// Writes the predicate at `at` for the active lanes. If `at` is no_operand, the instruction does
+// not have this result, and the function does nothing.
 inline void store(Warp& w, Locator at, LaneMask value) {
     if (at == no_operand) return;
     LaneMask& d = w.predicate(at);

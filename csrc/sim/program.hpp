@@ -81,9 +81,9 @@ enum class Control : uint8_t {
     call_outside,     // CALL.ABS: calls code that is not in the cubin
 };
 
-// The payload is a base class and not a member. So the compiler can place the small members of Op
-// in the unused bytes at the end of the payload. This makes an Op small, and the loop over the ops
-// reads little memory.
+// The payload is a base class of Op and not a member. So the compiler can place the small members
+// of Op in the unused bytes at the end of the payload. This makes an Op small, so that the loop
+// over the ops reads little memory.
 struct Op : Payload {
     // true for the first of two loads before a multiply-add in a chain (multiply_chain.hpp)
     bool loads_factor = false;
@@ -239,17 +239,18 @@ struct MachineCode {
     // Code offsets of the functions that a call through a pointer may call.
     std::set<uint32_t> functions;
     std::vector<Schedule> schedule;  // one entry per instruction
-    // The key is the number of an instruction at which lanes may diverge. The value lists the
-    // memory instructions that the diverged lanes may execute together or separately, because no
-    // barrier before them makes the lanes reconverge. See sass/meetings.hpp.
+    // The places where diverged lanes may meet again. The key is the number of an instruction at
+    // which lanes may diverge. The value lists the memory instructions after it that the diverged
+    // lanes may execute either together or separately, because no barrier makes the lanes
+    // reconverge before these instructions. See sass/meetings.hpp.
     std::map<uint32_t, std::vector<uint32_t>> meetings;
 };
 
 // Rules for running a program that are different for PTX and for machine code.
 struct Conventions {
-    // True for machine code: diverged lanes reconverge where instructions say so (BSSY, BSYNC).
-    // Otherwise they reconverge when they arrive at the same op, at the latest at the branch's
-    // reconvergence point.
+    // True for machine code: diverged lanes reconverge where instructions (BSSY, BSYNC) say so.
+    // False for PTX: diverged lanes reconverge when they arrive at the same op. This is at the
+    // latest the reconvergence point of the branch at which they diverged.
     bool explicit_reconvergence = false;
     // In a cluster, the upper byte of a shared-memory address says which block's memory is meant:
     // it is first_tag + the rank of that block. If first_tag is not 0, an upper byte of 0 means the
@@ -274,10 +275,11 @@ struct Program {
     // one can have a control other than Control::none (such as a branch). The end is the index of
     // this last op, plus 1.
     std::vector<uint32_t> segment_end;
-    // Used by plain runs (lane_strides.hpp), with one entry per op. An entry describes the ops from
-    // this op to the end of its segment. `changed` has a bit for each address family: the bit is
-    // set if these ops write a register of the family. The bit in `renewed` is set if the stride of
-    // the family may be different after these ops.
+    // Used by plain runs, which are runs without observers (lane_strides.hpp). There is one entry
+    // per op. It describes the ops from this op to the end of its segment. An address family is a
+    // group of registers whose addresses have the same stride between lanes, and each family has
+    // one bit. Its bit in `changed` is set if these ops write a register of the family. Its bit in
+    // `renewed` is set if the stride of the family may be different after these ops.
     struct FamilyChanges {
         uint64_t changed = 0, renewed = 0;
     };

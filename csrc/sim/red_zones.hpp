@@ -3,8 +3,8 @@
 //
 // The registers of a warp are one block of memory. An operation that accesses more than the width
 // of its operand would only reach the next register, and AddressSanitizer would not notice.
-// Therefore each register and each constant is followed by a gap. The gap is poisoned while the
-// frame is in use.
+// Therefore each register and each constant is followed by a gap. While a function of the kernel
+// runs, the gaps between its registers are poisoned: AddressSanitizer reports every access to them.
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,9 @@
 // splits a path when its lanes diverge, combines paths when they reconverge, and lets threads wait
 // at barriers.
 //
-// These functions run once for a branch, call or barrier, and not once for each lane. They are
-// compiled once for all instruction sets. warp.hpp describes paths and joins.
+// The handlers of instructions are compiled once for each instruction set of the host, because they
+// have loops over all lanes. The functions of the scheduler run only at branches, calls, barriers
+// and similar instructions. So they are compiled only once. warp.hpp describes paths and joins.
 #pragma once
 
 #include <optional>
@@ -16,7 +17,7 @@ namespace coalesce::sim {
 // index_threads() and start() are in block.cpp. They prepare a block.
 
 // Computes the threadIdx of every thread of a block, in the order of the linear thread number.
-// `storage` receives one array each for x, y and z, padded to whole warps.
+// `storage` receives three arrays: the x, y and z coordinates, padded to whole warps.
 void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3]);
 
 // Prepares a block to run as number `linear` of the grid. Its program and launch must be set.
@@ -77,10 +78,10 @@ void call(Warp& warp, const Op& op, uint32_t at);
     return op.is<WarpSync>() && op.get<WarpSync>().splits;
 }
 
-// Makes all lanes of the op's member mask execute the op together. Returns false if some of them
-// have not arrived yet; then the running path must wait. Otherwise returns true, and warp.mask has
-// the lanes that execute the op. After the op, the paths from which the lanes came continue
-// separately.
+// Makes all lanes of the op's member mask execute the op together. If some of these lanes have not
+// arrived yet, the running path must wait, and the function returns false. Otherwise it returns
+// true, and warp.mask has the lanes that execute the op. The lanes may come from several paths.
+// After the op, these paths continue separately.
 bool gather(Warp& warp, const Op& op, uint32_t at);
 // Call this after an op for which gather() returned true. Lets the paths from which the lanes came
 // continue separately.
@@ -92,12 +93,13 @@ void release(Warp& warp);
 bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 
 // Returns the number of threads of the block that have not left the kernel. A barrier for all
-// threads waits only for these threads (CUDA C++ Programming Guide, "Independent Thread
+// threads of a block waits only for these threads (CUDA C++ Programming Guide, "Independent Thread
 // Scheduling": all non-exited threads).
 [[nodiscard]] uint32_t threads_left(const Block& block);
 
-// Call this after leave(), until it returns nothing. Opens a barrier of the block that waited only
-// for the lanes that left, and returns the number of this barrier.
+// Opens a barrier of the block that waited only for the lanes that left, and returns its number.
+// Returns nothing if there is no such barrier. After leave(), call this function repeatedly until
+// it returns nothing.
 [[nodiscard]] std::optional<uint32_t> barrier_open_after_exit(Warp& warp);
 
 // Execute barrier.cluster.arrive and barrier.cluster.wait for the running path (cluster.cpp).
@@ -111,10 +113,10 @@ bool cluster_complete_after_exit(Warp& warp);
 // Chooses another path of the warp that can run. Returns false if there is none.
 bool next_path(Warp& warp);
 
-// Lets lanes that wait at a join continue without the other lanes of that join, which do not
-// arrive. The independent thread scheduling of the hardware guarantees this. For example, a lane
-// that holds a lock must continue while its neighbours spin on the lock. Returns true if there were
-// such lanes.
+// Some lanes may wait at a join for other lanes that do not arrive. Lets the waiting lanes continue
+// without these. The independent thread scheduling of the hardware guarantees this. For example, a
+// lane that holds a lock must continue while its neighbours spin on the lock. Returns true if there
+// were waiting lanes to free.
 bool free_waiting_lanes(Warp& warp);
 
 // Moves the running path behind the warp's other paths.

@@ -9,9 +9,9 @@
 // these types.
 //
 // This header and modifiers.hpp are included in files that are compiled once for each instruction
-// set. All functions here must be inlined. Otherwise several object files would contain the same
-// function, compiled for different instruction sets. The linker keeps only one of them, and this
-// one could have instructions that the processor does not have.
+// set of the host. All functions here must be inlined. Otherwise several object files would contain
+// the same function, compiled for different instruction sets. The linker would keep only one of
+// these versions, perhaps one with instructions that the processor does not have.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ namespace coalesce::sim {
 
 struct Request {
     OpCode code = OpCode::unknown;
-    // The operands of the instruction. For machine code, the operands are empty, and only their
-    // number is right.
+    // The operands of the instruction. For machine code, only the length of this list is right: its
+    // elements are empty.
     std::span<const ptx::Operand> operands;
 };
 

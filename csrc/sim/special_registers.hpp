@@ -60,8 +60,8 @@ enum class Special : uint8_t {
 
 struct Warp;
 
-// Returns the value of a register that is the same in all lanes of a warp. The other registers,
-// such as tid_x and laneid, are read in ops_move.cpp.
+// Returns the value of a special register that is the same in all lanes of a warp. Registers that
+// differ between the lanes, such as tid_x and laneid, are read in ops_move.cpp.
 [[nodiscard]] uint64_t uniform_value(const Warp& warp, Special which);
 
 // Returns the register of that name, or `unknown` if the register is not simulated.

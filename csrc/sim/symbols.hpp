@@ -4,18 +4,19 @@
 // METHOD
 // Kernels can store, compare and print addresses. A kernel must give the same results from its PTX
 // and from its machine code. So a run of the PTX uses the addresses of the machine code. The rules
-// were found by assembling modules (CUDA 13). The lifter compares them with the machine code of
-// each kernel, and refuses the machine code if they differ (sass/lift.cpp).
+// below were found by assembling modules (CUDA 13). The lifter compares the addresses that follow
+// from these rules with the machine code of each kernel. If they differ, it refuses the machine
+// code (sass/lift.cpp).
 //
-// A function's address is read from the machine code (python/coalesce/compile/cubin.py). If a
-// function has no address in the machine code, its address comes after all others. Such functions
-// are 8 bytes apart. If no function has an address in the machine code, the addresses are 8, 16,
-// 24, and so on. 0 is the null pointer.
+// A function's address is read from the machine code (python/coalesce/compile/cubin.py). Functions
+// without an address in the machine code come after all others, 8 bytes apart. If no function has
+// an address in the machine code, the addresses are 8, 16, 24, and so on; 0 is the null pointer.
 //
 // The first variable in shared memory is at address reserved_shared(), because the GPU itself uses
 // the bytes before this address. The kernel's own variables come first. Then come the variables of
 // the module that the kernel or a called function uses, and then the variables of called functions.
-// In each group, the variables have the order of the PTX text. Dynamic shared memory follows.
+// In each of these three groups, the variables have the order of the PTX text. Dynamic shared
+// memory follows.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ namespace coalesce::sim {
 // Returns the address of a function, or 0 if it has none.
 [[nodiscard]] uint64_t function_address(const ptx::Module& module, std::string_view name);
 
-// Returns the number of bytes at the start of shared memory that the GPU uses itself. It depends on
-// the module's target.
+// Returns the number of bytes at the start of shared memory that the GPU uses itself. This number
+// depends on the module's target, such as sm_90.
 [[nodiscard]] uint32_t reserved_shared(const ptx::Module& module);
 
 struct CallGraph;

@@ -142,8 +142,9 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
             }
             row.source = b->host + (address - b->address);
             if constexpr (watch == Watch::faults) {
-                // In copies to global memory, checkers treat two neighbouring bytes as one unit. A
-                // row of elements of one byte may begin or end in the middle of such a unit.
+                // In copies to global memory, checkers treat two neighbouring bytes as one unit. If
+                // the elements have one byte, a row may begin or end in the middle of such a unit.
+                // These half units are not announced.
                 const bool odd = stores && bytes_of(map.element) == 1;
                 const uint32_t before = odd ? uint32_t(address % 2) : 0;
                 const uint32_t seen = odd ? (row_bytes - before) / 2 * 2 : row_bytes;

@@ -127,8 +127,8 @@ struct TensorBox {
     MapElement element = MapElement::f32;
     bool nan = false;
     uint32_t start = 0;  // the address of the box in the block's shared memory
-    // The swizzle depends on the addresses that the kernel sees. They are larger than offsets in
-    // the block's shared memory by this number (Program::reserved_shared).
+    // The swizzle depends on the addresses that the kernel sees. Such an address is the offset in
+    // the block's shared memory plus `reserved` (Program::reserved_shared).
     uint32_t reserved = 0;
 
     // Returns the offset in the block's shared memory of a 16-byte part of a row. `part` is the

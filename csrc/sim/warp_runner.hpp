@@ -106,8 +106,9 @@ class WarpRunner {
         }
     }
 
-    // Call this after a segment was executed. Forgets the strides of the address families that the
-    // segment has changed (lane_strides.hpp).
+    // Call this after a segment was executed. An address family is a group of registers whose
+    // addresses have the same stride. Forgets the strides of the families that the segment has
+    // changed (lane_strides.hpp).
     static void note_changes(Warp& w, const Program::FamilyChanges& changes) {
         if (w.mask == all_lanes)
             w.strides.forget(changes.renewed);
@@ -236,9 +237,10 @@ class WarpRunner {
     // Ends the current slice.
     void end_turn() { left_ = 0; }
 
-    // Returns the number of operations in a slice. If the launch has an instruction limit, this is
-    // at most one more than the number of instructions that the limit still allows: each
-    // instruction has at least one operation.
+    // Returns the number of operations in a slice. If the launch has an instruction limit, a slice
+    // must not execute many instructions more than the limit allows. Each instruction has at least
+    // one operation. So the slice then has at most one operation more than the number of
+    // instructions that the limit still allows.
     [[nodiscard]] int64_t slice() const {
         const int64_t most = short_slices ? slice_ops >> 6 : slice_ops;
         if (launch_.instruction_limit == 0) return most;
@@ -257,8 +259,8 @@ class WarpRunner {
         }
     }
 
-    // Returns, for each operation, the number of instructions that begin from this operation to the
-    // end of its segment. An instruction may have several operations.
+    // Returns one number for each operation: how many instructions begin at this operation or after
+    // it in the same segment. An instruction may have several operations.
     static std::vector<uint32_t> instructions_to_segment_end(const Program& program) {
         std::vector<uint32_t> result(program.ops.size());
         for (size_t i = result.size(); i-- > 0;) {

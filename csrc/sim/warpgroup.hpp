@@ -63,9 +63,10 @@ struct SharedMatrix {
         const uint32_t row = plain ? part_bytes : span_of(swizzle);
         return at(i % 8 * row + i / 8 * stride + part * (plain ? leading : part_bytes));
     }
-    // Returns the address of 16 bytes that have the same index `k`. They are eight 16-bit elements
-    // along the other dimension (rows of a, columns of b), from number 8 * part on. The elements
-    // must be contiguous along this dimension.
+    // Returns the address of eight 16-bit elements (16 bytes) that have the same index `k`. These
+    // elements are neighbours along the other dimension (the rows of a, or the columns of b), and
+    // the first of them has the number 8 * part. The elements must be contiguous along this
+    // dimension.
     [[nodiscard]] uint32_t across_k(uint32_t k, uint32_t part) const {
         if (swizzle == Swizzle::none)
             return at(part * stride + k % 8 * part_bytes + k / 8 * leading);
@@ -78,9 +79,10 @@ struct SharedMatrix {
     static uint32_t field(uint64_t bits, int from) {
         return uint32_t(bits >> from & 0x3fff) * part_bytes;
     }
-    // The permutation repeats every 1024 bytes. Usually a matrix begins at the start of such a
-    // period. Otherwise it begins later, and the base offset is the number of units of 128 bytes
-    // from the start of the period to the matrix (recorded on an H100 by tests/record_hopper.py).
+    // The permutation of a swizzle repeats every 1024 bytes. Usually a matrix begins at the start
+    // of such a period. Otherwise it begins later, and the base offset is the number of units of
+    // 128 bytes from the start of the period to the matrix (recorded on an H100 by
+    // tests/record_hopper.py).
     [[nodiscard]] uint32_t at(uint32_t offset) const {
         const uint32_t address = start + offset, since = address - base * 128;
         return address ^ since ^ swizzled(since, swizzle);

@@ -2,13 +2,14 @@
 //
 // METHOD
 // A worker is a host thread that runs blocks. Each worker gets the number of its next block (or
-// cluster of blocks) from a counter that all workers share. The warps of a block run in turn, each
-// for a slice, a limited number of operations (warp_runner.hpp). If no path of a block can run,
+// cluster of blocks) from a counter that all workers share. The warps of a block run in turn. Each
+// turn is a slice: a limited number of operations (warp_runner.hpp). If no path of a block can run,
 // this is a deadlock, which is an error. If all warps of a block only read memory until another
 // block changes it (spins.cpp), the worker runs another block in the meantime.
 //
-// The launching thread waits, and calls Launch::poll regularly. So the user can interrupt the run:
-// then the thread sets a flag, which the workers test once in each slice.
+// The launching thread waits for the workers, and calls Launch::poll regularly, so that the user
+// can interrupt the run. After an interrupt, this thread sets a flag. The workers test the flag
+// once in each slice, and stop.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,9 @@
 
 namespace coalesce::sim {
 
-// The running blocks may wait for each other, and only read memory meanwhile. Their turns are
-// counted as long as no block does anything else. After this number of turns, lanes that wait for
-// reconvergence continue without the lanes for which they wait.
+// While blocks wait for each other, they only read memory. Their turns are counted until a block
+// does something else. If the count reaches this number, lanes may be the reason: lanes that wait
+// for reconvergence then continue without the lanes for which they wait.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
 // The parts of a worker that do not depend on its observer.
@@ -58,13 +59,14 @@ class WorkerBase {
 
     static bool waits_for_cluster(const Block& block);
     // Call this if all warps of the block only read memory in a loop. Then other blocks run next.
-    // If no other block does any work either, the reason may be that lanes wait for other lanes of
-    // their own warp.
+    // If no other block does any work either, lanes may be waiting for other lanes of their own
+    // warp. After some turns, these lanes continue without the others (free_waiting_lanes).
     Ran set_aside(Block& block);
-    // Call this if `watching_warps` of the block only read memory; `reader` is a branch of a loop
-    // that reads the barrier of the grid, or null. Records that the block only waits in
-    // grid.sync(), which all blocks must call. Throws LaunchError if every other block also waits
-    // there or has ended, because then no block can continue.
+    // Call this if all warps of the block wait. `watching_warps` is the number of its warps that
+    // only read memory in a loop. `reader` is the branch of such a loop that reads the barrier of
+    // the grid, or null. Finds out whether the block waits in grid.sync(), which all blocks must
+    // call, and records this. Throws LaunchError if every other block also waits there or has
+    // ended, because then no block can continue.
     void wait_at_grid_barrier(const Block& block, const Op* reader, uint32_t watching_warps);
     void leave_grid_barrier(const Block& block);
     [[nodiscard]] int bit_of_grid_barrier();
@@ -74,8 +76,8 @@ class WorkerBase {
     GridState& grid_;
     Block shared_;  // the state that all blocks of this worker share
     uint64_t most_waiting_ = 1, waiting_groups_ = 1;
-    // The number of consecutive turns in which all running blocks only read memory, while they wait
-    // for each other.
+    // The number of consecutive turns in which the running blocks only read memory, because they
+    // wait for each other.
     uint64_t idle_turns_ = 0;
     bool has_run_ = false;  // true if run_block() has executed operations
     bool one_worker_ = true;
@@ -110,8 +112,8 @@ class Worker : public WorkerBase {
     Ran run_block(Block& block) final {
         runner_.stalled_slices = 0;
         for (;;) {
-            // The flag is tested here, too, because warps that wait for each other may never use a
-            // whole slice.
+            // The flag is tested when a slice ends. But warps that wait for each other may never
+            // use a whole slice. Therefore the flag is tested here, too.
             if (grid_.stop) throw Stopped{};
             bool progress = false, done = true, spins = true;
             runner_.watching_warps = 0;

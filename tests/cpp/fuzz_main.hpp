@@ -51,7 +51,7 @@ inline void check_message(const Error& error) {
 
 // The command line is: program [iterations | SECONDSs] [seed] [...]. `make` makes text number n,
 // and `run` tries this text. A text may use ten seconds of processor time, and `patience` seconds
-// of elapsed time. The second limit is higher, because other processes may delay this one.
+// of elapsed time. The second limit is higher, because other processes may slow this process down.
 inline int main(const char* name, const char* last_file, int argc, char** argv,
                 const std::function<std::string(std::mt19937&, long)>& make,
                 const std::function<void(const std::string&)>& run,

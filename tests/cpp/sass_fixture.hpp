@@ -50,8 +50,9 @@ inline std::string listing_text(const std::vector<std::string>& instructions) {
     return text;
 }
 
-// Throws UnsupportedInstruction if an instruction cannot be read or lifted. `prepare` may add
-// buffers to the memory.
+// Runs the instructions with one thread for each element of `inputs`, and returns the results of
+// each thread. Throws UnsupportedInstruction if an instruction cannot be read or lifted. `prepare`
+// may add buffers to the memory.
 inline std::vector<Results> run_machine(
     const std::vector<std::string>& instructions, std::vector<sim::Words> inputs,
     sim::Isa isa = sim::best_isa(),

@@ -1,4 +1,5 @@
-// Names of CUDA 12 and older that CUDA 13 removed, so that programs written for them compile.
+// Defines names of CUDA 12 and older that CUDA 13 removed. With them, programs that were written
+// for the older versions compile.
 //
 // `coalesce run` includes this header after <cuda_runtime.h> and before the text of a .cu file. It
 // has only names for which CUDA 13 has an equivalent. Texture references, which CUDA 12 removed,
