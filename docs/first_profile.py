@@ -58,8 +58,8 @@ for total in p.totals():
 # %% [markdown]
 # ## Then: the source lines and the arrays
 #
-# The listing shows the cost beside the source. The bar is a line's share of all sectors. Look first at the line with the longest bar. Here is this line, and what it
-# does with each array.
+# The listing shows the cost of each line beside its source. The bar shows the line's share of all sectors. Look first at the line with the longest bar.
+# Here is this line, and what it does with each array.
 
 # %% tags=["counts"]
 worst = max(p.lines(), key=lambda line: line.sectors)
@@ -69,31 +69,31 @@ for access in worst.accesses:
     print(f"    {access.sentence}")
 
 # %% [markdown]
-# The two loads of that line are very different. One is a **broadcast**: every lane loads the same element. A single sector serves
-# all lanes, so nothing is wasted. In the other load, each lane touches a different sector.
+# The two loads of this line are very different. The load of `b` is a **broadcast**: every lane loads the same element. A single sector serves
+# all lanes, so nothing is wasted. In the load of `a`, each lane touches a different sector.
 #
 # ## Last: one warp
 #
-# Why is that? The profile stores one warp as an example of every access. In the picture, each mark is a lane and each box is a sector:
+# Why does each lane of the load of `a` touch a different sector? For every access, the profile stores one warp as an example. In its picture, each mark is a lane and each box is a sector:
 
 # %%
 costly = max(worst.accesses, key=lambda access: access.per_request)
 costly.example.picture(f"{costly.kind} of {costly.array}, one warp")
 
 # %% [markdown]
-# Neighbouring lanes read down a column, as the second picture of the report shows. The sentence above says how to improve this access: let
+# Neighbouring lanes read neighbouring rows of `a`, all in the same column, as the second picture of the report shows. The sentence about the load of `a` above says how to improve this access: let
 # `threadIdx.x` index the last axis.
 #
 # ## Compare two profiles
 #
-# The variant `coalesced` is the same kernel with that one change. `compare` shows profiles side by side.
+# The variant `coalesced` is the same kernel with only this change. `compare` shows profiles side by side.
 
 # %%
 better = coalesce.profile("matmul", a, b, variant="coalesced", device="sim")
 coalesce.compare(p, better)
 
 # %% [markdown]
-# The number of requests is the same, but each request needs fewer sectors. The next improvements are in
+# Both variants make the same number of requests, but the requests of `coalesced` need fewer sectors. The next improvements are in
 # [the lessons](../notebooks/README.md): with tiles the kernel makes fewer requests, but bank conflicts can occur.
 #
 # `p.metrics()` returns the same numbers under the names of Nsight Compute.

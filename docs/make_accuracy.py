@@ -56,8 +56,8 @@ A wavefront is one pass of shared memory. Two metrics count wavefronts:
   which warp is first. The number of added wavefronts differs from run to run, so it cannot be
   predicted.
 
-In the patterns at the end of this page, each warp runs alone, so the hardware adds none. There,
-both metrics are compared with their predictions.
+In the patterns at the end of this page, each warp runs alone, so the hardware adds no wavefronts.
+Therefore both metrics are compared with their predictions in that section.
 
 Some other counts differ from run to run on the GPU, too. This happens in three cases. Each case has
 the name of a kernel in the tables below as an example:
@@ -221,8 +221,10 @@ def counted() -> Iterator[str]:
     yield "## Whole programs"
     yield ""
     yield (
-        "These kernels are in `tests/kernels/programs.cu`. They were written after the rules of "
-        "counting were fixed, and recorded on {date}.".format(**sets["programs"].recording)
+        "These kernels are in `tests/kernels/programs.cu`. The rules of counting were fixed before "
+        "these kernels were written. Their counts on the GPU were recorded on {date}.".format(
+            **sets["programs"].recording
+        )
     )
     yield ""
     yield from sets["programs"].table({**COLUMNS, **ATOMIC_COLUMNS})
@@ -230,10 +232,10 @@ def counted() -> Iterator[str]:
     yield "## Programs that were not used to make the rules"
     yield ""
     yield (
-        "These kernels are in `tests/kernels/unseen_*.cu`. They were recorded on {date}, before "
-        "any rule was changed for them. If a figure differs, the profile's `p.inexact` should name "
-        "the metric and the reason. Metrics that differ although they are called exact: "
-        "{wrong}.".format(
+        "These kernels are in `tests/kernels/unseen_*.cu`. Their counts on the GPU were recorded "
+        "on {date}, before any rule of counting was changed for them. If a prediction differs from "
+        "the measurement, the profile's `p.inexact` should name the metric and the reason. Metrics "
+        "that differ although the profile calls them exact: {wrong}.".format(
             **sets["unseen"].recording, wrong=", ".join(sets["unseen"].wrong()) or "none"
         )
     )
@@ -245,9 +247,9 @@ def counted() -> Iterator[str]:
     yield (
         "Each kernel of `tests/kernels/patterns.cu` executes one access in one warp. The addresses "
         "are at a stride, permuted, equal or scattered, and all lanes or some lanes are active. "
-        "Each combination is a pattern. The table has the number of patterns of each kernel, and "
-        "the number of patterns in which every metric equals the prediction. The last column names "
-        "the metrics that differ."
+        "Each combination of addresses and active lanes is a pattern. The table has the number of "
+        "patterns of each kernel, and the number of patterns in which every metric equals the "
+        "prediction. The last column names the metrics that differ."
     )
     yield ""
     yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))

@@ -18,9 +18,9 @@ HEAD = """\
 
 *Written by `docs/make_instructions.py` from `csrc/sim/ops.inc`; do not edit.*
 
-These are the instructions that the simulator executes. There are two lists. PTX, NVIDIA's assembly
-language, is executed in plain runs, checks, traces and steps. Machine code of compute capability
-9.0 is executed for counting.
+These are the instructions that the simulator executes. There are two lists. To count, the simulator
+executes machine code of compute capability 9.0. For everything else, such as launches, checks,
+traces and steps, it executes PTX, NVIDIA's assembly language.
 
 If a kernel has PTX that the simulator does not know, `UnsupportedInstruction` is raised before
 anything runs. The error names the instruction and its line. This also holds for an unknown type or

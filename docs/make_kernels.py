@@ -29,15 +29,17 @@ OUTCOMES = (
     "exception",
 )
 _METHOD = """\
-Can coalesce run a kernel that a person pastes? To find out, `tests/any_repositories.py` tries
+Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
 kernels of public repositories. (The kernels are not part of this repository.) The kernels were
-chosen by a rule, before anything ran. The kernels of each repository were sorted by a hash of their
-names, and the rule takes at most 18 from the start of this list. None was left out afterwards.
+chosen by a rule, before anything ran. The rule sorts the kernels of each repository by a hash of
+their names, and takes at most 18 from the start of this list. No chosen kernel was left out
+afterwards.
 
-Each file was passed to `coalesce.Kernel` as it is. The arguments were made up: the script knows
-the types of the parameters, also of the members of structures, but not what they mean. If a
-template needs a function object that its file does not have, the script adds one. The reference is
-the kernel's own source, compiled by g++ and run on the host (`tests/any_references.py`).
+Each file was passed to `coalesce.Kernel` as it is. The arguments were made up: the script knows the
+types of the parameters, also of the members of structures, but not what they mean. If a template
+needs a function object that its file does not have, the script adds one. The results are compared
+with a reference: the kernel's own source, compiled by g++ and run on the host
+(`tests/any_references.py`).
 
 - *right*: the result equals that of the reference, and the kernel wrote or printed something.
 - *wrong*: the results differ, and the check finds no reason.

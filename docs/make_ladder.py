@@ -155,17 +155,17 @@ _INTRODUCTION = """\
 *Written by `docs/make_ladder.py`; do not edit.*
 
 `coalesce.matmul` has many variants: kernels that compute the same matrix product. Most of them are
-faster than the one before, like the rungs of a ladder. This page compares them with cuBLAS,
-NVIDIA's library. [The glossary](../notebooks/glossary.md) explains the terms, and
-[lesson 7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
+faster than the variant before, so this page calls them the rungs of a ladder. It compares them with
+cuBLAS, NVIDIA's library. [The glossary](../notebooks/glossary.md) explains the terms, and [lesson
+7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
 
 _METHOD = """\
 How the times were measured:
 
 - The operands are random numbers in [-1, 1), in float32 unless another type is named.
 - Every result was checked against a product in float64.
-- Rungs and cuBLAS take turns, so that the GPU's clock is the same for all. A time is the median of
-  all turns.
+- Rungs and cuBLAS run in turn, several times each, so that the GPU's clock is the same for all. A
+  time is the median of these runs.
 - The time includes what a rung does to its operands before the product, such as packing (copying
   them in another order).
 - The L2 cache is not cleared. It holds data of the previous run of the same rung.
@@ -182,14 +182,14 @@ Tensor cores are units that multiply small matrices. Four rungs use them:
   float32 or in bfloat16. Both kinds of result were timed.
 - `dmma` is for float64.
 
-cuBLAS computes with the precision that is named in its column. The *error* of a result is computed
-from 64 of its rows. These rows are compared with the exact rows: the norm of the differences is
-divided by the norm of the exact rows.
+cuBLAS computes with the precision that is named in its column. To compute the *error* of a result,
+64 of its rows are compared with the exact rows. The error is the norm of the differences, divided
+by the norm of the exact rows.
 
-Compare only figures of the same line, because only these kernels ran in turn. Most of them reach
-the power limit of the GPU. The GPU then lowers its clock, so figures also depend on its
-temperature. The power in the table is a mean over one second, which can include idle time. So it
-can be below the limit."""
+Compare only figures of the same line, because only the kernels of one line ran in turn. Most
+kernels of this table reach the power limit of the GPU. The GPU then lowers its clock, so the
+figures also depend on the GPU's temperature. The power in the table is a mean over one second,
+which can include idle time. So the power can be below the limit."""
 
 _OTHER = """\
 ## The same on an H100
@@ -200,8 +200,10 @@ on the H200. A lower ratio in this table can mean that a choice fits only the H2
 _LIMITS = """\
 ## What limits the fastest kernels
 
-This section says for each of the fastest rungs what limits its speed, which changes were tried,
-and which change to try next. Times before and after a change come from `benchmarks/ladder.py`.
+This section says for each of the fastest rungs what limits its speed, which changes were tried, and
+which change to try next. Times before and after a change come from `benchmarks/ladder.py`. A
+product is named by its shape, M x N x K. A single number means that M, N and K are equal: "the
+product of 4096" multiplies two 4096 x 4096 matrices.
 
 ### `tensor_map`
 
@@ -215,35 +217,41 @@ the loads. The goal was 1.10 times the speed of cuBLAS at 4096 and 8192. The ker
 **Tried.**
 
 - In an earlier version, another kernel packed A before the product. That version reached 1.025
-  times the speed of cuBLAS at 2048, and 0.99 times at 8192 x 512 x 4096. Now the copying warps
-  transpose A in shared memory. This change raised the ratios to 1.05 and 1.08.
+  times the speed of cuBLAS at 2048, and 0.99 times at 8192 x 512 x 4096. Now the warps that copy A
+  also transpose it, in shared memory. This change raised the two ratios to 1.05 and 1.08.
 - More than 20 other orders of the loads and multiply-adds were timed. (They are not in the
   repository.) Some orders have fewer bank conflicts in the model, but use a loaded value too soon,
-  after fewer than 20 multiply-adds. These orders were slower. The other orders use loaded values
-  later. This version has the one of them that has the fewest conflicts.
+  after fewer than 20 multiply-adds. These orders were slower. All other orders use a loaded value
+  later. Of these, the kernel has the order with the fewest conflicts.
 - In an earlier version, only one lane of each warp arrived at the barriers, after `__syncwarp()`.
-  That is correct and equally fast, but compute-sanitizer's racecheck cannot follow it and reports
-  hazards. Now every thread arrives, and racecheck reports none.
-- Two more changes did not make the kernel faster. First, only one warp polled the barriers (tested
-  them again and again). Second, pauses spread the transposition over time.
-- The end of a tile is not the limit, either. A kernel that does not store its result, or does not
-  exchange partial sums, takes as long at 2048, 4096 and 8192 (its results are wrong). One of the
-  two warpgroups can start later than the other, so that it multiplies while the other one stores.
-  This made the product of 4096 1 % slower.
-- Tiles of 256 x 128 for 16384 x 128 x 2048 reached 43 TFLOP/s, and `split_k` 46.
+  That version is correct and equally fast, but compute-sanitizer's racecheck does not understand it
+  and reports hazards (races). Now every thread arrives, and racecheck reports no hazards.
+- Two more changes did not make the kernel faster. In the first, only one warp polled the barriers
+  (tested them again and again). In the second, pauses spread the transposition over time.
+- What the kernel does at the end of a tile does not limit the speed, either. To test this, a kernel
+  left out the stores of the result, and another kernel left out the exchange of partial sums.
+  (Their results are wrong.) Both take as long as the complete kernel at 2048, 4096 and 8192.
+- In another test, one of the two warpgroups started later than the other, so that it multiplied
+  while the other one stored. This made the product of 4096 slower by 1 %.
+- For 16384 x 128 x 2048, this kernel with tiles of 256 x 128 reached 43 TFLOP/s. `split_k` reached
+  46 TFLOP/s.
 
 **Next.** ptxas, the assembler, chooses the registers of the loop. 7.6 % of the multiply-adds read
-two registers of the same bank. Another choice of registers would have no such conflicts.
+two registers of the same register bank, which is a conflict. Another choice of registers would have
+no such conflicts.
 
 ### `split_k`
 
 **Limit.** This kernel transposes A while it copies A to shared memory, so it must copy one element
 at a time. K is cut into parts, the stages. The tiles of a stage are copied together. In the product
 of 256, a block has only a few stages, and it spends most of its time waiting for the first stage.
-For 16384 x 128 x 2048, the ratio to cuBLAS was 1.04 in one measurement and 0.97 in all later ones.
-The speed of `split_k` was always the same, but the speed of cuBLAS was not. If K is twice as large,
-the product takes 8.6 microseconds less than twice the time. So about 5 % of the time is the start
-of the kernel and the end of its two rounds of tiles. At 16384 x 128 x 4096 the ratio is 1.03.
+
+For 16384 x 128 x 2048, the ratio to cuBLAS was 1.04 in one measurement and 0.97 in all later
+measurements. The speed of `split_k` was the same in all of them; only the speed of cuBLAS changed.
+If K is twice as large, the main loop takes twice the time. But the whole product takes 8.6
+microseconds less than twice the time. So 8.6 microseconds, about 5 % of the time, are not spent in
+the main loop, but at the start of the kernel and at the end of its two rounds of tiles. At 16384 x
+128 x 4096 this part is smaller, and the ratio is 1.03.
 
 **Tried.**
 
@@ -251,10 +259,10 @@ of the kernel and the end of its two rounds of tiles. At 16384 x 128 x 4096 the 
   waited for these copies, and the product of 1024 took 17 % longer than now. Now each step of k
   starts only a few copies.
 - In an earlier version, NVRTC 13.5, the compiler, made different machine code from the same source
-  in each compilation, because it moved the loads from shared memory. If the tile was 64, then 19 to
-  54 % of the multiply-adds read two registers of the same register bank. Now these loads are
-  written in PTX, and every compilation has the same main loop (`python benchmarks/cost_model.py
-  split_k -DTILE=64 --compiles 10`).
+  in each compilation, because it moved the loads from shared memory. With `TILE=64`, 19 to 54 % of
+  the multiply-adds read two registers of the same register bank. Now these loads are written in
+  PTX, and every compilation has the same main loop (`python benchmarks/cost_model.py split_k
+  -DTILE=64 --compiles 10`).
 
 **Next.** Tensor maps could copy whole tiles of A. The copying warps could then transpose the tiles
 in shared memory, as in `tensor_map`.
@@ -262,11 +270,13 @@ in shared memory, as in `tensor_map`.
 ### `bf16` and `tf32`
 
 **Limit.** At 4096 and 8192 the power of the GPU limits the speed. At 2048 a block computes only one
-tile. The start of the kernel and the writing of the result are not hidden behind multiplications.
+tile. Therefore the start of the kernel and the writing of the result are not hidden behind the
+multiplications of another tile.
 
-**Tried.** In clusters of two blocks, both blocks can share one copy (multicast). This did not
-change the speed. `bf16` issues the multiplications of a stage before the multiplications of the
-previous stage have ended. This made the product of 8192 about 2 % faster.
+**Tried.** In clusters of two blocks, one copy can fill the shared memory of both blocks
+(multicast). This did not change the speed. Another change was kept: `bf16` issues the
+multiplications of a stage before the multiplications of the previous stage have ended. This made
+the product of 8192 about 2 % faster.
 
 **Next.** Smaller tiles may help at 2048. A block could then write one tile while it computes the
 next.
@@ -280,7 +290,7 @@ almost always busy.
 
 - In an earlier version, each lane loaded 16 bytes at a time from shared memory. The values had to
   be moved to other registers, and the tensor cores waited for this. That version reached 84 to 88 %
-  of cuBLAS. Now each load is 8 bytes, and no value is moved.
+  of the speed of cuBLAS. Now each load has 8 bytes, and no value must be moved.
 - The instruction for K = 16 (`mma.m16n8k16.f64`) makes the kernel 2 to 3 % slower than the
   instruction for K = 8.
 """

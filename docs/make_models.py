@@ -25,9 +25,10 @@ HEAD = """\
 *Written by `docs/make_models.py`; do not edit.*
 
 The addresses of a kernel's accesses determine its requests, sectors and wavefronts. These counts
-are exact. Three things do not follow from the addresses alone: what the caches keep, what DRAM
-(the memory of the GPU) transfers, and how long this takes. NVIDIA does not publish the rules.
-Therefore these figures come from models, and they are labelled as modelled wherever they appear.
+are exact. Three things do not follow from the addresses alone: what the caches keep, what DRAM (the
+memory of the GPU) transfers, and how long this takes. NVIDIA does not publish the rules by which a
+GPU does these things. Therefore the figures for them come from models, and they are labelled as
+modelled wherever they appear.
 
 This page describes the models, the simulated GPUs, and the errors of the models. [The
 glossary](../notebooks/glossary.md) explains the terms.
@@ -55,24 +56,26 @@ of all blocks.
 
 **Which blocks run.** A multiprocessor holds a limited number of blocks at once. The limits are its
 registers, its shared memory, its warps, and a maximum number of blocks. When a block ends, the next
-one starts. The model does the same. On a multiprocessor, older blocks are ahead of younger ones.
-Blocks with the same work do not stay together: the distance between them changes at random (a
-random walk). The size of these changes was fitted to the tiled matrix products.
+one starts. The model does the same. On a multiprocessor, older blocks have done more of their work
+than younger ones. Even if all blocks have the same work, they do not advance together: the distance
+between two blocks changes at random (a random walk). The size of these changes was fitted to the
+tiled matrix products.
 
 **Merged reads.** From compute capability 9.0 on, several multiprocessors can share one read of L2.
 A multiprocessor may read a sector while a neighbour still waits for the same sector. The two reads
 are then merged into one. Neighbours are the 16 or so multiprocessors of one GPU processing cluster
 (GPC). Nsight Compute calls the unit that merges reads L2 Request Coalescer (LRC). In the model, a
-read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM has it. Both
-figures were fitted to the variant `gather`. Its multiprocessors read the same sector at the same
-time only by chance.
+read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM has it. During
+this time, reads of the neighbours can be merged with it. Both figures were fitted to the variant
+`gather`, which reads elements at random. In this variant, two multiprocessors read the same sector
+at the same time only by chance, so the number of merged reads shows how long a read takes.
 
-**Partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer partition.
-This partition keeps copies of data from the other partition. So if all multiprocessors read the
-same data, both partitions hold these data, and the data take up twice their size in L2.
+**Partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer partition. This
+partition keeps copies of data from the other partition. So if all multiprocessors read the same
+data, both partitions hold a copy, and the data take up twice their size in L2.
 
-**DRAM.** DRAM is read in half lines of 64 bytes. A line is written when L2 needs its space
-for other data.
+**DRAM.** DRAM is read in half lines of 64 bytes. A line that a kernel has changed is written to
+DRAM when L2 needs its space for other data.
 
 ## The model of time
 
@@ -92,21 +95,22 @@ are:
 | DRAM | serves what misses in L2 |
 | latency | the time in which all warps wait |
 
-**Latency.** If a multiprocessor has enough warps, some work while others wait. If it has too few,
-the waiting takes time. The model follows one warp through the machine code. The machine code says
-how many cycles each instruction must wait after the one before, and for which results it waits.
-The model of the caches says how often L1, L2 and DRAM serve an access. A block lasts as long as
-its slowest warp.
+**Latency.** If a multiprocessor has enough warps, some warps work while other warps wait. If it has
+too few warps, it happens that all of them wait, and the kernel takes longer. The model follows one
+warp through the machine code. The machine code says how many cycles each instruction must wait
+after the one before, and for which results it waits. The model of the caches says how often L1, L2
+and DRAM serve an access. A block lasts as long as its slowest warp.
 
-**The data stage of L1.** In one cycle, it serves one word of each bank of shared memory, or up to
-four lines of the cache. The four lines must be in four different sets (parts of the cache). The
-set of a line depends on its address. The rule was found from the counters of single loads, and
-gives exactly these counters (`tests/data/tag_sets_h200.json`).
+**The data stage of L1.** In one cycle, the data stage serves one word of each bank of shared
+memory, or up to four lines of the cache. The four lines must be in four different sets (parts of
+the cache). The set of a line depends on its address. The rule of the model was derived from the
+counters of single loads, and predicts exactly these counters (`tests/data/tag_sets_h200.json`).
 
 **Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
 of them busy for a certain number of cycles. These numbers were recorded with a counter of an H200
-(`tests/data/mma_counters_h200.json`). No measured time tests this part of the model yet. The model
-uses the clock in the table below. A GPU that multiplies for a long time lowers its clock.
+(`tests/data/mma_counters_h200.json`). This part of the model has not been compared with measured
+times yet. The model uses the clock in the table below. A GPU that multiplies for a long time lowers
+its clock, so it can be slower than the model says.
 
 **Atomics.** L2 executes atomics on the same sector one after another. An H200 needs 0.7 ns for
 each request to the same sector, and 1.7 ns if the request adds floats
@@ -126,8 +130,9 @@ each request to the same sector, and 1.7 ns if the request adds floats
 
 ## The GPUs
 
-A kernel is compiled for the architecture of the simulated GPU. There is one exception: CUDA 13 no
-longer supports compute capability 7.0, so the oldest supported architecture is used instead.
+A kernel is compiled for the architecture of the simulated GPU. There is one exception, `sim:v100`:
+CUDA 13 no longer supports its compute capability 7.0, so its kernels are compiled for the oldest
+architecture that CUDA supports.
 
 The models use the figures below, and constants that were recorded on an H200. **Only the H200 was
 compared with hardware.**"""
@@ -147,9 +152,9 @@ Two kinds of columns need an explanation:
   pairs for which the model names the right variant as the faster one.
 - **Recorded counts.** These columns test the model of time alone. The model gets the numbers of
   instructions and wavefronts that the GPU counted, instead of those that the simulator counted. If
-  the error is then much smaller, the simulator executed other instructions than the GPU. This
-  happens if the simulator executes the PTX, because the assembler merges or removes some shared
-  loads of the PTX.
+  the error of the time is then much smaller, the simulator executed other instructions than the
+  GPU. This happens if the simulator executes the PTX instead of the machine code: the assembler,
+  which makes the machine code, merges or removes some loads of shared memory.
 
 These errors are known:
 
@@ -160,20 +165,21 @@ These errors are known:
   `naive_write` and `vectorized` at 512. The pairs of `row_sums` are `vectorized` and `warp_per_row`
   at 512 and at 2048, and `vectorized` and `block_per_row` at 2048.
 - **Too many merged reads:** `offset`. Two successive blocks read only one common sector, at the
-  border between them. The model merges the reads of many such sectors, and the GPU merges none. In
-  the model, successive blocks run on multiprocessors that can share reads. It is not known which
-  multiprocessors of the GPU can.
-- **Too many merged reads:** `naive_2d`, `untiled`. In a long kernel, warps without barriers
-  between them move further apart. In the model their distance is always the same.
+  border between them. The model merges the reads of many such sectors, and the GPU merges none. The
+  model lets successive blocks run on multiprocessors that can share reads. It is not known which
+  multiprocessors of the GPU can share reads.
+- **Too many merged reads:** `naive_2d`, `untiled`. On a GPU, the warps of a long kernel move
+  further and further apart if no barrier keeps them together. In the model, the distance between
+  the warps stays the same.
 - **Too many L1 hits:** `naive_read`. Its warps store to lines to which other warps have stored
-  before. The GPU counts fewer of these stores as hits than the model.
+  before. The model counts more of these stores as hits than the GPU.
 - **Stores to parts of a sector.** If a warp stores to several parts of a sector, one after the
   other, L1 merges some of these stores into one. The rule is not known; the model merges 70 %.
-- **Products of 4096.** In some kernels, the blocks advance at the same speed on the GPU. Then one
-  block finds in L2 what another has just read. In other kernels, the blocks drift apart. In the
-  model, they always drift apart.
+- **Products of 4096.** On the GPU, the blocks of some kernels advance at the same speed. Then one
+  block finds in L2 what another block has just read. The blocks of other kernels drift apart. In
+  the model, the blocks of all kernels drift apart.
 - **Too fast:** `gather` from more data than L2 holds. DRAM is slower for random reads than the
-  model.
+  model assumes.
 
 This table has the median error of each group of launches, and the largest error in brackets:
 """
@@ -184,8 +190,8 @@ OTHERS = """
 Some constants of the models were chosen so that the models fit the shipped kernels. Therefore
 other kernels must test the models. There are two sets:
 
-- `programs` are the kernels of `tests/kernels/programs.cu`. They were written as a test. Later
-  their errors were examined.
+- `programs` are the kernels of `tests/kernels/programs.cu`. They were written to test the rules of
+  counting. Later the errors of the models for these kernels were examined, too.
 - `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
   before anybody knew what the models predict for them. Later the errors of every second kernel
   were examined. The models of atomics and of partial writes were made from the examined kernels.
@@ -226,9 +232,10 @@ def gpus() -> Iterator[str]:
     yield from table(["device", "compute capability", *columns], rows)
     yield ""
     yield (
-        "Warps, blocks, shared memory, and fp32 and fp64 operations per cycle are those of one "
-        "multiprocessor. The limits are from the CUDA C++ Programming Guide (Technical "
-        "Specifications per Compute Capability). The other figures are from these sources:"
+        "The columns warps, blocks, shared KB, fp32 / cycle and fp64 / cycle are for one "
+        "multiprocessor. The limits of warps, blocks and shared memory are from the CUDA C++ "
+        "Programming Guide (Technical Specifications per Compute Capability). The other figures "
+        "are from these sources:"
     )
     yield ""
     for gpu in listed:

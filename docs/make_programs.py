@@ -108,8 +108,9 @@ Three programs of Rodinia have mistakes:
 - kmeans passes the name of a variable as a string to `cudaMemcpyToSymbol`. Since CUDA 5, this call
   returns an error. The program ignores the error, and puts all points into the first cluster.
 - srad_v2 reads outside its array.
-- In myocyte, two blocks write three values to the same addresses, in any order. So the results
-  depend on which block writes last. In the reference, the second block writes last.
+- In myocyte, two blocks write three values to the same addresses, and nothing orders these writes.
+  So the results depend on which block writes last. In the reference program, the second block
+  writes last.
 
 The option `--check` reports the mistakes of srad_v2 and myocyte."""
 
