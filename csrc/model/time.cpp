@@ -18,8 +18,8 @@ constexpr double startup = 480;
 constexpr double turnover = 500;
 constexpr double request_cycles = 1.25;  // the recorded lsuin_requests stay below 0.8 per cycle
 constexpr double constant_cycles = 2.3;  // cycles per address of a load from constant memory
-// A barrier takes `barrier_cycles`, plus `barrier_cycles_per_warp` for each warp of the block. This
-// is the time from the first arrival of a warp to the next instruction after the barrier.
+// The time from the first arrival of a warp at a barrier to the next instruction after the barrier.
+// It is `barrier_cycles`, plus `barrier_cycles_per_warp` for each warp of the block.
 constexpr double barrier_cycles = 20, barrier_cycles_per_warp = 5;
 // Cycles from one instruction of a warp to the next.
 constexpr double instruction_latency = 4;
@@ -33,8 +33,8 @@ constexpr double l2_partial_per_cycle = 33.0 / 132;
 constexpr double alu_lanes = 64, xu_lanes = 16;
 constexpr double dram_efficiency = 0.92;  // the share of the published bandwidth that kernels reach
 
-// Returns the time of concurrent activities. If several of them take about equally long, the result
-// is somewhat longer than the longest.
+// Returns the time of activities that run at the same time. If several of them take about equally
+// long, the result is somewhat longer than the time of the longest one.
 double at_once(std::initializer_list<double> cycles) {
     constexpr double apart = 4;  // with infinity, they would never delay each other
     double sum = 0;

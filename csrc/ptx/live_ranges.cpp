@@ -1,12 +1,13 @@
 // Computes how long each register must keep its value.
 //
-// METHOD A register is live at an instruction if its value is still needed: a later instruction
-// reads the register before another instruction writes it. The live registers are found from the
-// end of the code towards its start. At the start of a block of instructions, two kinds of
-// registers are live. First, the registers that the block reads before it writes them. Second, the
-// registers that are live at the start of a following block and that this block does not write. The
-// search is repeated until nothing changes. Finally, the interval of each register is extended to
-// all instructions at which the register is live, read or written.
+// METHOD
+// A register is live at an instruction if its value is still needed: a later instruction reads the
+// register before another instruction writes it. The live registers are found from the end of the
+// code towards its start. At the start of a block of instructions, two kinds of registers are live.
+// First, the registers that the block reads before it writes them. Second, the registers that are
+// live at the start of a following block and that this block does not write. The search is repeated
+// until nothing changes. Finally, the interval of each register is extended to all instructions at
+// which the register is live, read or written.
 //
 // Most registers are written and read in one block only. They are never live between two blocks, so
 // the sets of live registers leave them out. The other registers are a few hundred in a kernel with

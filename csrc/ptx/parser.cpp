@@ -125,8 +125,8 @@ void Parser::location() {
 }
 
 // Follows inlined calls outwards until it reaches the function's own file. The inlined_at of a .loc
-// is the place of the inlined call. If this call is itself in inlined code, an earlier .loc
-// describes the same place, and has an inlined_at, too (PTX ISA, ".loc").
+// is the place of the call that was inlined. This place may be in inlined code, too. Then an
+// earlier .loc describes this place, and has an inlined_at itself (PTX ISA, ".loc").
 SourceLine Parser::written(SourceLine line) const {
     if (!function_) return line;
     SourceLine at = line;

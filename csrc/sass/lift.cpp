@@ -1,11 +1,12 @@
-// METHOD Each machine instruction is translated into operations of the simulator, which work on
-// 32-bit registers. Machine code uses pairs and groups of four neighbouring registers for larger
-// values. The simulator stores neighbouring registers of a warp next to each other, too. So an
-// operation can use such a group where it is, without a copy. Many operations also exist in PTX:
-// they use the handlers of the PTX operations. The handlers of all other operations are in
-// sim/ops_machine.cpp. Operands in a constant bank become constant registers, which the launch
-// fills. In PTX, the simulator finds the points at which lanes reconverge. In machine code, the
-// instructions BSSY and BSYNC say where these points are (sim/convergence.cpp).
+// METHOD
+// Each machine instruction is translated into operations of the simulator, which work on 32-bit
+// registers. Machine code uses pairs and groups of four neighbouring registers for larger values.
+// The simulator stores neighbouring registers of a warp next to each other, too. So an operation
+// can use such a group where it is, without a copy. Many operations also exist in PTX: they use the
+// handlers of the PTX operations. The handlers of all other operations are in sim/ops_machine.cpp.
+// Operands in a constant bank become constant registers, which the launch fills. In PTX, the
+// simulator finds the points at which lanes reconverge. In machine code, the instructions BSSY and
+// BSYNC say where these points are (sim/convergence.cpp).
 #include "sass/lift.hpp"
 
 #include <algorithm>

@@ -39,8 +39,8 @@ bool may_diverge(const Instruction& in) {
            label_of(in) && is_conditional(in);
 }
 
-// Returns true for a call through a pointer. Lanes can also diverge there, because each group of
-// lanes may enter another function.
+// Returns true for a call through a pointer. Lanes can also diverge there, because they may enter
+// different functions.
 bool calls_pointer(const Instruction& in) {
     return in.opcode == "CALL" && !in.operands.empty() && in.operands[0].kind == Kind::reg;
 }

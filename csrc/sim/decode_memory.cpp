@@ -151,9 +151,10 @@ Op Decoder::shared_end(const Operand& address) {
     return end;
 }
 
-// The parameters of a function and of its calls are in a frame, next to other data. Therefore an
-// access through the name of a parameter must stay within that parameter. (Accesses to a kernel's
-// parameters are checked when they are executed.)
+// The parameters of a function, and the arguments of the calls that it makes, are in its frame (its
+// part of local memory), next to other data. Therefore an access through the name of a parameter
+// must stay within that parameter. (Accesses to a kernel's parameters are checked when they are
+// executed.)
 void Decoder::check_parameter_access(const Operand& address, uint32_t bytes) const {
     const auto check = [&](const ptx::Variable& v) {
         const uint64_t size = v.bytes(), offset = uint64_t(address.offset);
@@ -310,8 +311,8 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
         emit(in, op);
         return true;
     }
-    // A vector atomic is atomic only for each element (PTX ISA, "atom"). It is executed element by
-    // element.
+    // A vector atomic is executed element by element, because it is atomic only for each element
+    // (PTX ISA, "atom").
     const Operand& values = in.operands[first + 1];
     const auto elements_of = [&](const Operand& o) {
         return o.kind == Operand::Kind::vector ? o.elements.size() : 0;

@@ -50,8 +50,8 @@ Locator Decoder::descriptor(const Operand& operand) {
     return source(operand, Type::b64);
 }
 
-// Decodes wgmma.wait_group. It is also a barrier for the four warps of a warpgroup, because they
-// execute their products together.
+// Decodes wgmma.wait_group. It is also a barrier for the four warps of a warpgroup, because these
+// warps execute their products together.
 void Decoder::decode_warpgroup_wait(const ptx::Instruction& in) {
     if (in.operands.at(0).kind != Operand::Kind::integer)
         malformed("the number of groups must be a constant");

@@ -98,8 +98,8 @@ void print_one(std::string& out, const std::string& spec, T value) {
     if (safe != spec) out += "[cut]";
 }
 
-// Reads an integer argument. `length` is the number of l's in the length modifier: 0, 1 for "l", 2
-// for "ll". It is -1 for "h" and -2 for "hh".
+// Reads an integer argument. `length` describes the length modifier: 1 for "l", 2 for "ll", -1 for
+// "h", -2 for "hh", and 0 if there is none.
 int64_t integer_argument(Arguments& arguments, int length) {
     if (length > 0) return int64_t(arguments.next(8));
     const int32_t value = int32_t(arguments.next(4));

@@ -319,7 +319,8 @@ void throw_part_of_warp(const Warp& w, const Op& op) {
 
 void throw_deadlock(const Block& block) {
     // A group: the threads that wait at the same place for the same reason. Lanes that wait to
-    // reconverge after a branch form groups, too, because they have not arrived at the barrier.
+    // reconverge after a branch form groups, too: other threads may wait at a barrier which these
+    // lanes have not reached.
     struct Group {
         uint64_t threads = 0;
         const Warp* warp = nullptr;

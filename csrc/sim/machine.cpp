@@ -28,8 +28,8 @@ namespace coalesce::sim {
 
 namespace {
 
-// Returns 1 / extent as the bits of a float, rounded up. Machine code multiplies by this number and
-// truncates the result, to divide a block's index by the extent.
+// Returns 1 / extent as the bits of a float, rounded up. To divide a block's index by the extent,
+// machine code multiplies the index by this number and truncates the product.
 uint32_t reciprocal(uint32_t extent) {
     float value = 1.0f / float(extent);
     if (double(value) * extent < 1) value = std::nextafter(value, 2.0f);

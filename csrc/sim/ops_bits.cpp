@@ -35,8 +35,9 @@ struct reverse_bits {
         return r;
     }
 };
-// Returns the position of the highest bit that differs from the sign bit. If there is none, all
-// bits of the result are set.
+// Returns the position of the highest bit that is 1, or for a negative number the highest bit that
+// is 0. If there is no such bit, all bits of the result are set. With `shift_amount`, returns the
+// shift that moves this bit to the highest position.
 template <bool shift_amount>
 struct find_leading {
     template <class T>
@@ -48,8 +49,8 @@ struct find_leading {
         return shift_amount ? zeros : bits_of<T> - 1 - zeros;
     }
 };
-// Finds the n-th set bit of the mask, counted from position `base`. It searches upwards for n > 0
-// and downwards for n < 0.
+// Finds the n-th set bit of the mask, counted from position `base`: upwards for n > 0, and
+// downwards for n < 0. If n is 0, only the bit at `base` is tested.
 struct find_nth_set {
     static uint32_t of(uint32_t mask, uint32_t base, int32_t n) {
         if (n == 0) return base < 32 && has_lane(mask, int(base)) ? base : UINT32_MAX;

@@ -16,8 +16,8 @@ using ptx::Type;
 
 using namespace relation;
 
-// Readers convert the bits of a lane (`lane`) to a value that can be compared. This reader is for
-// types whose bits are already such a value.
+// A reader is a struct that converts the bits of a lane (their type is `lane`) to a value that can
+// be compared. This reader is for types whose bits are already such a value.
 template <class T>
 struct as_is {
     using lane = T;
@@ -87,8 +87,8 @@ inline LaneMask combine(Warp& w, const Op& op, LaneMask truth) {
 template <class Read>
 void set_predicate(Warp& w, const Op& op) {
     const LaneMask m = compare<Read>(w, op);
-    // Both results are computed before the first is stored, because c may be the same register as
-    // p.
+    // Both results are computed before p is stored, because p may be the same register as c, which
+    // combine() reads.
     const LaneMask p = combine(w, op, m), q = combine(w, op, ~m);
     store(w, op.operand[0], p);
     store(w, op.operand[1], q);
