@@ -105,8 +105,9 @@ class OrderedSets {
         constexpr uint64_t digits = 0x1111111111111111;
         uint64_t& order = sets_[place / ways].order;
         const uint64_t way = place % ways;
-        // `order` has a digit of four bits for each way. In `others`, the digit of this way is
-        // zero. The lowest set bit of `zeros` is the highest bit of this digit.
+        // `order` is a list of the ways with a digit of four bits for each way. The XOR makes the
+        // digit that equals `way` zero. The lowest set bit of `zeros` is the highest bit of this
+        // digit.
         const uint64_t others = order ^ way * digits;
         const uint64_t zeros = (others - digits) & ~others & digits << 3;
         const uint64_t later = (uint64_t{1} << (std::countr_zero(zeros) & ~3)) - 1;
@@ -135,8 +136,9 @@ class OrderedSets {
     static constexpr uint32_t ways = 16;
     static constexpr uint64_t ones = 0x0101010101010101;
 
-    // Returns a number in which the highest bit of a byte is set if this byte of `tags` is the
-    // line's tag. The highest bits of a few other bytes may be set, too.
+    // Compares each byte of `tags` with the tag of line `number`. If a byte is equal to the tag,
+    // its highest bit is set in the result. The highest bits of a few other bytes may be set, too,
+    // so the caller must also compare the line numbers.
     static uint64_t same_tags(uint64_t tags, uint64_t number) {
         const uint64_t others = tags ^ tag_of(number) * ones;
         return (others - ones) & ~others & ones << 7;
@@ -145,9 +147,9 @@ class OrderedSets {
         Set() { std::fill_n(words, ways, empty_word); }
 
         uint64_t tags[2] = {};  // a byte for each way
-        // A list of the 16 ways in 64 bits, four bits for each, from the way that was used last
-        // (lowest bits) to the way that was not used for the longest time. At the start, way 0 is
-        // at the end of this list, so it is filled first.
+        // A list of the 16 ways in 64 bits, four bits for each. It begins with the way that was
+        // used last (lowest bits), and ends with the way that was not used for the longest time.
+        // The way at the end is filled next. At the start, this is way 0.
         uint64_t order = 0x0123456789abcdef;
         uint64_t words[ways];
     };

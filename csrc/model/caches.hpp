@@ -32,8 +32,9 @@ struct LineAccess {
     uint8_t whole = 0;    // sectors of which every byte is touched
 };
 
-// Returns the number of sectors in a mask. The constant is a table with four bits per entry,
-// because std::popcount is a function call if the host's baseline instruction set has no bit count.
+// Returns the number of sectors in a mask of four bits. The constant is a table that has an entry
+// of four bits for each mask. A table is used because std::popcount would be a function call if the
+// host's baseline instruction set has no instruction for it.
 inline uint64_t sectors_in(uint32_t sectors) {
     return uint64_t{0x4332322132212110} >> 4 * (sectors & 15) & 15;
 }
@@ -54,13 +55,14 @@ struct Traffic {
     [[nodiscard]] uint64_t line_at(uint32_t n) const {
         return line + uint64_t(int64_t{step} * int64_t{n});
     }
-    // Tries to add the request `next`. This is possible if all lines are then equally far apart,
-    // and the rest of `next` is the same as here. Then returns true. Otherwise returns false and
-    // changes nothing.
+    // Tries to add the request `next` to these requests. This is possible if `next` differs from
+    // them only in its line, and all the lines are then equally far apart. Returns true if `next`
+    // was added. Otherwise returns false and changes nothing.
     bool extend(const Traffic& next) {
         const auto distance = int64_t(next.line - line_at(count - 1u));
-        // With `||` instead of `|`, GCC reads several bytes of `next` as one number. The host waits
-        // for that, because the bytes were stored one by one.
+        // With `||` instead of `|`, GCC would load several members of `next` as one number. The
+        // host would have to wait for this load, because the members were stored one by one just
+        // before.
         const bool other = (next.time != time) | (next.pc != pc) | (next.kind != kind) |
                            (next.sectors ^ sectors) | (next.whole ^ whole);
         if (other || count == most) return false;
@@ -96,8 +98,9 @@ class L1Cache {
         Place anywhere = 0;
         return load(a, anywhere);
     }
-    // Counts a load of sectors that are all present. Their lines must be those that were used last,
-    // so the order of use does not change.
+    // Counts a load of sectors that are all present. The lines of these sectors must be the ones
+    // that were used last. Then the load does not change the order of use, so only the counts
+    // change.
     void load_again(uint64_t sectors) {
         counts_.l1_loads += sectors;
         counts_.l1_load_hits += sectors;
@@ -140,8 +143,8 @@ class L1Cache {
 
 class L2Cache {
   public:
-    // The places where a line probably is: in its home partition, and in the partition that is
-    // asked.
+    // The places where a line probably is: in its home partition, and in the partition that
+    // receives the request.
     struct Guess {
         LargeSectoredCache::Place home, near;
     };
@@ -151,8 +154,9 @@ class L2Cache {
     // Handles a request from the GPC (cluster of multiprocessors) `from`. Returns true if DRAM must
     // answer it.
     bool handle(Traffic::Kind kind, const LineAccess& a, uint32_t from, Guess guess = {});
-    // Both functions load data that a request will need into the cache of the host. Call guess()
-    // some time after prefetch().
+    // Both functions prepare handle(): they load data of the modelled cache that handle() will need
+    // into the host's own cache. Call guess() some time after prefetch(), and pass its result to
+    // handle().
     void prefetch(Traffic::Kind kind, uint64_t line, uint32_t from) const;
     [[nodiscard]] Guess guess(Traffic::Kind kind, uint64_t line, uint32_t from) const;
 
@@ -169,7 +173,7 @@ class L2Cache {
     [[nodiscard]] uint32_t partition_of(uint32_t from) const { return from & other_; }
 
     // Stores which pages of 4 KB may have copies outside their home partition. Most arrays that a
-    // kernel writes have no such copies. So most writes need not look for one.
+    // kernel writes have no such copies. So for most writes, the model need not look for a copy.
     class Copied {
       public:
         void add(uint64_t line) { pages_[hash_of(line) / 64] |= uint64_t{1} << hash_of(line) % 64; }

@@ -1,12 +1,12 @@
 // Models how many sectors and lines an access of one warp to global memory needs.
 //
 // L1 has 128-byte lines of four 32-byte sectors. A warp instruction is one request. If several
-// active lanes touch the same sector, the request transfers this sector only once. It also looks up
-// each line only once.
+// active lanes touch the same sector, the request transfers this sector only once. If they touch
+// the same line, the request looks up this line only once.
 //
 // Atomics and reductions may send a sector several times. If several lanes access the same element,
-// the sector is sent once for each of these lanes. So the element that the most lanes access
-// determines how often its sector is sent.
+// the sector is sent once for each of these lanes. So a sector is sent as often as the element in
+// it that the most lanes access.
 //
 // Both rules reproduce the hardware counters
 // l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st,red,atom} and memory_l1_tag_requests_global of
@@ -31,8 +31,8 @@ struct Footprint {
     uint32_t elements = 0;  // distinct addresses
     uint32_t sectors = 0;   // distinct sectors
     uint32_t lines = 0;     // distinct lines
-    // The number of sectors that an atomic sends. Each sector counts as often as its most frequent
-    // element is accessed.
+    // The number of sectors that an atomic sends. Each sector is sent once for each lane that
+    // accesses the most frequent element of this sector.
     uint32_t repeated = 0;
 };
 
@@ -81,9 +81,9 @@ inline Footprint footprint_of(const uint64_t* addresses, int n) {
     return f;
 }
 
-// Returns true if the hardware may split a sector that several lanes of an atomic share. Such a
-// split happens in some runs and not in others. It was recorded for atomics of 8 bytes and for
-// reductions of 4 bytes that touch at least 7 lines.
+// If several lanes of an atomic access the same sector, the hardware sometimes sends this sector in
+// several parts. Returns true if this may happen. It happens in some runs and not in others. It was
+// recorded for atomics of 8 bytes, and for reductions of 4 bytes that touch at least 7 lines.
 inline bool may_be_divided(const Footprint& f, int lanes) {
     constexpr uint32_t surely_together = 6;  // up to this number of lines, no sector is split
     return f.lines > surely_together && uint32_t(lanes) > f.sectors;

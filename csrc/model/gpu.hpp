@@ -66,7 +66,7 @@ struct Occupancy {
 };
 
 // Returns the occupancy for blocks of `threads` threads. If `registers_per_thread` is 0, the number
-// is unknown and sets no limit.
+// of registers is unknown and sets no limit.
 [[nodiscard]] Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thread,
                                   uint32_t shared_bytes);
 

@@ -11,13 +11,15 @@
 // l1tex__m_xbar2l1tex_read_sectors.
 //
 // - `access/gather` reads sectors at random. The share of merged reads shows how many sectors a
-//   cluster waits for at the same time: about 1600 if L2 answers (nine sectors arrive per cycle),
-//   and about 2900 if DRAM answers most requests (four sectors arrive per cycle). The waiting times
-//   are therefore about 200 and 700 cycles. This agrees with the latencies of L2 and DRAM. It would
-//   not agree if only two or six multiprocessors, or half a cluster, shared a unit.
-// - In `matmul/coalesced` and `naive_2d`, only the operand that blocks with neighbouring numbers
-//   share is merged. Therefore the model places neighbouring blocks in one cluster. This is not the
-//   whole rule: in `access/offset` each block shares a sector with the next, but no read is merged.
+//   cluster waits for at the same time: about 1600 if L2 answers, and about 2900 if DRAM answers
+//   most requests. Nine sectors arrive per cycle from L2, and four from DRAM. Dividing the number
+//   of sectors by the sectors per cycle gives the waiting times: about 200 and 700 cycles. They
+//   agree with the latencies of L2 and DRAM. They would not agree if only two or six
+//   multiprocessors, or half a cluster, shared a unit. So the model has one unit for each cluster.
+// - `matmul/coalesced` and `naive_2d` read two operands. Blocks with neighbouring numbers share one
+//   of them, and only reads of this operand are merged. Therefore the model places neighbouring
+//   blocks in one cluster. This is not the whole rule: in `access/offset` each block shares a
+//   sector with the next block, but no read is merged.
 #pragma once
 
 #include <cstdint>
@@ -78,8 +80,8 @@ class RequestCoalescer {
         }
     }
 
-    // Both functions load data that a request will need into the cache of the host. Call
-    // prefetch_pending() some time after prefetch().
+    // Both functions prepare missing() and ask(): they load data that these functions will need
+    // into the host's own cache. Call prefetch_pending() some time after prefetch().
     void prefetch(uint32_t cluster, uint64_t line) const {
         if (merges_) __builtin_prefetch(&table_[first_of(slot_of(cluster, line))], 1);
     }
@@ -92,14 +94,15 @@ class RequestCoalescer {
   private:
     static constexpr double l2 = 200, dram = 600;  // waiting times in cycles
     static constexpr double never = -1e30;
-    // The number of slots per cluster. A slot remembers one line. With so many slots, almost no
-    // pending line is replaced by another one.
+    // The number of slots per cluster. A slot remembers one line. There are enough slots: almost no
+    // pending line is replaced by another line.
     static constexpr uint32_t slots = 1 << 14;
     static constexpr uint32_t no_slot = UINT32_MAX;
 
-    // A pending line. For each sector of the line, `asked` has the time of the request, and
-    // `from_dram` says if DRAM must deliver the sector. The model does not handle all requests in
-    // the order of their times. So a request that is handled later may have an earlier time.
+    // A line with pending sectors. For each of its sectors, `asked` has the time of the request,
+    // and a bit of `from_dram` says if DRAM must deliver the sector. The model does not handle all
+    // requests in the order of their times. So a time in `asked` may be later than the time of a
+    // request that is handled afterwards.
     struct Pending {
         uint64_t line = ~uint64_t(0);
         double asked[4] = {never, never, never, never};
@@ -121,9 +124,9 @@ class RequestCoalescer {
         return cluster * slots + uint32_t((line * 0x9e3779b97f4a7c15) >> 50);
     }
 
-    // A slot remembers the last line that was requested there. Only a few slots are in use at the
-    // same time. A small hash table contains these slots. The entry of a slot says where in
-    // `pending_` its line is.
+    // Several lines have the same slot. The slot remembers which of them was requested last. Only a
+    // few slots are in use at the same time, so a small hash table is enough. It has an entry for
+    // each slot in use. The entry says where in `pending_` the line of the slot is.
     struct Place {
         uint32_t slot = no_slot;
         uint32_t index = 0;
@@ -131,8 +134,8 @@ class RequestCoalescer {
     [[nodiscard]] size_t first_of(uint32_t slot) const {
         return (slot * uint32_t{0x9e3779b1}) >> 7 & (table_.size() - 1);
     }
-    // Returns the place of a slot in the table or, if it is not there, the free place where it can
-    // be stored.
+    // Returns the position of a slot in the table. If the slot is not in the table, returns the
+    // free position where it can be stored.
     [[nodiscard]] size_t find(uint32_t slot) const {
         size_t at = first_of(slot);
         while (table_[at].slot != slot && table_[at].slot != no_slot)

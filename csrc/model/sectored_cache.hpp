@@ -1,17 +1,18 @@
 // A cache of 128-byte lines with four 32-byte sectors, which are filled one by one.
 //
 // METHOD
-// A hash of the line number selects the set. (Without a hash, strides of a power of two would fall
-// into few sets.) If a set is full, the least recently used line is evicted. Each place in the
-// cache stores a word: the line number, four bits for valid sectors, and four bits for dirty
-// sectors. A caller can remember the place of a line and pass it as a hint, which may save the
-// search.
+// A hash of the line number selects the set. (Without a hash, lines whose numbers differ by a power
+// of two would fall into few sets.) If a set is full, the least recently used line is evicted. Each
+// place in the cache stores a word: the line number, four bits for valid sectors, and four bits for
+// dirty sectors. A caller can remember the place of a line and pass it as a hint, which may save
+// the search.
 //
 // Often the same lines are used together again and again. A caller can treat such lines as a group.
-// A group is complete if all its sectors are in the cache. As long as no line of the cache has lost
-// a sector, a group that was once complete is still complete. Then a use of the group need not look
-// at its lines: only the time of the use is stored, in the group. The times of the lines are needed
-// when a line must be evicted. Only then are the times of all groups copied to their lines.
+// A group is complete if all sectors that the caller needs from its lines are in the cache. A
+// complete group stays complete until a line of the cache loses a sector. Until then, a use of the
+// group need not look at its lines: only the time of the use is stored, in the group. The times of
+// the lines are needed when a line must be evicted. Only then are the times of all groups copied to
+// their lines.
 #pragma once
 
 #include <algorithm>
@@ -207,8 +208,8 @@ class SectoredCacheOf {
     uint32_t ways_;
     uint64_t count_;  // the number of sets
     Sets sets_;
-    // The state of the cache. The number changes whenever a line may have lost a sector. Groups
-    // that are not complete have the state 0.
+    // A number that stands for the state of the cache. It changes whenever a line may have lost a
+    // sector. For groups that are not complete, 0 is stored instead.
     uint64_t intact_ = 1;
     std::vector<Group*> waiting_;  // groups whose times have not been copied to their lines
 };

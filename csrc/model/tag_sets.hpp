@@ -4,10 +4,12 @@
 // METHOD
 // In each cycle, L1 looks up one line in each of the four sets, and each of the 32 banks delivers
 // one word. Lanes whose line or word is not served wait for another cycle. Nsight Compute counts
-// lookups beyond the first as l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld. NVIDIA does not
-// publish which set a line is in. The rule was derived from an H200's counters of single loads
-// (tests/data/tag_sets_h200.json), and gives exactly these counters. The number of the set has two
-// bits. Each of them is the parity (the sum modulo 2) of some bits of the line number.
+// the lookups beyond the first one as l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.
+//
+// NVIDIA does not publish which set a line is in. In the model, the number of the set has two bits,
+// and each of them is the parity (the sum modulo 2) of some bits of the line number. This rule was
+// derived from an H200's counters of single loads (tests/data/tag_sets_h200.json). It reproduces
+// these counters exactly.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +42,8 @@ struct L1Cycles {
     uint32_t data = 0;     // wavefronts of data
 };
 
-// Returns the cycles for a request in which each lane of `mask` accesses `bytes` bytes.
-// `address(lane)` returns the address of a lane.
+// Returns the cycles that L1 needs for a request in which each lane of `mask` accesses `bytes`
+// bytes. `address(lane)` returns the address of a lane.
 template <class Address>
 L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     constexpr uint32_t word_bytes = 4, line_bytes = 128;

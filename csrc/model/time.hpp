@@ -52,23 +52,24 @@ struct Work {
     uint64_t l2_partial_writes = 0;  // partly written sectors
     uint64_t dram_bytes = 0;
     double atomics = 0;  // cycles that L2 needs for atomics (atomics.hpp)
-    // The following four numbers are averages over the warps. `memory_waits` and `shared_waits` are
-    // waits for global and shared memory. `barriers` counts waits at barriers.
+    // The following four numbers are averages over the warps. `memory_waits` and `shared_waits`
+    // count how often a warp waits for global and for shared memory, and `barriers` how often it
+    // waits at a barrier.
     double instructions_per_warp = 0;
     double memory_waits = 0, shared_waits = 0, barriers = 0;
-    // The average cycles that a warp needs without its waits at barriers (analysis/latency.hpp). 0
-    // if the machine code is not known.
+    // The cycles that a warp needs on average, without its waits at barriers
+    // (analysis/latency.hpp). 0 if the machine code is not known.
     double latency = 0;
-    // The number of instructions of the slowest warp, divided by the number of the average warp.
+    // The number of instructions of the slowest warp, divided by the average over all warps.
     // `slowest_in_block` is for the slowest warp of a block (averaged over the blocks), and
-    // `slowest` for the slowest warp of the launch.
+    // `slowest` is for the slowest warp of the launch.
     double slowest_in_block = 1, slowest = 1;
     // The shares of L2 and DRAM in the answers to the loads for which a warp waits.
     double from_l2 = 0, from_dram = 0;
 };
 
-// Extrapolates the work of some blocks to the whole grid, which is `by` times as large. Sums over
-// instructions are multiplied by `by`. Averages over warps do not change. Cache counts do not
+// Extrapolates the work of some blocks to the whole grid, which has `by` times as many blocks. Sums
+// over instructions are multiplied by `by`. Averages over warps do not change. Cache counts do not
 // change either, because the cache replay already reports them for the whole grid.
 [[nodiscard]] Work scaled(Work work, double by);
 

@@ -45,8 +45,8 @@ struct Variant {
     // run only on compute capability 9.0.
     bool tensor_maps = false;
 
-    // Returns the position among the variants of the operation: the number at the start of the file
-    // name.
+    // Returns this variant's position among the variants of its operation. It is the number at the
+    // start of the file name.
     [[nodiscard]] uint32_t rung() const;
 };
 

@@ -2,8 +2,9 @@
 //
 // METHOD
 // The text of a kernel says what a thread computes from its indices. The functions here say how
-// many threads there are. A grid has at most 65535 blocks along y. A matrix of 2 million rows with
-// TILE 32 needs more. Further blocks then continue along z, and every kernel that uses y computes
+// many threads there are. A grid has at most 65535 blocks along y. With TILE 32, a matrix of more
+// than 65535 * 32 rows (about 2.1 million) needs more blocks. They continue along z, and every
+// kernel that uses y computes
 //    block_y = blockIdx.y + gridDim.y * blockIdx.z
 // The last few blocks may have nothing to do. The limit along x is 2^31 - 1 blocks. No accepted
 // shape needs more.

@@ -2,10 +2,10 @@
 //
 // METHOD
 // A block ends at a branch, a return, an exit, a barrier or a call, and before a label that is a
-// target. Lanes that diverge at a branch reconverge at its immediate post-dominator: the first
-// block on every path from the branch to the end of the function (Cooper, Harvey, Kennedy, "A
-// Simple, Fast Dominance Algorithm", on the reversed graph with a virtual exit). A guarded `ret` or
-// `exit` is a branch to the virtual exit.
+// target. Lanes that diverge at a branch reconverge at its immediate post-dominator. This is the
+// first block that is on all paths from the branch to the end of the function (Cooper, Harvey,
+// Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph with a virtual exit). A
+// guarded `ret` or `exit` is a branch to the virtual exit.
 #pragma once
 
 #include <cstdint>

@@ -2,10 +2,10 @@
 //
 // METHOD
 // The parser uses recursive descent without backtracking: the first token of a rule always
-// determines the rule. Nested scopes of a body use a counter and not recursion. Expressions, vector
-// operands and initializers do use recursion, up to a limit. Therefore no text can exhaust the
-// stack. A short text could also request very many registers or array elements. These have limits,
-// too.
+// determines the rule. For expressions, vector operands and initializers, the methods call
+// themselves, up to a limit. For the nested scopes of a body, they count the open scopes and do not
+// call themselves. Therefore no text can exhaust the stack. A short text could also request very
+// many registers or array elements. Their numbers have limits, too.
 //
 //  parser.cpp        the module and its functions' headers
 //  declarations.cpp  variables, parameters, registers, initializers

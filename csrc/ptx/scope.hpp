@@ -4,9 +4,10 @@
 // Each '{' in the body opens a scope, which '}' closes. The open scopes form a stack. A name is
 // looked up in the innermost scope first.
 //
-// Registers and variables are declared before they are used, so they are looked up at once. A label
-// may be used before it is defined. Each scope therefore stores the uses of labels that it does not
-// know yet. When the scope closes, it resolves them, and passes the rest to the enclosing scope.
+// Registers and variables are declared before they are used, so their names are looked up at once.
+// A label may be used before it is defined. Each scope therefore stores the references to labels
+// that it does not know yet. When the scope closes, it resolves the references to its own labels,
+// and passes the remaining references to the enclosing scope.
 //
 // A range of registers, `%r<12>`, is stored as one entry with its prefix, and not as twelve
 // entries.

@@ -68,7 +68,8 @@ class Lifter : private sim::Emitter {
     [[nodiscard]] uint32_t stack_bytes() const;
     static Lift find(std::string_view opcode);
 
-    // lift_operands.cpp
+    // Defined in lift_operands.cpp.
+    //
     // Returns a 32-bit source, with its sign and complement applied.
     Locator word(const Operand& o);
     // Returns a source of several registers. It must have no sign.
@@ -129,8 +130,9 @@ class Lifter : private sim::Emitter {
                                 const sim::Payload& payload) const;
     void emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
                   Guard guard);
-    // emit() and append() append an op. With emit(), the op has an effect only where the guard of
-    // the instruction is true. An op that writes uniform registers is executed for all lanes.
+    // emit() and append() append an op. With emit(), the op has an effect only in the lanes in
+    // which the guard of the instruction is true. If the op writes uniform registers, both
+    // functions let it run for all lanes.
     Op& emit(const Op& op) { return Emitter::emit(whole_warp(op), guard()); }
     Op& append(const Op& op) { return Emitter::append(whole_warp(op)); }
     Guard guard();

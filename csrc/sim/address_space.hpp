@@ -66,8 +66,9 @@ struct Buffer {
 // What a launch knows about the heap of malloc; see device_heap.hpp.
 struct HeapUse {
     uint64_t launch = 0;  // the number of the launch
-    // The bytes of the allocations in this memory, by address. Another launch may free an
-    // allocation while this launch accesses it. Then its bytes stay until this launch ends.
+    // The contents of all allocations that are buffers of this memory. The key is the address.
+    // Another launch may free an allocation while this launch accesses it. The contents then stay
+    // until this launch ends.
     std::map<uint64_t, std::shared_ptr<const void>> held;
 };
 

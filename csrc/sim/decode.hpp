@@ -146,9 +146,9 @@ class Decoder : private Emitter {
     Locator scratch() { return Emitter::scratch(8 * warp_size); }
     Locator negated(Locator predicate);
     [[nodiscard]] uint32_t register_bytes(const ptx::Operand& operand) const;
-    // Returns the slot of a register that the instruction reads or writes as `type`. This is the
-    // only way to get a register's slot. It checks the width and class of the register, for every
-    // operand.
+    // Returns the slot of a register that the instruction reads or writes as `type`. This function
+    // is the only way to get a register's slot. So the width and the class of the register are
+    // checked for every operand.
     [[nodiscard]] Locator slot(int32_t reg, ptx::Type type) const;
     // Like slot(), but for a register that holds an address: an integer of 32 or 64 bits.
     [[nodiscard]] Locator address_slot(int32_t reg) const;

@@ -26,9 +26,9 @@
 
 namespace coalesce::sim {
 
-// The address at which the heap begins. It is above the addresses of all other memory. This
-// includes the host memory that a CUDA program shares with its kernels when coalesce runs the whole
-// program. So each new buffer of the heap has a higher address than all existing buffers.
+// The address at which the heap begins. It is above the addresses of all other memory, so each new
+// buffer of the heap has a higher address than all existing buffers. If coalesce runs a whole CUDA
+// program, the other memory includes host memory that the program shares with its kernels.
 inline constexpr uint64_t device_heap_base = 0x8000'0000'0000;
 // The default size of the heap in bytes. cudaDeviceSetLimit can change it.
 inline constexpr uint64_t device_heap_bytes = 8u << 20;
@@ -67,10 +67,10 @@ class DeviceHeap {
     void set_limit(uint64_t bytes) { limit_ = bytes; }
     void clear();
 
-    // An allocation that was lost: the launch of this memory made it, it was not freed, and no
-    // kernel can find it any more. A kernel can find an allocation if a pointer to it is stored in
-    // an array, in a variable, or in another allocation that the kernel can find. lost() returns
-    // all lost allocations.
+    // An allocation that was lost: the launch that has this memory made the allocation, no kernel
+    // has freed it, and no kernel can find it any more. A kernel can find an allocation if a
+    // pointer to it is stored in an array, in a variable, or in another allocation that the kernel
+    // can find. lost() returns all lost allocations.
     struct Lost {
         Caller caller;
         uint64_t bytes;

@@ -20,7 +20,7 @@ namespace coalesce::sim {
 // aligned.
 inline constexpr uint32_t slot_alignment = 64;
 
-// MemoryHandlers::access (engine.hpp) has two indices. Returns the first one, which stands for the
+// Returns the first of the two indices of MemoryHandlers::access (engine.hpp). It stands for the
 // state space.
 [[nodiscard]] constexpr int row_of(ptx::Space space) {
     switch (space) {

@@ -46,8 +46,8 @@ inline double flush(double x) {
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 
-// Applies F and returns the canonical NaN for any NaN. Operations that only change a sign do not
-// use it.
+// Applies F and returns the canonical NaN for any NaN. `computed` is not used for operations that
+// only change a sign.
 template <class F>
 struct computed {
     template <class... T>
@@ -109,8 +109,8 @@ template <int fraction, int min_exponent, int max_exponent, Rounding mode = Roun
 inline double round_to_format(double x) {
     const uint64_t biased = std::bit_cast<uint64_t>(x) >> 52 & 0x7ff;
     constexpr uint64_t least = uint64_t(min_exponent + 1023);
-    // Values with a larger exponent than this overflow in any case. The exponent is limited so that
-    // the exponents computed from it stay in the range of a double.
+    // Values with a larger exponent than `most` overflow in any case. The exponent is limited so
+    // that the exponents computed from it stay in the range of a double.
     constexpr uint64_t most = uint64_t(max_exponent + 1 + 1023);
     const uint64_t e = biased < least ? least : biased > most ? most : biased;
     // Adding and subtracting 1.5 * 2^(e + 52 - fraction) rounds to multiples of 2^(e - fraction).
@@ -199,8 +199,9 @@ inline double integer_to_odd(T x) {
     if constexpr (sizeof(T) < 8) {
         return double(x);
     } else {
-        // A double has 53 significant bits. So the lowest 12 bits of an integer from 2^53 on are
-        // cleared. If any of them was set, the lowest remaining bit is set.
+        // A double has 53 significant bits. From 2^53 on, an integer may need more. Then its lowest
+        // 12 bits are cleared. If any of them was set, the lowest remaining bit is set: this is
+        // rounding to odd.
         const bool negative = x < T(0);
         uint64_t a = negative ? 0 - uint64_t(x) : uint64_t(x);
         const uint64_t kept = (a & ~uint64_t{0xfff}) | uint64_t((a & 0xfff) != 0) << 12;

@@ -1,8 +1,8 @@
 // Detects which instruction sets of x86-64 this machine can execute.
 //
-// The levels are those of the x86-64 psABI: v3 has AVX2, FMA and BMI2; v4 adds AVX-512 F, BW, CD,
-// DQ and VL. For a build that is for this machine only, CMake runs a small program that calls
-// host_level(). The simulator calls host_level() when it starts.
+// The x86-64 psABI groups them into levels: v3 has AVX2, FMA and BMI2; v4 adds AVX-512 F, BW, CD,
+// DQ and VL. host_level() returns the highest level of this machine. The simulator calls it when it
+// starts. For a build that is for this machine only, CMake also runs a small program that calls it.
 #pragma once
 
 namespace coalesce::sim {

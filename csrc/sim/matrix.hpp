@@ -109,7 +109,7 @@ struct Matrices {
 
     // The following members are for loads and stores. ldmatrix and stmatrix access `count` matrices
     // with 8 rows of 16 bytes. wmma accesses the fragment of one operand of an m x n x k product.
-    // Its rows or columns are `stride` elements apart.
+    // The rows (or columns) of this operand are `stride` elements apart in memory.
     Locator address = no_operand, stride = no_operand;
     ptx::Space space = ptx::Space::shared;
     bool transposed = false;

@@ -12,10 +12,10 @@
 //
 // Sources: Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021);
 // Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores" (2025); Xie, Wang, Yang and Yang,
-// "MMA-Sim" (2025), which has the bits of each generation. The bits of compute capability 9.0 and
-// the sign of zeros were also recorded on an H200 (tests/data/mma_h200.npz).
+// "MMA-Sim" (2025). "MMA-Sim" says how many bits each generation of GPUs keeps. The bits of compute
+// capability 9.0 and the sign of zeros were also recorded on an H200 (tests/data/mma_h200.npz).
 //
-// The inner loops go over the rows of a tile. For this, the rows of a column are adjacent in
+// The inner loops go over the rows of a tile. Therefore the rows of a column are adjacent in
 // memory: the arrays have the indices [k or column][row].
 #pragma once
 
@@ -31,8 +31,8 @@
 namespace coalesce::sim::COALESCE_ISA {
 
 inline constexpr int tile_rows = 16, tile_columns = 8;
-// The largest number of elements along k, the dimension over which the product sums. Single bits
-// are counted as 32-bit words.
+// The largest number of elements along k, the dimension over which the product sums. Elements of
+// one bit are counted in words of 32 elements.
 inline constexpr int most_k = 64;
 
 // The widths of the fields of a floating-point format.
@@ -224,8 +224,8 @@ inline void multiply_fused(const Matrices& given, Tile& t) {
 
 // Multiplies matrices of fp8 in the same way as GPUs whose tensor cores do not support fp8. For
 // these GPUs, ptxas converts a and b to halves, and makes two products. The first product takes the
-// first two of every four elements along k. The second product takes the other two, and adds its
-// terms to the result of the first product. Then c is added.
+// first two of every four elements along k. The second product takes the last two of the four, and
+// adds its terms to the result of the first product. Then c is added.
 inline void multiply_in_halves(const Matrices& given, Tile& t) {
     Matrices x = given;
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type);

@@ -1,5 +1,5 @@
 // Copies the elements of a tile from the registers of a warp to an array, and back. matrix.hpp says
-// which lane and register has which element (its fragment).
+// which elements of a tile each lane has, and in which registers.
 #pragma once
 
 #include <bit>
@@ -10,9 +10,9 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Copies the elements of a's tile from the registers to an array [k][row], or of b's tile to an
-// array [k][column]. `halves` is true for a tile of 16 rows: then every second register has rows 8
-// to 15.
+// Copies the elements of a tile from the registers to an array. The array has the indices [k][row]
+// for a tile of matrix a, and [k][column] for a tile of matrix b. `halves` is true for a tile of 16
+// rows, in which every second register has rows 8 to 15.
 template <int bits, int rows>
 void gather(Warp& w, const Locator* registers, int count, bool halves, uint32_t (*out)[rows]) {
     constexpr int each = 32 / bits;

@@ -108,8 +108,8 @@ struct Place {
     int row, column;
 };
 
-// Returns the row and column of the matrix element that is element e of register r in this lane.
-// The matrix is a, b or c; d is stored like c.
+// Returns the position in the matrix of one element of this lane's fragment: element e of register
+// r. The matrix is a, b or c; d is stored like c.
 inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
     const int group = lane / 4, member = lane % 4;
     // For m8n32, the fragments are those of the transposed 32 x 8 product.

@@ -48,10 +48,10 @@ class Mbarrier {
         return Mbarrier(uint64_t{arrivals} | uint64_t{arrivals} << 20);
     }
 
-    // Machine code computes the first word of an mbarrier, in the layout of the hardware: 2^20
-    // minus the number of arrivals, from bit 1 on and again from bit 43 on. (The code that the
-    // assembler makes of mbarrier.init shows this.) Sets `arrivals`. Returns false for any other
-    // word.
+    // In machine code, the code itself computes the initial word of an mbarrier, in the layout of
+    // the hardware. The word contains the number 2^20 - arrivals twice: from bit 1 on, and from bit
+    // 43 on. (The code that the assembler makes of mbarrier.init shows this.) If `low` and `high`
+    // are the halves of such a word, sets `arrivals` and returns true. Otherwise returns false.
     [[nodiscard]] static bool from_machine_code(uint32_t low, uint32_t high, uint32_t& arrivals) {
         const uint32_t rest = uint32_t(int32_t(low) >> 1);  // 2^20 less the number of arrivals
         arrivals = most_arrivals + 1 - rest;

@@ -115,7 +115,8 @@ void land(Block& block, const BulkCopy& copy) {
 
 // Executes mbarrier.init, arrive and similar instructions. Operand 5 is the address, and operand 1
 // the number of arrivals or bytes. Operand 0 is optional: it receives the state that
-// mbarrier.arrive returns. For init_word, operands 1 and 2 are the word.
+// mbarrier.arrive returns. For init_word, operands 1 and 2 are the lower and the upper half of the
+// word.
 template <Watch watch>
 void mbarrier_update(Warp& w, const Op& op) {
     const auto kind = op.get<MbarrierOperand>().update;
@@ -249,8 +250,9 @@ struct Bulk {
     std::byte* host;  // the host address of the global memory
 };
 
-// Checks the copy of lane i and describes it in `bulk`. Operand 0 is the address in shared memory,
-// operand 1 the size, and operand 5 the address in global memory.
+// Checks the copy of lane i and describes it in `bulk`. Returns false if an address is not valid.
+// Operand 0 is the address in shared memory, operand 1 the size, and operand 5 the address in
+// global memory.
 template <Watch watch>
 inline bool bulk_of(Warp& w, const Op& op, int i, Access global_access, Bulk& bulk) {
     const auto& copy = op.get<BulkCopyOperand>();

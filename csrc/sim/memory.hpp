@@ -102,7 +102,7 @@ struct FaultText {
                                      const uint64_t* addresses);
 
 // Provides data for a read outside all buffers, if Launch::outside_reads allows the read. Where the
-// read overlaps a buffer, the data are those of the buffer; elsewhere they are zeros. They are
+// read overlaps a buffer, the data are those of the buffer; elsewhere they are zeros. The data are
 // valid until the next call in this thread. Returns false if the read is a fault.
 [[nodiscard]] bool read_outside(const Warp& warp, const Op& op, Access access, LaneMask outside,
                                 const uint64_t* addresses, std::byte** found);
@@ -124,7 +124,7 @@ struct FaultText {
 [[noreturn]] void throw_part_of_warp(const Warp& warp, const Op& op);
 
 // Returns the block with this rank in the warp's cluster. The lane accesses the shared memory of
-// this block.
+// the block.
 [[nodiscard]] Block& block_of_rank(const Warp& warp, const Op& op, int lane, uint32_t rank);
 
 // Throws the error for a call through a pointer that is not the address of a function.

@@ -54,8 +54,8 @@ inline int64_t stride_of(const A* a) {
     return different ? LaneStrides::irregular : int64_t(std::make_signed_t<A>(stride));
 }
 
-// Returns the stride of the op's address register in a full warp of a plain run. It uses the known
-// stride of the family, or determines and stores it.
+// Returns the stride of the op's address register in a full warp of a plain run. If the stride of
+// the register's family is not known or no longer valid, it is determined and stored.
 template <class A>
 inline int64_t known_stride(Warp& w, const Op& op, const A* a) {
     const MemoryOperand& at = op.memory();
@@ -518,8 +518,8 @@ void async_wait(Warp& w, const Op& op) {
     }
 }
 
-// Executes a fence. It must also order the accesses of different host threads, because the blocks
-// of a grid run on several host threads.
+// Executes a fence. The blocks of a grid run on several host threads, so a fence must also order
+// the accesses of different host threads.
 template <Watch watch>
 void fence(Warp& w, const Op& op) {
     std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -3,10 +3,10 @@
 //
 // METHOD
 // If all lanes are active and their addresses have a constant stride, the first address and the
-// stride determine all others. So the 32 addresses are not copied, and one check suffices for all
-// lanes. A plain run (a run without observers) usually knows the stride already (lane_strides.hpp).
-// In other runs, the event for the observers has the stride, too. All other cases, including
-// faults, are left to access_memory() in memory_ops.hpp.
+// stride determine all other addresses. So the 32 addresses are not copied, and one check suffices
+// for all lanes. A plain run (a run without observers) usually knows the stride already
+// (lane_strides.hpp). In other runs, the stride is also part of the event for the observers. All
+// other cases, including faults, are left to access_memory() in memory_ops.hpp.
 #pragma once
 
 #include <cstring>
@@ -34,7 +34,7 @@ struct Span {
         bytes = (stride < 0 ? 0 - rise : rise) + of_lane;
     }
 };
-// The largest stride for which these handlers are used. With a larger stride, the end of the range
+// The largest stride for which these handlers are used. With a larger stride, the end of a Span
 // could exceed 64 bits.
 inline constexpr int64_t most_stride = int64_t{1} << 48;
 
@@ -78,8 +78,8 @@ inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access acces
     }
 }
 
-// Finds the words that a full warp accesses. The address register has 32 bits for shared memory.
-// For global memory, it has 64 bits or is a pair.
+// Finds the words that a full warp accesses. For shared memory, the address register has 32 bits.
+// For global memory, it has 64 bits, or it is a pair of 32-bit registers.
 template <Watch watch, ptx::Space space, Access access, int words>
 inline Words find_words(Warp& w, const Op& op) {
     constexpr uint32_t bytes = 4 * words;

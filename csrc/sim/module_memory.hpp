@@ -1,5 +1,5 @@
-// Chooses addresses for the variables of a module, from a given address on. So several modules can
-// be in the same memory without overlapping.
+// Chooses addresses for the variables of a module, from a given address on. With different start
+// addresses, several modules can be in the same memory without overlapping.
 #pragma once
 
 #include <memory>

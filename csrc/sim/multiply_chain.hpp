@@ -5,9 +5,9 @@
 // The core of every matrix product is a sequence of
 //    ld.f32 x, [..];  ld.f32 y, [..];  fma.rn.f32 sum, x, y, sum;
 // with a few additions in between that compute addresses. A chain is executed in two steps. First,
-// all other operations are executed in order, and the addresses of the loads are converted to host
-// addresses. Then all products are added, while the sum stays in registers of the host. Without a
-// chain, the sum would be stored and loaded again for each product.
+// the additions in between are executed in order, and the addresses of the loads are converted to
+// host addresses. Then all products are added, while the sum stays in registers of the host.
+// Without a chain, the sum would be stored and loaded again for each product.
 //
 // The result is the same, because nothing in a chain writes memory, and no other instruction reads
 // the intermediate sums (Decoder::find_chains). If a load is a fault, or its addresses have no
