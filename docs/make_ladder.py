@@ -164,11 +164,11 @@ How the times were measured:
 
 - The operands are random numbers in [-1, 1), in float32 unless another type is named.
 - Every result was checked against a product in float64.
-- Rungs and cuBLAS run in turn, several times each, so that the GPU's clock is the same for all. A
-  time is the median of these runs.
+- Rungs and cuBLAS take turns, so that the GPU's clock is the same for all. In each turn, a rung
+  runs several times in succession if its product is short. A time is the median over the turns.
 - The time includes what a rung does to its operands before the product, such as packing (copying
   them in another order).
-- The L2 cache is not cleared. It holds data of the previous run of the same rung.
+- The L2 cache is not cleared between the runs of a turn, so it can hold data of the previous run.
 - cuBLAS does not use TF32, a format with fewer bits, unless TF32 is named."""
 
 _TENSOR_CORES = """\
