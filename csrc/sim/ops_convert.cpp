@@ -36,9 +36,9 @@ inline T to_integral(Round r, T x) {
     }
 }
 
-// Converts a floating-point number to an integer. Values out of range are clamped. A NaN becomes 0.
-// But if the source or the result has 64 bits, a NaN becomes an integer of which only the highest
-// bit is set.
+// Converts a floating-point number to an integer. Values out of range are clamped. If both types
+// have at most 32 bits, a NaN becomes 0. If the source or the result has 64 bits, a NaN becomes an
+// integer in which only the highest bit is set.
 template <class D, class S>
 inline D clamp_to_integer(S whole, bool wide_source) {
     // `top` is the largest value of D plus 1. It is a power of two, and therefore exact in S.
@@ -58,9 +58,10 @@ struct float_to_integer {
     }
 };
 
-// Corrects a result that was rounded to nearest, if the instruction has another rounding mode.
-// Returns `nearest`, or the next smaller or larger number. `exact` is the sign of the rounding
-// error: negative if `nearest` is too small, positive if it is too large, and 0 if it is exact.
+// Corrects a result for instructions with a rounding mode other than "to nearest". `nearest` is the
+// result rounded to nearest, and `exact` is the sign of its error: negative if `nearest` is too
+// small, positive if it is too large, and 0 if it is exact. Returns `nearest`, or the next smaller
+// or larger number.
 template <class D>
 inline D redirect(Round r, D nearest, int exact) {
     constexpr D inf = std::numeric_limits<D>::infinity();

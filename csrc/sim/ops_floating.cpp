@@ -63,8 +63,8 @@ struct square_root {
     static float of(float a) { return __builtin_sqrtf(a); }
     static double of(double a) { return __builtin_sqrt(a); }
 };
-// Approximate division: a times the reciprocal of b. As on the hardware, a subnormal reciprocal is
-// flushed to zero.
+// Approximate division: multiplies a by the reciprocal of b. As on the hardware, a subnormal
+// reciprocal is flushed to zero.
 struct quick_quotient {
     static float of(float a, float b) {
         const float scale = std::abs(b) < 0x1p-126f ? 0x1p24f : 1.0f;

@@ -196,8 +196,8 @@ void leave(Warp& w) {
     const LaneMask lanes = w.current.mask;
     w.live &= ~lanes;
     w.running = false;
-    // Some lanes wait for lanes of this path. These lanes must determine again for which lanes they
-    // wait.
+    // The lanes of this path exit. Other lanes may wait for them. These other lanes must now
+    // determine again for which lanes they wait.
     for (Path& p : w.paths) {
         if (p.wait == Wait::lanes && (p.members & lanes)) p.wait = Wait::none;
     }

@@ -13,8 +13,8 @@ std::vector<Words> numbered(size_t n) {
     return words;
 }
 
-// Two functions with different layouts of registers. Each one waits in the middle, so that the
-// other one runs before it continues.
+// Two functions with different layouts of registers. Each function waits in the middle, so that the
+// other function runs before the first one continues.
 constexpr const char* two_functions = R"(
 .func (.param .b64 r) wide (.param .b64 a, .param .b32 members)
 {

@@ -42,7 +42,8 @@ def matrix(n=N, dtype=np.float32):
         ("transposed_b", 32, (16.5, 4, 0, 0)),
         ("untiled", 32, (2.5, 4, 0, 0)),
         # The assembler merges four loads of a_tile into one, which takes 2 wavefronts. For each of
-        # these loads there are four loads of b_tile, with 1 wavefront each: 6 / 5 = 1.2.
+        # these merged loads there are four loads of b_tile, with 1 wavefront each. So 5 loads take
+        # 6 wavefronts: 6 / 5 = 1.2.
         ("tiled", 32, (4, 4, 1.2, 1)),
         ("tiled", 16, (4, 4, 1.2, 1)),
         ("tiled_transposed", 32, (4, 4, 17, 16.5)),

@@ -315,7 +315,7 @@ def test_gather_returns_one_channel_of_four_texels() -> None:
     for c in (0, 2):
         kernel(f"gather<{c}>")[1, 32](t, points, out, 3)
         # In the last point, the x coordinate minus 0.5 is 1.99805, which is rounded to 2 (CUDA C++
-        # Programming Guide, "Texture Gather").
+        # Programming Guide, "Texture Gather"). So the four texels begin at x = 2, not at x = 1.
         for i, (x, y) in enumerate([(0, 0), (1, 1), (2, 0)]):
             wanted = [texels[y + 1, x, c], texels[y + 1, x + 1, c]]
             wanted += [texels[y, x + 1, c], texels[y, x, c]]

@@ -41,9 +41,9 @@ _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _CODES = ("f4", "f8")  # the same types in a GpuArray
 _MOST_PLANS = 256
 _ALIGNMENT = 256  # bytes; places in a workspace begin at multiples of it
-# The addresses during planning: the workspace (the memory for intermediate results) begins at
-# _BASE, and GPU array i at (i + 2) * _BASE. Kernels load up to 16 bytes at once. So a call has a
-# plan only if the addresses of its arrays are multiples of 16.
+# The made-up addresses during planning: the workspace begins at _BASE, and the caller's GPU array i
+# at (i + 2) * _BASE. Kernels load up to 16 bytes at once. So a call has a plan only if the
+# addresses of its GPU arrays are multiples of 16.
 _BASE = 1 << 40
 _LOAD = 16
 # Slabs have a multiple of these rows, the height of the kernels' tiles.

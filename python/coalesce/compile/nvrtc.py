@@ -328,8 +328,8 @@ def _recall(key: str, arch: str) -> Compiled | None:
 
 
 def _remember(key: str, result: Compiled) -> None:
-    # No lock is needed, even if several threads do this: each step is one atomic operation of the
-    # dict.
+    # No lock is needed, even if several threads store results at the same time: each step is one
+    # atomic operation of the dict.
     _remembered[key] = result
     for oldest in list(_remembered)[:-_REMEMBERED_AT_MOST]:
         _remembered.pop(oldest, None)

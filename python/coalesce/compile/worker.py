@@ -74,8 +74,8 @@ class Compiler:
         except BaseException:
             child.kill()
             raise
-        # No lock is needed, even if several threads do this: each step is one atomic operation of
-        # the list.
+        # No lock is needed, even if several threads give back child processes at the same time:
+        # each step is one atomic operation of the list.
         self._idle.append(child)
         with contextlib.suppress(IndexError):
             while len(self._idle) > _KEPT:

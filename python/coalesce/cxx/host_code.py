@@ -245,8 +245,8 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
         item.names = _type_names(node, text)
     else:
         item.names = set(WORD.findall(text[start:end])) if node.type != "ERROR" else set()
-        # If the parser does not understand a text, the text may be a kernel. Then it is kept, and
-        # the compiler decides.
+        # The parser may fail to understand a kernel. So a text that it does not understand is kept
+        # if it may be device code. Then the compiler decides whether the text is correct.
         words = set(WORD.findall(text[start:end]))
         item.device = device = node.type == "ERROR" and bool(words & marks)
         item.keepable = device or node.type == "using_declaration"

@@ -128,8 +128,9 @@ class Module:
             arch = self.compiled(device).arch.replace("sm_", "compute_")
             return self._compiled_again(arch, probe, wanted).lowered
 
-        # If one kernel of a source needs its type, the others usually need theirs, too. So ask for
-        # the types of all kernels at once. The next kernel then finds its type in the cache.
+        # If the type of one kernel of a source is needed, the types of its other kernels are
+        # usually needed later. So ask for the types of all kernels at once. The next kernel then
+        # finds its type in the cache.
         entries = signature.ptx_entries(self.compiled(device).ptx)
         kernels = [f"&{entry}" for entry in entries if not entry.startswith("_Z")]
         if len(kernels) > 1 and set(expressions) <= set(kernels):

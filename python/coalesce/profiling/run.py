@@ -29,9 +29,9 @@ from coalesce.simulate import counting
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
 
-# The number of example events for each instruction. The examples come from nine warps, with seven
-# of each: the first four executions of the instruction in the warp, and then the executions whose
-# number is a power of two.
+# The number of example events for each instruction. The examples come from nine warps. From each
+# warp, seven executions of the instruction are taken: the first four (0 to 3), and then those with
+# the numbers 4, 8 and 16.
 _EXAMPLES = 9 * 7
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
@@ -65,9 +65,9 @@ def of_operation(
     own: list[Profile] = []
 
     def launch(k: KernelLaunch) -> LaunchRecord:
-        # An operation may launch another operation first, for example to copy its operands. Its
-        # main kernel reads the results of this preparation. Therefore a preparation is simulated
-        # completely, not only for a sample of its blocks, and in this process.
+        # An operation may launch other kernels before its main kernel, to prepare the operands. The
+        # main kernel reads their results. Therefore these kernels are simulated in this process,
+        # and with all of their blocks, not only a sample.
         whole = replace(settings, sample=None, executor=None)
         how = settings if k.operation == asked.name else whole
         title = table.title_of(k.operation, k.variant)
