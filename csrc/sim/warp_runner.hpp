@@ -26,7 +26,7 @@ namespace coalesce::sim {
 inline constexpr int64_t slice_ops = 1 << 16;
 // A slice is stalled if no path of the warp ended or began to wait during this slice. After this
 // many consecutive stalled slices of a block, lanes that wait for reconvergence continue without
-// the others (free_waiting_lanes).
+// the lanes for which they wait (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
 
 template <Observer O>

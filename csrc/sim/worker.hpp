@@ -166,8 +166,8 @@ class Worker : public WorkerBase {
     WarpRunner<O> runner_;
 };
 
-// Calls work(n) for each n below worker_count(launch), each in a host thread of its own, while the
-// calling thread polls. Throws the errors of the kernel.
+// Calls work(n) for each n below worker_count(launch), each in a separate host thread. In the
+// meantime, the calling thread calls Launch::poll. Throws the errors of the kernel.
 void run_workers(const Launch& launch, GridState& grid, const std::function<void(uint32_t)>& work);
 
 // Runs the grid, with one observer for each of worker_count(launch) host threads. The program must

@@ -1,7 +1,8 @@
 // Texture references, which CUDA 12 removed: texture<float, 1> t; tex1Dfetch(t, i).
 //
 // `coalesce run` includes this before a .cu file that declares texture references. A reference is
-// an object in managed memory. Binding it creates a texture object and stores its handle in it.
+// an object in managed memory. When a program binds memory to a reference, this file creates a
+// texture object, and stores the handle of the object in the reference.
 #pragma once
 #if defined(__cplusplus) && defined(CUDART_VERSION) && CUDART_VERSION >= 12000
 
