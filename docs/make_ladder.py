@@ -155,9 +155,9 @@ _INTRODUCTION = """\
 *Written by `docs/make_ladder.py`; do not edit.*
 
 `coalesce.matmul` has many variants: kernels that compute the same matrix product. Most of them are
-faster than the variant before, so this page calls them the rungs of a ladder. It compares them with
-cuBLAS, NVIDIA's library. [The glossary](../notebooks/glossary.md) explains the terms, and [lesson
-7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
+faster than the variant before, so this page calls them the rungs of a ladder. The page compares
+them with cuBLAS, NVIDIA's library. [The glossary](../notebooks/glossary.md) explains the terms, and
+[lesson 7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
 
 _METHOD = """\
 How the times were measured:

@@ -195,6 +195,7 @@ other kernels must test the models. There are two sets:
 - `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
   before anybody knew what the models predict for them. Later the errors of every second kernel
   were examined. The models of atomics and of partial writes were made from the examined kernels.
+  So only the other kernels test these two models independently.
 
 This table has the median error of each set, and the largest error in brackets:
 """

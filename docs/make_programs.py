@@ -90,10 +90,10 @@ The tables have these outcomes:
 - *time limit reached*: the program ran longer than its limit. This does not mean that it hangs.
   Other work ran on the machine at the same time.
 
-Most of NVIDIA's samples check their results themselves. Others print results that can be computed
-with NumPy. The samples that use cuBLAS or cuRAND's host library run with
+Most of NVIDIA's samples check their results themselves. Other samples print results that can be
+computed with NumPy. The samples that use cuBLAS or cuRAND's host library run with
 [replacements](whole_programs.md#cublas-and-curand). simpleMPI runs as one process. Most of
-Rodinia's programs do not check their results. They are compared with the results of Rodinia's
+Rodinia's programs do not check their results. Their results are compared with those of Rodinia's
 OpenMP program for the same input, or with a reference in NumPy. The table names the reference, and
 says how far the numbers differ. The inputs are Rodinia's, but b+tree, cfd and hybridsort have
 smaller ones. Three programs of Rodinia are not in the list: heartwall and leukocyte, which need
