@@ -149,8 +149,8 @@ print("lane is t mod 32:          ", np.array_equal(lane, t % 32))
 draw.thread_block(block)
 
 # %% [markdown]
-# There are three layers of 8 x 4 threads. The hardware cuts the *line* of threads after every 32 threads. It does not look at
-# rows or layers. Here, a layer has exactly 32 threads, so each layer is a warp.
+# The block in the picture has three layers of 8 x 4 threads. The hardware cuts the *line* of threads after every 32
+# threads. It does not look at rows or layers. Here, a layer has exactly 32 threads, so each layer is a warp.
 #
 # ## Odd shapes
 
@@ -277,8 +277,9 @@ lessons.predict(
 # until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
 # change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the message ends with a
-# call. Run this call to see a hint. If you fail again, the next call shows a stronger hint, and the last one shows a solution.
+# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
+# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
+# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -321,7 +322,7 @@ print(lessons.exercise("which_warp").check(which_warp))
 # - A kernel is executed by threads. A launch chooses the number of blocks and the threads per block.
 # - The threads of a block are arranged in a line, x fastest. Every 32 threads of the line form a warp.
 # - Memory is accessed by warps. For every load ask: *which addresses do lanes 0, 1, 2, ... read?*
-# - A block's shape changes nothing by itself. The mapping from lane to address does.
+# - A block's shape alone makes a kernel neither faster nor slower. What matters is which address each lane accesses.
 
 # %%
 lessons.score()

@@ -38,7 +38,8 @@ from coalesce import draw, lessons
 # | line | 128 bytes, four sectors: what the L1 cache looks up |
 #
 # Blocks run on the **multiprocessors** of a GPU (an H200 has 132). Each multiprocessor has a cache, **L1**. All
-# multiprocessors share a larger cache, **L2**. Behind it is the memory itself, **DRAM**. The 32 addresses of a request first arrive at L1.
+# multiprocessors share a larger cache, **L2**. Behind L2 is the memory itself, **DRAM**. The 32 addresses of a request
+# first arrive at L1.
 #
 # The cost of a request is the number of **distinct sectors** that its active lanes touch. (A lane is active if it has a thread
 # that executes the instruction.) Everything below follows from this rule. A request is **coalesced** if it touches only as many
@@ -229,8 +230,8 @@ lessons.predict(
 # %% [markdown]
 # ## Who decides? The same machine code, coalesced or not
 #
-# Does the compiler make coalesced loads? The kernel receives its stride as an argument, so the compiler does not know it. Compare
-# the machine code that two strides execute:
+# Does the compiler decide whether a load is coalesced? The kernel below receives its stride as an argument, so the
+# compiler does not know the stride. Compare the machine code that the kernel executes with two strides:
 
 # %% tags=["counts"]
 text = """
@@ -247,14 +248,14 @@ for stride in (1, 32):
 print("different programs:", len(programs))
 
 # %% [markdown]
-# All strides execute the same machine code. The hardware finds the distinct sectors when a request arrives, from its 32
-# addresses.
+# The kernel executes the same machine code for both strides. So it is not the compiler that decides. When a request
+# arrives, the hardware finds the distinct sectors from its 32 addresses.
 #
 # ## The clock
 #
-# The upper plot shows the sectors per request. The lower plot shows the bandwidth. The bandwidth was measured on the GPU of this
-# machine, or recorded on another GPU, which the legend then names. It counts the bytes that the lanes *ask for*: 4 per lane for
-# the load, and 4 for the store.
+# The upper plot shows the sectors per request. The lower plot shows the bandwidth. The bandwidth was measured on the
+# GPU of this machine, or recorded on another GPU, which the legend then names. Only the bytes that the lanes *ask for*
+# are counted: 4 bytes per lane for the load, and 4 for the store.
 
 # %%
 data = lessons.sweep("stride", range(1, 33))
@@ -347,11 +348,16 @@ lessons.predict(
 # GB/s if accesses are scattered. This is a factor of 7.3. The tutorial names neither the stride nor the size of the pieces that
 # its memory moves. So we compare 7.3 with two cases:
 #
-# 1. If the kernel uses 4 of every 32 bytes that the memory moves (stride 8, or pieces of 32 bytes), at most a factor of 8 is lost.
-# 2. If the kernel uses 4 of every 64 bytes (pieces of 64 bytes, from stride 16 on), at most a factor of 16 is lost.
+# 1. The kernel uses 4 of every 32 bytes that the memory moves. This is so at stride 8, and at larger strides if the
+#    pieces have 32 bytes. Then the bandwidth falls by a factor of 8 at most.
+# 2. The kernel uses 4 of every 64 bytes that the memory moves. This is so from stride 16 on, if the pieces have 64
+#    bytes. Then the bandwidth falls by a factor of 16 at most.
 #
-# The reported factor fits the first case. It fits the second case only if the bandwidth at stride 1 is far below the peak. On the
-# GPU of our plot, this bandwidth is indeed far below the peak:
+# The factor compares two bandwidths: that at stride 1, and that at the larger stride. The largest factor (8 or 16) is
+# reached only if the memory is fully busy at stride 1, too. If it is not, the bandwidth at stride 1 is below the peak,
+# and the factor is smaller. A factor of 7.3 is nearly 8, so it fits the first case. It can also be the second case, if
+# the bandwidth at stride 1 is far below the peak. So 7.3 alone does not say how large the pieces are. The GPU of our
+# plot is an example: at stride 1 it reaches only 2,700 of 4,800 GB/s, so its factors are far below 8 and 16:
 
 # %%
 if data.gbps is not None:
@@ -401,8 +407,9 @@ lessons.predict(
 # until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
 # change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the message ends with a
-# call. Run this call to see a hint. If you fail again, the next call shows a stronger hint, and the last one shows a solution.
+# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
+# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
+# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -446,7 +453,7 @@ print(lessons.exercise("pair_means").check(pair_means))
 # - Cost of a request = distinct 32-byte sectors. If every byte is used, this is 4 sectors for 4-byte elements, 8
 #   for 8-byte elements, and 16 for 16-byte elements.
 # - The order of the lanes costs nothing. A broadcast costs one sector. An offset costs at most one sector more.
-# - A stride of s elements costs s times the sectors, up to one per lane.
+# - With a stride of s elements, a request touches s times as many sectors, but at most one sector per lane.
 # - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes. It is fast only if the loads ask for many bytes at the
 #   same time.
 

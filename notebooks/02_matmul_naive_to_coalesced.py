@@ -38,9 +38,9 @@ lessons.times("matmul", ["naive", "coalesced"])
 # %% [markdown]
 # ## The first kernel
 #
-# The library interface BLAS defines the operation as `out = alpha * a @ b + beta * c`. With `alpha = 1` and `beta = 0`, as here,
-# it is the product. `a` is M x K, `b` is K x N. Each thread computes one element `(row, col)` of the result. It walks along a row
-# of `a` and down a column of `b`.
+# The library interface BLAS defines the operation as `out = alpha * a @ b + beta * c`. Here, `alpha` is 1 and `beta` is
+# 0, so the result is the product `a @ b`. `a` has M x K elements, and `b` has K x N. Each thread computes one element
+# `(row, col)` of the result. The thread walks along a row of `a` and down a column of `b`.
 
 # %%
 lessons.code("matmul", "naive")
@@ -208,9 +208,9 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # ## Why 12.6 times, if the sectors fall 6.6 times?
 #
-# The reason is not that `naive` reads more from the memory, as the next cells show. They profile matrices of 512 x 512, which are
-# large enough to fill the GPU. The counts are exact. The caches and the time are modelled: the time model estimates how long each resource is
-# busy.
+# Does `naive` read more from the memory? No, as the next cells show, so there must be another reason. The cells profile
+# matrices of 512 x 512, which are large enough to fill the GPU. The counts are exact. The caches and the time are
+# modelled: the time model estimates how long each resource is busy.
 #
 # A request passes through several resources. The **load-store unit** of a multiprocessor accepts one request at a time. Our
 # time model counts 1.25 cycles per request: in our recordings, an H200 accepts less than 0.8 requests per cycle. Then the
@@ -349,8 +349,9 @@ lessons.predict(
 # %% [markdown]
 # ## The same numbers from a GPU: Nsight Compute
 #
-# Nsight Compute (`ncu`) is NVIDIA's profiler for kernels. It needs a GPU and the permission to read the GPU's counters. It uses the same
-# names as our `metrics()`. These are the commands of a tutorial, with the metrics that matter here:
+# Nsight Compute (`ncu`) is NVIDIA's profiler for kernels. It needs a GPU and the permission to read the GPU's counters.
+# Its metrics have the same names as those of our `metrics()`. These are the commands of a tutorial, with the metrics
+# that matter here:
 #
 # ```sh
 # ncu --metrics l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,\
@@ -368,8 +369,9 @@ lessons.predict(
 # | `l1tex__t_sector_hit_rate.pct` | share of the sectors that were in L1 | the same row: Hit Rate |
 # | `dram__bytes_read.sum` | bytes from the memory | the chart: Device Memory |
 #
-# The tutorial's table expects a "Global Load Efficiency" of about 50 % for the naive kernel and of 90 to 100 % for the coalesced one. It expects L1 hit
-# rates below 5 % in both kernels. It also expects less "memory replay overhead", a counter of older profilers, in the coalesced kernel. The counts say:
+# The tutorial has a table of what it expects. It expects a "Global Load Efficiency" of about 50 % for the naive kernel,
+# and of 90 to 100 % for the coalesced one. It expects L1 hit rates below 5 % in both kernels. It also expects that the
+# coalesced kernel has less "memory replay overhead", a counter of older profilers. The counts say:
 
 # %% tags=["counts"]
 for name, p in big.items():
@@ -420,8 +422,9 @@ lessons.predict(
 # until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
 # change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the message ends with a
-# call. Run this call to see a hint. If you fail again, the next call shows a stronger hint, and the last one shows a solution.
+# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
+# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
+# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
 
 # %%
 # %load_ext coalesce

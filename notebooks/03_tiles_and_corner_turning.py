@@ -37,10 +37,11 @@ rng = np.random.default_rng(0)
 # Each multiprocessor has some shared memory. It is as fast as L1. An array that is declared with `__shared__` in a kernel is in
 # shared memory. Each block has its own copy, and all threads of the block can read and write it.
 #
-# Take matrices of 8 x 8 and tiles of 4 x 4. Block (0, 0) computes the upper left tile of the result. It needs 4 rows of `a` and 4
-# columns of `b`. It loads them in two **phases**: one tile of `a` and one tile of `b` per phase. In each phase, each of its 16
-# threads loads one element of `a` and one of `b`, and stores them in shared memory. The threads wait for each other. Then they
-# use the elements that all of them loaded.
+# Take matrices of 8 x 8 elements, and divide them into squares of 4 x 4, called **tiles**. Block (0, 0) computes the
+# upper left tile of the result. It needs 4 rows of `a` and 4 columns of `b`. It loads them in two **phases**: one tile
+# of `a` and one tile of `b` per phase. In each phase, each of its 16 threads loads one element of `a` and one of `b`,
+# and stores them in shared memory. The threads wait for each other. Then each thread can use the elements that any of
+# them loaded.
 
 # %%
 T = 4
@@ -74,8 +75,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Each element in shared memory is used by four threads: a row or a column of the block. So a tile changes **how
-# often** an element is loaded. Both loads go along rows, so they are coalesced, like the load of `b` in the untiled kernel.
+# Each element in shared memory is used by four threads: those of a row or of a column of the block. Without a tile,
+# each of these threads would load the element from global memory. So a tile changes **how often** an element is loaded.
+# Both loads go along rows, so they are coalesced, like the load of `b` in the kernel without tiles (`coalesced`).
 #
 # ## The kernel
 
@@ -85,10 +87,11 @@ lessons.code("matmul", "tiled")
 # %% [markdown]
 # `__syncthreads()` is a **barrier**: no thread of the block continues before all of them have arrived. The kernel has two barriers
 # per phase, in lines 34 and 38. A thread that has no element of the result must still load its elements of the tiles, because
-# other threads of the block use them. So no thread may return before a barrier. This is why line 40 comes after the loop.
+# other threads of the block use them. So no thread may return before a barrier. This is why the threads without an
+# element return only in line 40, after the loop.
 #
-# The warps of a block do not run at the same speed. Remove either barrier from a small version of the kernel, run it, and check
-# it for races:
+# The warps of a block do not run at the same speed. The next cells take a small version of the kernel, remove one of
+# the two barriers, run the kernel, and check it for races:
 
 # %%
 tiled_16 = """
@@ -294,7 +297,8 @@ lessons.predict(
 # %% [markdown]
 # Shared memory cannot help here, because it belongs to one block. Two units behind L1 can help, because several blocks use them:
 #
-# - The **L2 cache**. The first of the four blocks brings the sector from memory to L2. Blocks that load it later find it there.
+# - The **L2 cache**. The first block that needs a sector brings it from memory to L2. Blocks that load the sector later
+#   find it there.
 # - The **[LRC](glossary.md#lrc)** of an H200, on the way to L2. If neighbouring multiprocessors read the same sector at about the
 #   same time, it merges the reads. L2 then delivers the sector once, to all of them.
 #
@@ -372,10 +376,10 @@ lessons.predict(
 #
 # ## Shared memory has banks
 #
-# Shared memory consists of 32 **banks**. Word w (4 bytes) is in bank w mod 32. All banks work at the same time, but each serves one word
-# at a time. If the lanes of a warp want different words of one bank, these are served one after the other: this is a **bank
-# conflict**. The load then takes several passes, called **wavefronts**. In the first example, the lanes of a warp read one column of
-# words:
+# Shared memory consists of 32 **banks**. Word w (4 bytes) is in bank w mod 32. All banks work at the same time, but
+# each bank serves one word at a time. If the lanes of a warp want different words of one bank, the bank serves these
+# words one after the other: this is a **bank conflict**. The load then takes several passes, called **wavefronts**. In
+# the first example, the lanes of a warp read one column of words:
 
 # %%
 column = """
@@ -443,10 +447,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A tile solves this problem. The threads can load a tile in one order and use it in another order. When they load,
-# the lanes of a warp read neighbouring elements of **one column** of `b`; a column is contiguous. When they use the
-# tile in shared memory, each lane reads an element of **another column**. This is corner turning. Textbooks say that
-# every order is fast in shared memory. Is that true?
+# A tile solves this problem. The threads can load a tile in one order and use it in another order. When the threads
+# load the tile, the lanes of a warp read neighbouring elements of **one column** of `b`; a column is contiguous. When
+# the threads use the tile in shared memory, each lane reads from a **different column**. This is corner turning.
+# Textbooks say that every order is fast in shared memory. Is that true?
 
 # %%
 lessons.code("matmul", "corner_turned")
@@ -484,14 +488,15 @@ lessons.predict(
 )
 
 # %% [markdown]
-# (Our profile of `corner_turned` calls it an 8-way conflict, not a 32-way conflict. The reason: the assembler merges four
-# iterations of the loop, so that each lane loads four neighbouring words (16 bytes) at once. A warp then wants 128 words. These
-# take 4 wavefronts at best. The load takes 32 wavefronts, 8 times as many. But the kernel has only a quarter as many loads, so
-# the waste is the same.
+# (Our profile of `corner_turned` reports an 8-way conflict, not a 32-way conflict. The reason: the assembler merges
+# four iterations of the loop, so that each lane loads four neighbouring words (16 bytes) at once. A warp then wants 128
+# words. These take 4 wavefronts at best. The load takes 32 wavefronts, 8 times as many. But the kernel has only a
+# quarter as many loads, so the waste is the same.
 #
-# The merged load of `a_tile` takes 2 wavefronts without a conflict, although it is a broadcast. A load of 16 bytes per lane is
-# served in quarters of a warp, and a load of 8 bytes in halves. If neighbouring lanes read the same address, as in a broadcast,
-# two quarters or two halves are served together. So a broadcast of 16 bytes takes 2 wavefronts.)
+# The load of `a_tile` is a broadcast, and a broadcast of 4-byte words takes 1 wavefront. But this load was merged, too,
+# and takes 2 wavefronts, without any conflict. The reason: a load of 16 bytes per lane is served in quarters of a warp,
+# and a load of 8 bytes in halves. If neighbouring lanes read the same address, as in a broadcast, two quarters or two
+# halves are served together. Four quarters, two at a time, take 2 wavefronts.)
 
 # %% [markdown]
 # ## Exercises
@@ -500,8 +505,9 @@ lessons.predict(
 # until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
 # change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the message ends with a
-# call. Run this call to see a hint. If you fail again, the next call shows a stronger hint, and the last one shows a solution.
+# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
+# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
+# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -595,7 +601,7 @@ print(lessons.exercise("corner").check(corner))
 
 # %% [markdown]
 # **To remember**
-# - Tiles reduce how *often* global memory is read, by the tile's width. They need two barriers.
+# - Tiles reduce how *often* global memory is read: with tiles of width T, T times less often. They need two barriers.
 # - With a tile, threads can load in the order that is best for global memory, and use the elements in the order
 #   that the algorithm needs.
 # - Shared memory has 32 banks. Reading a column has no bank conflicts if a row has an odd number of words.

@@ -85,8 +85,8 @@ lessons.predict(
 lessons.code("row_sums", "block_per_row")
 
 # %% [markdown]
-# The parts are added in shared memory, by a tree: half of the threads add two parts each, then half of those threads, and so on. There are two
-# other common trees. Here are all three:
+# The parts are added in shared memory, by a tree: half of the threads add two parts each, then half of those threads,
+# and so on. There are two other common trees. Here are all three:
 
 # %%
 TREES = {
@@ -212,8 +212,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Counts and times disagree a second time: `column_tiles` and `thread_per_column` both take 4 sectors per request, but `column_tiles` is 6 times
-# as fast. The reason is the number of warps. An H200 has 132 multiprocessors with room for 64 warps each.
+# Counts and times disagree a second time: `column_tiles` and `thread_per_column` both take 4 sectors per request, but
+# `column_tiles` is 6 times as fast. The reason is the number of warps: `thread_per_column` has too few. An H200 has 132
+# multiprocessors, and each of them has room for 64 warps.
 
 # %%
 capacity = 132 * 64  # NVIDIA H100/H200 architecture whitepaper
@@ -246,10 +247,12 @@ lessons.predict(
 occupancy()
 
 # %% [markdown]
-# Each warp of `thread_per_column` waits some hundred nanoseconds for its loads, and there are no other warps to run meanwhile.
-# The counts say how many sectors a load costs. They do not say how many loads the memory serves at the same time. A larger matrix
-# has more columns, so there are more warps, and the bandwidth of `thread_per_column` grows. Kernels with enough warps reach the
-# bandwidth of the memory. (A measurement repeats the kernel, so matrices smaller than L2 are read from L2.)
+# Each warp of `thread_per_column` waits several hundred nanoseconds for its loads, and there are no other warps to run
+# meanwhile. The counts say how many sectors a load costs. They do not say how many loads the memory serves at the same
+# time. A larger matrix has more columns, so there are more warps, and the bandwidth of `thread_per_column` grows.
+# Kernels with enough warps come near the bandwidth of the memory, as the last column of the table shows. (The columns
+# 256 and 1024 say nothing about the memory. These matrices fit into L2, and each measurement runs the kernel many
+# times. So from the second run on, they are read from L2.)
 #
 # ## The profiler's table of kernels
 #
@@ -290,9 +293,10 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 #
 # Something outside the kernel. 7 GB/s is a typical speed of the bus between the host and a GPU; the memory of that GPU gives
 # 1,600 GB/s. On the recorded GPU, the two kernels of the table above differ by a factor of nine, and even `thread_per_row`
-# reaches more than 500 GB/s. In both of the tutorial's programs, `row_sums` is launched first, and so touches the data first.
-# Perhaps the data are moved to the GPU only when a kernel first accesses them. Then the first kernel takes this time, whatever it
-# computes. We cannot run the tutorial's programs here, so this is a guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.
+# reaches more than 500 GB/s. In both of the tutorial's programs, `row_sums` is launched first, and so touches the data
+# first. Perhaps the data are moved to the GPU only when a kernel first accesses them. Then the first kernel must wait
+# for the bus, whatever it computes. We cannot run the tutorial's programs here, so this is a guess. To test it, launch
+# `column_sums` first, or launch each kernel twice and take the second time.
 #
 # </details>
 #
@@ -394,8 +398,9 @@ lessons.predict(
 # until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
 # change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the message ends with a
-# call. Run this call to see a hint. If you fail again, the next call shows a stronger hint, and the last one shows a solution.
+# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
+# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
+# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
 
 # %%
 # %load_ext coalesce

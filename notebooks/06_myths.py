@@ -421,8 +421,9 @@ lessons.predict(
 # until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
 # change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the message ends with a
-# call. Run this call to see a hint. If you fail again, the next call shows a stronger hint, and the last one shows a solution.
+# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
+# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
+# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
 
 # %%
 # %load_ext coalesce

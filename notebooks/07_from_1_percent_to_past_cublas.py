@@ -85,9 +85,10 @@ lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
 # | load-store unit | take 0.8 requests (fitted: no recorded kernel gets beyond) |
 # | data stage | make 1 pass: a wavefront of shared memory, or lines of a request to L1 |
 #
-# So each of the 132 multiprocessors of an H200 executes 4 x 32 multiply-adds of threads per cycle. A multiply-add is 2
-# operations, and there are 1.98 billion cycles per second. This is the **peak** of the GPU: 132 x 4 x 32 x 2 x 1.98 GHz = 66.9
-# TFLOP/s. Below, a *multiply-add* always means one instruction of a whole warp, `FFMA`.
+# So each of the 132 multiprocessors of an H200 executes the multiply-adds of 4 x 32 threads per cycle, at most. A
+# multiply-add of a thread is 2 operations, and there are 1.98 billion cycles per second. This is the **peak** of the
+# GPU: 132 x 4 x 32 x 2 x 1.98 GHz = 66.9 TFLOP/s. Below, a *multiply-add* always means one instruction of a whole warp,
+# `FFMA`.
 #
 # A kernel does not only execute multiply-adds: it also needs passes of the data stage. Suppose that it needs two passes for each
 # multiply-add. The data stage makes one pass per cycle, so the kernel completes at most half a multiply-add per cycle. That is an
@@ -180,9 +181,9 @@ lessons.predict(
 # %% [markdown]
 # ## What the GPU's counters say
 #
-# No kernel can be faster than its ceiling. Does a kernel reach its ceiling? The GPU's counters answer this question. They say how
-# busy the units were, and what a warp was doing on average. They were recorded for products of 4096, with Nsight Compute
-# (`tests/data/models_h200.json`).
+# No kernel can be faster than its ceiling. Does a kernel reach its ceiling? The GPU's counters answer this question.
+# They say how busy the units were, and what a warp was doing on average. They were recorded with Nsight Compute, for
+# products of two 4096 x 4096 matrices (`tests/data/models_h200.json`).
 
 # %% tags=["hide-input"]
 recorded = json.loads(Path("../tests/data/models_h200.json").read_text(encoding="utf-8"))
@@ -242,21 +243,24 @@ def on_the_gpu(*rungs):
 on_the_gpu("naive", "coalesced", "tiled")
 
 # %% [markdown]
-# The last columns say what a warp was doing. *Can issue*: its next instruction is ready, and it waits only until a scheduler
-# chooses it. *Full queue*: its load or store must wait, because the queue of the load-store unit is full. *Shared memory*, and
-# *L1, L2, DRAM*: it waits for the result of a load from there. (Branches and short fixed delays are left out. We call the
-# load-store unit busy for 100 % of the time if it takes 0.8 requests per cycle.)
+# The lines that begin with "a warp" say what a warp was doing. *Can issue*: its next instruction is ready, and the warp
+# waits only until a scheduler chooses it. *Full queue*: its load or store must wait, because the queue of the
+# load-store unit is full. *Shared memory*, and *L1, L2, DRAM*: the warp waits for the result of a load from there.
+# *Barrier*: it waits for other warps. (Branches and short fixed delays are left out. We call the load-store unit busy
+# for 100 % of the time if it takes 0.8 requests per cycle.)
 #
 # - `naive`: the data stage is busy all the time (lesson 2), and the warps wait in its queue.
 # - `coalesced`: the load-store unit is busy for 94 % of the time.
-# - `tiled`: the load-store unit and the data stage are both busy for about 90 % of the time. Global loads have become rare. The loads of **shared memory** fill both
-#   units: 1.25 requests and 1.5 wavefronts for each multiply-add.
+# - `tiled`: the load-store unit and the data stage are both busy for about 90 % of the time. Global loads have become
+#   rare. The loads of **shared memory** keep both units busy: they take 1.25 requests and 1.5 wavefronts for each
+#   multiply-add.
 #
 # ## Could we blame the memory? The roofline
 #
-# The usual advice is to compare operations per byte of DRAM with the GPU's ratio. An H200 has 66.9 TFLOP/s and 4.8 TB/s: the
-# **ridge** is at 14 operations per byte. A kernel to the left of the ridge is bound by memory. A kernel to the right is bound
-# by arithmetic.
+# The usual advice is to draw a **roofline** plot. Its horizontal axis is the number of operations that a kernel makes
+# for each byte from DRAM. An H200 computes 66.9 TFLOP/s and moves 4.8 TB/s, which is 14 operations per byte. This point
+# of the axis is the **ridge**. According to the plot, a kernel to the left of the ridge is bound by memory, and a kernel
+# to the right is bound by arithmetic.
 
 
 # %%
@@ -292,8 +296,9 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 1: a thread computes 8 elements of a column
 #
-# `blocktiled_1d`: a thread keeps 8 sums in registers. It reads one word of `b` and uses it 8 times. The elements of one thread are its **register tile**, here
-# 8 x 1. The lines with a plus are those that `tiled` does not have.
+# `blocktiled_1d`: a thread computes 8 elements of the result and keeps their sums in registers. It reads one word of
+# `b` and uses it 8 times. The elements that a thread computes are its **register tile**, here 8 x 1. The lines with a
+# plus are those that `tiled` does not have.
 
 # %%
 lessons.code("matmul", "blocktiled_1d", since="tiled", part=("const int row = t", "sum[i] +="))
@@ -419,7 +424,8 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 4: the lanes of a warp share a compact tile
 #
-# A load of 16 bytes by 32 lanes takes 4 wavefronts at best: a wavefront has 128 bytes. The load of `b` takes twice as many:
+# A load of 16 bytes by 32 lanes takes 4 wavefronts at best, because a wavefront has 128 bytes. In `vectorized`, the
+# load of `b_tile` takes twice as many wavefronts:
 
 
 # %%
@@ -470,9 +476,10 @@ print(f"warptiled is {gain('warptiled', 'vectorized'):.2f} times as fast as vect
 on_the_gpu("vectorized", "warptiled")
 
 # %% [markdown]
-# The kernel needs 40 % fewer wavefronts, but it is only 6 % faster. The data stage was busy for only 60 % of the time, so it was
-# not the bound. What do the warps wait for? They wait most for `L1, L2, DRAM`: in each iteration all warps of a block load the
-# next tiles, wait for the values, store them, and wait at a barrier. Meanwhile none of them multiplies.
+# `warptiled` needs 40 % fewer wavefronts than `vectorized`, but it is only 5 % faster. In `vectorized`, the data stage
+# was busy for only 60 % of the time, so it was not the bound. What do the warps of `warptiled` wait for? They wait most
+# for `L1, L2, DRAM`: in each iteration all warps of a block load the next tiles, wait for the values, store them, and
+# wait at a barrier. Meanwhile none of them multiplies.
 #
 # ## Rung 5: copies that start early
 #
@@ -501,12 +508,13 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 6: a copy engine, and nothing but multiply-adds
 #
-# Now the schedulers are busy. A third of the instructions that they issue are not multiply-adds, but compute addresses, test
-# conditions or copy. `tma` leaves the copying to a separate unit of the GPU, the TMA (tensor memory accelerator, on GPUs of
-# compute capability 9.0). One instruction copies 16 KB of `a`. It can only copy adjacent bytes. Therefore another kernel first
-# *packs* `a`: it stores strips of 128 rows one after the other, each strip transposed. A thread computes 16 x 8 elements: 6 loads
-# of 16 bytes for 128 multiply-adds. A block computes one tile after the other until the whole product is done, so the GPU does
-# not start a new block for each tile.
+# Now the schedulers are busy. A third of the instructions that they issue are not multiply-adds, but compute addresses,
+# test conditions or copy. `tma` leaves the copying to a separate unit of the GPU, the TMA (tensor memory accelerator,
+# on GPUs of compute capability 9.0). One instruction copies 16 KB of `a`. Such a copy can only copy adjacent bytes.
+# Therefore another kernel first *packs* `a`: it stores strips of 128 rows one after the other, each strip transposed. A
+# thread of `tma` computes 16 x 8 elements. For each `k`, it needs 16 + 8 words, which are 6 loads of 16 bytes, for 128
+# multiply-adds. A block computes one tile after the other until the whole product is done, so the GPU does not start a
+# new block for each tile.
 #
 # This is the loop over the stages. `full` and `empty` are barriers in shared memory ([mbarriers](glossary.md#mbarrier)). The TMA
 # arrives at `full` when its bytes are in shared memory. The warps arrive at `empty` when they have read the bytes.
@@ -526,9 +534,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The simulator executes `tma`, but it does not count the copies of the TMA, and it does not model their time. So we count the
-# instructions of the main loop in the machine code (`benchmarks/cost_model.py`). This count includes the banks of the registers:
-# a multiply-add that needs two words of one bank takes two cycles.
+# The simulator executes `tma`, but it does not count the copies of the TMA, and it does not model their time. So we
+# count the instructions of the main loop in the machine code, and the cycles that a scheduler needs to issue them
+# (`benchmarks/cost_model.py`). Registers have banks, too: a multiply-add that needs two words of one bank takes two
+# cycles. The count of the cycles includes this.
 
 # %% tags=["hide-input"]
 sys.path.append("../benchmarks")
@@ -592,8 +601,8 @@ print(f"tensor_map is {gain('tensor_map', 'cublas'):.3f} times as fast as cuBLAS
 loops("tma", "tensor_map")
 
 # %% [markdown]
-# By the model, the two loops are about equally fast. But the two kernels also differ in their copies, and `tma` needs time for
-# packing. The model does not include this. **A model of one part does not predict the whole.**
+# According to this count, the two loops are about equally fast. But the two kernels also differ in their copies, and
+# `tma` needs time for packing. The count includes neither. **A model of one part does not predict the whole.**
 #
 # ## The ladder
 
@@ -621,8 +630,9 @@ counted(*RUNGS)
 # next kernels, no unit is busy all the time: the warps wait for shared memory, and then for global memory. In the last kernels,
 # the schedulers are busy. Such a kernel gets faster only if it executes fewer instructions that are not multiply-adds.
 #
-# In the roofline plot below, even the first kernels lie to the right of the ridge, so DRAM is not their limit. Larger tiles move
-# the kernels further to the right. According to this plot, larger tiles bring nothing. Yet `pipelined` is 73 times as fast as `naive`:
+# In the roofline plot below, even the first kernels lie to the right of the ridge, so DRAM is not their limit. Larger
+# tiles move the kernels further to the right. According to this plot, larger tiles therefore bring nothing. Yet
+# `pipelined` is 73 times as fast as `naive`:
 
 # %%
 ax = roof(*RUNGS)
@@ -668,11 +678,12 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The model puts the kernels in the right order. For register tiles of this size, the modelled times are too short by up to a
-# quarter. One reason: the recorded runs are first runs, and a first run has costs that the model does not include, such as the
-# fetch of instructions. When four of these kernels run again on the GPU, they are faster by 15 to 24 %. (Empty caches are not the
-# reason, because the model starts with empty caches, too.) For `pipelined`, the modelled time is too short even in later runs,
-# and we do not know why. So take the microseconds of such kernels as a rough figure. Their counts are exact.
+# The model puts the kernels in the right order. For products of this size, the modelled times of the kernels with
+# register tiles are too short by up to a quarter. One reason: the recorded runs are first runs, and a first run has
+# costs that the model does not include, such as the fetch of instructions. When four of these kernels run again on the
+# GPU, they are faster by 15 to 24 %. (Empty caches are not the reason, because the model starts with empty caches,
+# too.) The modelled time of `pipelined` is shorter than even the time of its later runs, and we do not know why. So take
+# the microseconds of such kernels as a rough figure. Their counts are exact.
 #
 # ## Small products: `split_k` and `best`
 #
@@ -720,11 +731,13 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is slower than cuBLAS by 3 %. In an earlier measurement cuBLAS was slower, and `split_k` was
-# faster than cuBLAS by 4 %. An earlier version of `tensor_map` packed `a` first, as `tma` does. Packing reads and writes `a`
-# once, so its time depends on `M` and `K` alone. If the result has few columns, packing takes a large share of the whole time.
-# Therefore the earlier version was slower than cuBLAS for 8192 x 512 x 4096. [The ladder, measured](../docs/ladder.md) says
-# what limits the rungs, and which change to try next.
+# For 16384 x 128 x 2048, `split_k` is slower than cuBLAS by 3 %. In an earlier measurement, cuBLAS itself was slower
+# than in this one, and `split_k` was faster than cuBLAS by 4 %.
+#
+# For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS, but an earlier version of it was slower. The earlier
+# version packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time depends on `M` and `K` alone.
+# If the result has few columns (a small `N`), packing takes a large share of the whole time.
+# [The ladder, measured](../docs/ladder.md) says what limits the rungs, and which change to try next.
 #
 # ## Past the float32 pipes: tensor cores
 #
@@ -865,8 +878,9 @@ print(
 # until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
 # change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the message ends with a
-# call. Run this call to see a hint. If you fail again, the next call shows a stronger hint, and the last one shows a solution.
+# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
+# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
+# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -953,7 +967,8 @@ print(lessons.exercise("turned_tile").check(turned_tile))
 # %% [markdown]
 # **To remember**
 # - Count what one multiply-add costs: instructions, requests, wavefronts. Each unit of a multiprocessor sets a ceiling.
-# - With register tiles, a kernel reads fewer words from shared memory. Wide loads save requests, and compact warp tiles save wavefronts. If copies start early, warps wait less.
+# - With register tiles, a kernel reads fewer words from shared memory. Wide loads save requests, and compact warp tiles
+#   save wavefronts. If copies start early, warps wait less.
 # - It helps little to reduce the work of a unit that is not the bound. Look at what the warps wait for, then choose the next
 #   idea.
 # - The fastest float32 kernel has few warps and much work in each: high occupancy is not an aim in itself.
