@@ -226,15 +226,15 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         if (!traits(e).passes_l1) add_global(c, e);
         return;
     }
-    // If all lanes only fill their destination with zeros, no lane reads its source. Then there was
-    // no event for the source, and `source_` is from an earlier copy.
+    // A lane of an asynchronous copy may read nothing, and only fill its destination with zeros. If
+    // all lanes do so, there was no event for the source, and `source_` is from an earlier copy.
     if (source_.pc != e.pc) source_.mask = 0;
     c.sourceless += source_.mask == 0;
     if (!traits(e).passes_l1 || !source_.mask) {
         add_wavefronts(c, model::copy_wavefronts(source_, e));
     } else {
-        // Nsight Compute's formula also counts the lanes that the guard (the predicate of the
-        // instruction) excludes.
+        // Nsight Compute also counts the lanes that the guard (the predicate of the instruction)
+        // excludes. Therefore `from` and `to` include these lanes.
         sim::MemoryEvent from = source_, to = e;
         to.mask |= left_out_;
         to.mask = from.mask = last_writers(to);

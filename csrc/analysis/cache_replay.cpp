@@ -36,9 +36,10 @@ struct CacheReplay::Machine {
         model::L2Cache::Guess guess;
     };
 
-    // Handles the requests in this order. Their data are in large tables, which do not fit into the
-    // caches of the host. Therefore each request is prepared twice, some time before it is handled.
-    // So the host can load the data of several requests at the same time.
+    // Handles the requests in this order. The data that a request needs are in large tables, which
+    // do not fit into the caches of the host. Therefore each line of a request is prefetched first.
+    // guess() follows 8 lines later, and handle() 16 lines later. Meanwhile the host loads the data
+    // of several lines at the same time.
     void handle(const std::vector<Request>& requests) {
         constexpr size_t later = 8;
         std::array<Lookup, 4 * later> latest;
@@ -106,8 +107,9 @@ struct CacheReplay::Machine {
     std::vector<uint32_t> clusters;  // the cluster of each multiprocessor
     uint64_t merged = 0;             // number of sectors merged
     std::vector<Misses> misses;      // misses by instruction, with the answers of L2
-    // A line that is being fetched from DRAM, and the time at which it arrives. If two lines have
-    // the same table entry, the older one is forgotten.
+    // A line that is being fetched from DRAM, and the time at which it arrives. The entry of a line
+    // in the table `arrivals` is computed from the line number. If two lines have the same entry,
+    // the older line is forgotten.
     struct Arrival {
         uint64_t line = ~uint64_t(0);
         double time = 0;
@@ -181,8 +183,9 @@ void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
     advance(false);
 }
 
-// Called when the first round of blocks has ended. Decides whether there is time to replay the
-// whole grid, and sets `limit_`.
+// Called when the first blocks have ended: as many as the GPU holds at once. Estimates from these
+// blocks how long a replay of the whole grid would take. If it would take too long, reduces
+// `limit_`, the number of blocks to replay.
 void CacheReplay::decide() {
     const double of_a_block = double(first_round_lines_) / double(first_round_);
     const auto affordable = uint64_t(double(most_lines_) / std::max(1.0, of_a_block));
@@ -199,8 +202,9 @@ void CacheReplay::advance(bool ended) {
     while (fill(ended)) run_slice();
 }
 
-// Starts blocks in free slots. Returns false if the next block has not been simulated yet, or if no
-// block is left.
+// Starts blocks in the free slots of the modelled multiprocessors. `ended` is true after the run,
+// when no further block will be simulated. Returns false if the next block has not been simulated
+// yet, or if no block is left.
 bool CacheReplay::fill(bool ended) {
     // If all slots are in use, no further block is needed.
     while (next_block_ < limit_ && machine_->schedule.has_place()) {

@@ -18,8 +18,8 @@ using sim::Warp;
 
 namespace {
 
-// Returns log2 of the granule size. A granule is as large as the shortest access to the memory
-// space.
+// The checker divides memory into granules (shadow.hpp). A granule is as large as the shortest
+// access of the program to the memory space. Returns log2 of this size.
 uint32_t granule_bits(const sim::Program& program, Space space) {
     uint32_t shortest = 16;
     for (const sim::Op& op : program.ops) {
@@ -129,8 +129,8 @@ void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::local) return check_local(w, e);
 }
 
-// Returns true if a plain read is certainly correct and need not change the cell. The test is fast,
-// and it succeeds for nearly every read.
+// Returns true if the other checks of a read can be skipped: the read is certainly correct, and the
+// cell need not be changed. This test is fast, and it succeeds for nearly every read.
 bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
     const BlockOrder& order = at.block.order;
     const Stamp& w = cell.write;
@@ -143,10 +143,10 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
                r.lane == at.me.lane && r.extra == other;
     };
     if (same(a) || same(b)) return true;
-    // A cell keeps two earlier reads, which different warps made. If this warp made neither of
-    // them, the cell need not keep this read as well: a later write that races with this read also
-    // races with one of the two kept reads. But if one other block made both reads, read() replaces
-    // one of them by this read.
+    // A cell keeps two reads by different warps. If neither of the kept reads is by this warp, this
+    // read need not be kept: a later write that races with this read also races with one of the
+    // kept reads. There is one exception: if both kept reads are by the same other block, read()
+    // replaces one of them by this read.
     const auto elsewhere = [&](const Stamp& r) {
         return r.time &&
                (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));
@@ -172,8 +172,8 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
     const bool copies = shared && e.access == Access::async_copy;
     const bool reads = e.access == Access::load || (e.access == Access::async_copy && !copies);
     LaneMask lanes = e.mask;
-    // If all lanes read the same address, one check for the first lane suffices. The last lane is
-    // stored as a second reader.
+    // If all lanes read the same address, one check suffices for all of them. The first lane is
+    // checked. The last lane is stored in the cell as a second reader (Stamp::extra).
     const bool one_for_all = reads && !in.traits.strong && e.shape == Shape::uniform;
     if (one_for_all) lanes &= -lanes;
     sim::for_each_lane(lanes, [&](int lane) {
@@ -271,9 +271,9 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
     keep_read(at, cell, other);
 }
 
-// Asynchronous copies and matrix products see the data that threads wrote only after a fence (PTX
-// ISA, "Async proxy"). Here a fence by any thread of the block is accepted, so that no correct
-// kernel is reported.
+// Data that threads have written are visible to asynchronous copies and matrix products only after
+// a fence (PTX ISA, "Async proxy"). Here a fence by any thread of the block is accepted, so that no
+// correct kernel is reported.
 void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
     const Stamp& w = cell.write;
     if (w.time == 0 || w.block != at.me.block || w.time <= at.block.proxy_fence) return;
@@ -294,7 +294,7 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
             return;
         }
         if (r.block == me.block && r.warp == me.warp) {
-            // The same warp has read this cell before. Keep two of its lanes and the later time.
+            // The same warp has read this cell before. Keep two of its lanes and the earlier time.
             if (me.extra == me.lane) me.extra = r.lane != me.lane ? r.lane : r.extra;
             me.time = r.time;
             r = me;
@@ -311,8 +311,8 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
 
 void CheckObserver::write(const Place& at, Cell& cell) {
     const Stamp w = cell.write;
-    // True if the memory certainly still holds the value of the write `w`. Otherwise atomics or
-    // volatile writes may have changed it.
+    // True if the memory certainly still holds the value of the write `w`. False if atomics or
+    // volatile writes may have changed the value.
     const bool untouched = !cell.is(Cell::has_strong);
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
         conflict(at, w, w.lane, untouched);
@@ -376,7 +376,8 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     check_strong(at, l.write.last, l.block_scope, l.atomic_write);
     check_strong(at, l.read.last, false, false);
     // A strong write that is not an atomic replaces the value. Later readers of the new value do
-    // not synchronize with the writers of earlier values.
+    // not synchronize with the writers of earlier values. So what these writers published is
+    // forgotten.
     if (!atomic) l.published = {};
     at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.traits.scope,
                            at.instruction.traits.releases);

@@ -16,8 +16,9 @@ namespace {
 
 using Register = std::pair<uint32_t, uint32_t>;  // the function, and its register
 
-// Expresses the address of each instruction as a register and an offset. Follows additions of
-// constants and conversions between address spaces.
+// Expresses the address that an instruction accesses as a base plus a constant offset. The base is
+// a variable or a register. To find the base, it follows additions of constants and conversions
+// between address spaces.
 class Addresses {
   public:
     explicit Addresses(const sim::Program& program) : program_(program) {
@@ -27,8 +28,8 @@ class Addresses {
             const DataFlow& flow = program.data_flow[i];
             for (const uint32_t r : flow.writes) {
                 const Register written{function, r};
-                // If several instructions write a register, it is not known which value an address
-                // uses.
+                // If several instructions write a register, it is not known which of their values
+                // an address uses. Then the register itself is the base.
                 if (!defined.insert(written).second)
                     made_of_.erase(written);
                 else if (flow.copied >= 0 && !flow.guarded)

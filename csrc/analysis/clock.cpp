@@ -16,8 +16,8 @@ bool implies(const Knowledge& a, const Knowledge& b) {
            (b.lanes & ~a.lanes) == 0 && a.time >= b.time;
 }
 
-// Removes each entry that says nothing new: another entry of the same block says the same or more.
-// `entries` must be sorted, so that an entry for a whole block is the last one of its block.
+// Removes each entry whose information is contained in another entry of the same block. `entries`
+// must be sorted, so that an entry for a whole block is the last one of its block.
 void simplify(std::vector<Knowledge>& entries) {
     size_t kept = 0;
     for (size_t first = 0; first < entries.size();) {

@@ -20,8 +20,8 @@ bool is_atomic(const InstructionInfo& in) {
 }
 
 // Returns true if an instruction reads the register. A guarded instruction also reads the registers
-// that it writes, to keep their values in the lanes in which the guard is false. This reading does
-// not count.
+// that it writes, to keep their values in the lanes in which the guard is false. This function
+// ignores such a read.
 bool uses(const DataFlow& flow, uint32_t reg) {
     const auto times = [&](const std::vector<uint32_t>& list) {
         return std::count(list.begin(), list.end(), reg);

@@ -21,20 +21,20 @@ namespace {
 // word of each lane.
 constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
 
-// Returns how many rounds a warp waits before its first request, if the kernel has no barriers. In
-// a round, each warp replays one request. The number is pseudo-random and depends only on the block
-// and the warp, so every run is the same. The number is below 64. This limit was fitted to the
-// kernels naive_2d and untiled: with it, the model merges about as many reads of the matrix `a` as
-// an H200 does.
+// In the replay, the warps take turns: in a round, each warp replays one request. If the kernel has
+// no barriers, each warp first waits for some rounds. Returns this number of rounds, which is below
+// 64. It is pseudo-random and depends only on the block and the warp, so every run is the same. The
+// limit of 64 was fitted to the kernels naive_2d and untiled on an H200. With this limit, the model
+// merges about as many reads of the matrix `a` as the H200 does (model/request_coalescer.hpp).
 uint32_t idle_rounds(uint64_t block, uint32_t warp) {
     constexpr uint64_t most = 64;
     const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
     return uint32_t(((x * 0xd6e8feb86659fd93) >> 32) * most >> 32);
 }
 
-// A lane accesses `bytes` bytes. Adds this access to the lines of its request. `n` is the number of
-// lines so far, and `highest` is the highest line number so far. `covered` counts the accessed
-// bytes of each sector.
+// Adds the access of one lane, `bytes` bytes at `address`, to the lines of a request. The request
+// has `n` lines so far, and `highest` is the highest line number so far. `covered` has the number
+// of accessed bytes of each sector.
 void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*covered)[4], int& n,
                 uint64_t& highest) {
     const uint64_t line = address / model::line_bytes;
@@ -90,9 +90,9 @@ void Misses::add(const Misses& other) {
 }
 
 // L1 merges some partial writes before they go to L2. A partial write may be merged if the same
-// warp was the last writer of the sector. The exact rule is not known. In recorded kernels, between
-// 0 and 83 % of such writes are merged. The model merges 70 %. Writes of different warps are not
-// merged (`transpose/naive_read`).
+// warp was the last writer of the sector. The exact rule is not known: in recorded kernels, a GPU
+// merges between 0 and 83 % of such writes. The model merges 70 % of them. Writes of different
+// warps are not merged (`transpose/naive_read`).
 class L1Replay::PartialWrites {
   public:
     // Returns the sectors that must be sent to L2.
@@ -147,8 +147,9 @@ class L1Replay::PartialWrites {
 template <class Compute>
 uint32_t ReplayMemory::CyclesByStride::of(uint64_t first, int32_t stride, uint32_t bytes,
                                           Compute&& compute) {
-    // Tag sets depend on the lower bits of the line number. If all lanes have the same offset
-    // within their lines, the offset does not matter.
+    // The number of cycles depends on the tag sets of the lines, and so on the lower bits of the
+    // line numbers. If all lanes have the same offset within their lines, this offset does not
+    // matter.
     constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
     const bool one_place = stride % int32_t(model::line_bytes) == 0;
     const uint64_t place = first % bits & ~uint64_t(one_place ? model::line_bytes - 1 : 0);
@@ -240,7 +241,7 @@ inline bool L1Replay::repeat(const Request& r) {
 }
 
 // Looks for the lines of a load at the places in L1 where they were found last. Returns true if L1
-// has all their sectors.
+// still has all sectors that the load reads.
 bool L1Replay::find(const Request& r, const AlikeLines& alike, Pattern& p) {
     const uint8_t sectors =
         cache_.lines().find(p.lines, alike.first.line, alike.step, uint32_t(alike.count));

@@ -19,9 +19,10 @@ namespace {
 constexpr double late_result = 20;
 constexpr double operands_read = 12;  // cycles until a memory access has read its operands
 constexpr int warps_tried = 8;
-// Limits the steps in which the model follows a warp through the code. After this number of steps
-// per instruction of the kernel, it passes inner loops only once. The limit is enough for five
-// nested loops.
+// Limits the time that the model needs to follow a warp through the code. One step is one executed
+// instruction. When the number of steps reaches `most_steps` times the number of instructions of
+// the kernel, the model begins to pass inner loops only once. The limit is enough for five nested
+// loops.
 constexpr uint64_t most_steps = 32;
 
 class Walk {
@@ -70,9 +71,10 @@ class Walk {
 
     // Models the execution of instruction `i`. Returns the number of the next instruction.
     size_t step(size_t i) {
-        // Ends the branches whose target is this instruction, the latest branch first. Branches
-        // need not be nested: where an `else` part begins, the branch at the end of the `then` part
-        // is still open.
+        // Handles the branches whose target is this instruction, the latest branch first. Each of
+        // them jumps over code that ends here. The time of this code does not count if the code is
+        // executed rarely, or if it does not continue here. The branches need not be nested: where
+        // an `else` part begins, the branch at the end of the `then` part is still open.
         for (auto aside = asides_.rbegin(); aside != asides_.rend(); ++aside) {
             const bool seldom = i > 0 && 2 * executed(i - 1) < aside->executed;
             if (aside->target == i && (seldom || schedule_[i - 1].ends)) now_ = aside->before;
@@ -93,8 +95,9 @@ class Walk {
         if (s.target > i) {
             asides_.push_back({s.target, executed(i), now_});
         } else if (!repeated_[i]) {
-            // In the second pass through a loop, its inner loops are passed twice again. With many
-            // nested loops this would take too long. Then the inner loops are passed only once.
+            // Each pass through a loop normally passes its inner loops twice. With many nested
+            // loops, this would take too many steps. When the limit of steps is reached, the second
+            // pass of the outer loop does not pass the inner loops again.
             if (steps_ < most_steps * schedule_.size())
                 std::fill(repeated_.begin() + s.target, repeated_.begin() + int64_t(i), false);
             repeated_[i] = true;

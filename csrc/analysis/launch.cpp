@@ -136,8 +136,8 @@ model::Occupancy occupancy_of(const sim::Program& program, const Request& reques
 }
 
 // Sets the cluster size of a launch. If the kernel declares a cluster size, this size is used, and
-// not the size of the launch. If the request has chosen blocks, all other blocks of their clusters
-// are added.
+// not the size of the launch. If the request lists the blocks to run, all other blocks of their
+// clusters are added to the list.
 void choose_clusters(const sim::Program& program, Request& request) {
     sim::Launch& launch = request.launch;
     const auto text = [](const sim::Dim3& d) {

@@ -39,8 +39,8 @@ struct Sums {
     }
 };
 
-// Returns the part of an instruction's counts that is for shared memory. A generic instruction may
-// access several spaces.
+// Returns the part of an instruction's counts that is for shared memory. An instruction with
+// generic addresses may access several memory spaces.
 InstructionCounts shared_part(const InstructionCounts& c) {
     InstructionCounts part;
     part.requests = part.shared_requests = c.shared_requests;

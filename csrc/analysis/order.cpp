@@ -191,8 +191,8 @@ ClockPtr BlockOrder::release(uint32_t warp, LaneMask lanes, bool relaxed) {
 
 void BlockOrder::fence(uint32_t warp, LaneMask lanes, Scope scope) {
     // `visible` is a clock with the events of other threads that a lane knows. Lanes that know the
-    // same events share one clock. The clock need not have the lane's own accesses, because the
-    // time in `fenced` covers them.
+    // same events share one clock. The clock need not contain the lane's own accesses, because
+    // Fenced::time covers them.
     const bool alone = warps_[warp].pairs != nullptr;
     ClockPtr last_known, visible;
     bool first = true;

@@ -1,5 +1,6 @@
-// This file is compiled for the baseline instruction set only. A step spends most of its time
-// outside the operation, so faster instructions would not help.
+// This file is compiled for the host's baseline instruction set only. A step executes one
+// instruction of the kernel. It spends most of its time on other work than this instruction, so
+// faster host instructions would not help.
 #include "analysis/step.hpp"
 
 #include <algorithm>

@@ -47,8 +47,8 @@ class Buffer {
     Py_buffer view_{};
 };
 
-// The addresses of the values, in the form that a launch needs. The values are copied, so that even
-// a double is aligned.
+// Copies of the argument values of a launch, and the addresses of these copies, which the driver
+// needs. In the copies, even a double is aligned.
 class Arguments {
   public:
     explicit Arguments(const Values& values) {
@@ -140,13 +140,8 @@ py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Tr
     return make_launcher(std::move(plan), std::move(fallback));
 }
 
-// Converts an argument of a recorded launch. The argument has one of three forms:
-// - bytes: the value of the parameter.
-// - int: a place in the workspace, whose address is the value.
-// - tuple: a tensor map of a matrix in the workspace. It has the place and the element type of the
-//   matrix, its shape, the bytes from one row to the next, the shape of the box, and a bool that
-//   says whether the box is swizzled.
-// A place is an offset in the workspace, or the number of a GPU array and an offset in it.
+// A place is an offset in the workspace (an int), or the number of a GPU array and an offset in
+// this array (a tuple of two).
 cuda::PlannedCall::Place place_of(const py::handle& given) {
     if (!py::isinstance<py::tuple>(given))
         return {cuda::PlannedCall::in_workspace, py::cast<size_t>(given)};
@@ -154,7 +149,12 @@ cuda::PlannedCall::Place place_of(const py::handle& given) {
     return {array, offset};
 }
 
-// An argument is bytes, a place, or a tuple of six: a tensor map, which begins with a place.
+// Converts an argument of a recorded launch. The argument has one of three forms:
+// - bytes: the value of the parameter.
+// - a place (see above): its address is the value of the parameter.
+// - a tuple of six: a tensor map of a matrix. It has the place and the element type of the matrix,
+//   its shape, the bytes from one row to the next, the shape of the box, and a bool that says
+//   whether the box is swizzled.
 cuda::PlannedCall::Argument argument_of_step(const py::handle& given) {
     cuda::PlannedCall::Argument argument;
     if (py::isinstance<py::bytes>(given)) {

@@ -187,9 +187,9 @@ Result Transfers::overlapping(Streams& streams) {
 }
 
 bool Transfers::is_pinned(const void* pointer) const {
-    // cuPointerGetAttributes() takes a list of attributes; here the list has one. This function
-    // reports no error for memory that the driver does not know. (If it did, compute-sanitizer
-    // would show the error to the user.)
+    // Asks with cuPointerGetAttributes(), which takes a list of attributes; here the list has one.
+    // Unlike cuPointerGetAttribute(), it reports no error for memory that the driver does not know.
+    // (The user would see such an error in compute-sanitizer.)
     constexpr int memory_type = 2;
     // 1 means host memory that is registered with the driver.
     unsigned type = 0;
@@ -234,8 +234,9 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
                             const Waiting& waiting) {
     // One stream is enough. Copies to neighbouring memory of the GPU are joined to one copy.
     const Stream stream = streams.compute;
-    // Joined copies may have a gap of at most `gap` bytes between them. The gap is copied, too, so
-    // the desk has room for it.
+    // Copies are joined if the gap between them has at most `gap` bytes. The gap is copied, too.
+    // Therefore `desk_`, the pinned memory in which joined copies are collected, has room for the
+    // gaps.
     constexpr size_t gap = 512, half = small_bytes + small_steps * gap;
     if (desk_ == nullptr) {
         void* memory = nullptr;
@@ -511,8 +512,8 @@ class Transfers::Overlapped {
         return success;
     }
 
-    // Lets the workers copy the chunks that have arrived to the caller's array, and counts the
-    // chunks that are already there.
+    // Lets the workers copy each chunk that has arrived from the GPU into the caller's array.
+    // Counts the chunks that the workers have copied.
     Result drain() {
         for (; arrived_ < fetched_; ++arrived_, moved_ = true) {
             const Chunk& chunk = downs_[arrived_];

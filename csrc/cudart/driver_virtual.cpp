@@ -1,11 +1,11 @@
-// The driver API: virtual memory management. Addresses are reserved, memory is created, and memory
-// is mapped at addresses.
+// The driver API: virtual memory management. A program reserves addresses, creates memory, and maps
+// the memory at the addresses.
 //
 // METHOD
-// Created memory is a Linux file without a name (memfd). A reservation has a range of simulated
-// addresses, and a range of the same size in this process, where the simulator accesses the data.
-// Memory is mapped there with mmap(). Neighbouring mappings with the same access become one
-// allocation, because kernels and copies may use them as one array.
+// Created memory is a Linux file without a name (memfd). A reservation has two ranges of the same
+// size: one of simulated addresses, and one in this process, where the simulator accesses the data.
+// mmap() maps created memory into the second range. Neighbouring mappings with the same access
+// become one allocation, because kernels and copies may use them as one array.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -18,8 +18,8 @@ namespace {
 struct sigaction before;
 
 // Returns the address of the faulting instruction plus 1. The code that finds the source line
-// expects an address behind the start of its instruction: for other findings, it gets the return
-// address of a call, which is the end of the call instruction.
+// expects an address after the start of the instruction. (For other findings, this address is the
+// return address of a call, which is the end of the call instruction.)
 void* code_address(const void* context) {
 #if defined(__x86_64__)
     const auto* const c = static_cast<const ucontext_t*>(context);
@@ -34,7 +34,7 @@ void* code_address(const void* context) {
 
 void on_fault(int signal, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uint64_t>(info->si_addr);
-    // These functions are not safe in a signal handler. This does not matter here, because the
+    // The functions called here are not safe in a signal handler. This does not matter, because the
     // process is about to end.
     if (in_arena(address)) {
         Runtime& rt = runtime();
@@ -65,8 +65,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
         if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
     }
-    // When this handler returns, the processor executes the instruction again, and it faults again.
-    // Then the previous handler is called.
+    // Restores the previous handler. After the return, the processor executes the instruction
+    // again. The instruction faults again, and then the previous handler is called.
     sigaction(signal, &before, nullptr);
 }
 

@@ -1,12 +1,17 @@
-// Launches a kernel: plainly, counted or checked.
+// Launches a kernel. A launch is plain (it only computes), counted or checked.
 //
 // METHOD
-// A plain launch executes the PTX. Some launches are counted instead: they execute the machine code
-// and replay the caches. Such a launch takes longer, but yields the modelled time. For each kernel
-// and geometry, the launches number 1, 2, 4, 8, ... are counted. Other launches get the time of the
-// last counted one. In a large grid, only the first blocks are counted: those that the GPU holds at
-// once. After them, the rest runs plainly. So the first blocks cannot wait for the rest. On a GPU,
-// they cannot either: the rest starts only when first blocks have ended.
+// A plain launch executes the PTX. A counted launch executes the machine code and replays the
+// caches. It takes longer than a plain launch, but it also yields the modelled time. With --check,
+// all launches are checked. Otherwise the launches of each kernel with the same geometry are
+// numbered from 1. Those with the numbers 1, 2, 4, 8, ... are counted, and all others are plain. A
+// plain launch gets the modelled time of the last counted launch.
+//
+// In a counted launch with a large grid, only the first blocks are counted: as many as the GPU
+// holds at once. When all of them have ended, the remaining blocks run as in a plain launch. If
+// one of the first blocks waited for a remaining block, this wait would never end. On a GPU, it
+// need not end either: there, a remaining block starts only after one of the first blocks has
+// ended. Cooperative launches and launches with clusters are counted as a whole.
 #include <bit>
 #include <cstdio>
 #include <cstring>

@@ -31,7 +31,7 @@ void* map(void* at, uint64_t bytes, int protection) {
 
 void reserve_arena() {
     // This call may fail, for example because the range is in use or `ulimit -v` limits the
-    // process. The simulated addresses can be used all the same, so the result is not tested.
+    // process. The result is not tested, because the simulated addresses can be used even then.
     mmap(reinterpret_cast<void*>(arena_base), arena_bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }

@@ -62,8 +62,9 @@ void Streams::destroy_all(Context owner) {
 }
 
 void Streams::pass(StreamRecord& stream, Engine engine, double ms) {
-    // Work in the default stream waits for earlier work in all other streams, and the other way
-    // round. Streams that were created as non-blocking are an exception.
+    // Work in the default stream waits for earlier work in all other streams. Work in other streams
+    // waits for earlier work in the default stream. Streams that were created as non-blocking are
+    // an exception.
     double start = stream.clock;
     if (&stream == &legacy_) {
         for (const Stream s : streams_)

@@ -77,8 +77,9 @@ void BlockSchedule::run(uint32_t multiprocessor) {
             slice_.requests.push_back(
                 {&traffic[r.next], multiprocessor, (double(traffic[r.next].time) - r.time) / step});
         r.time = until;
-        // The requests of different blocks are stored far apart in the host's memory. The next
-        // slice probably needs as many requests as this one.
+        // The requests of different blocks are stored far apart in the host's memory. So the
+        // requests for the next slice are prefetched. The next slice probably needs as many of them
+        // as this one.
         constexpr size_t together = 64 / sizeof(Traffic);  // requests in a line of the host's cache
         const size_t expected = std::min(traffic.size(), r.next + (r.next - first) + together);
         for (size_t n = r.next; n < expected; n += together) __builtin_prefetch(&traffic[n]);

@@ -1,8 +1,9 @@
-// Packs a matrix into transposed strips of 128 rows, for 16_tma, which copies a stage at once.
+// Packs a matrix into transposed strips of 128 rows, for 16_tma.
 //
-// Element (row, k) goes to out[row / 128][k][row % 128]. A stage is 32 values of k: 16 KB of
-// contiguous memory. `depth` is cols rounded up to whole stages; elements past the edges are zeros.
-// 256 zeros follow the strips. 16_tma reads them as rows of B past the last row of B.
+// Element (row, k) goes to out[row / 128][k][row % 128]. In a strip, 32 values of k form a stage:
+// 16 KB of contiguous memory, which 16_tma copies at once. `depth` is cols rounded up to whole
+// stages; elements past the edges are zeros. 256 zeros follow the strips. 16_tma reads them as rows
+// of B past the last row of B.
 
 #define STRIP 128  // rows of a strip
 #define STAGE 32   // values of k

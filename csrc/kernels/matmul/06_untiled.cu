@@ -1,7 +1,7 @@
 // A loop in steps of TILE, as in a tiled kernel, but it reads global memory directly.
 //
 // Splitting the loop over k changes no address: each thread still reads K elements of a and of b.
-// That is 1 + 4 sectors per step of the inner loop, and TILE times the number in 07_tiled. Tiling
+// A step of the inner loop costs 1 + 4 sectors: in total TILE times as many as in 07_tiled. Tiling
 // saves sectors because threads share what they load, not because of the order of the loop. (The
 // result needs the inner loop: without it, only one of TILE products is added.)
 

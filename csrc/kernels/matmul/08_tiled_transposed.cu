@@ -1,6 +1,6 @@
 // The tiled kernel with the tile of B stored transposed in shared memory.
 //
-// The loads from global memory are coalesced, as in 07_tiled. What changes are the banks: in
+// The loads from global memory are coalesced, as in 07_tiled. Only the banks are different: in
 // b_tile[tx][ty] and b_tile[tx][k], neighbouring lanes access neighbouring rows of the tile, TILE
 // words apart. With 32 x 32 floats, all 32 lanes access the same bank and are served one after
 // another: 32 wavefronts for each load and store of b_tile instead of 1.

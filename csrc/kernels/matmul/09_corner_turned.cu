@@ -2,7 +2,7 @@
 //
 // If a kernel loaded the tile of a column-major B row by row, neighbouring lanes would be K
 // elements apart. Corner turning lets threadIdx.x run along k, which is contiguous, during the
-// load: 4 sectors. The tile is then transposed in shared memory, and the inner loop reads
+// load: 4 sectors. As a result, the tile lies transposed in shared memory. The inner loop reads
 // b_tile[tx][k]: lanes are TILE words apart, all in one bank, 32 wavefronts per load. The order of
 // accesses matters for shared memory, too; see 10_corner_turned_padded.
 //

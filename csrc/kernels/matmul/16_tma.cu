@@ -1,21 +1,21 @@
-// Hopper's copy engine fills the ring, and the warps do nothing but multiply. float32 only.
+// Hopper's copy engine fills shared memory, and the warps do nothing but multiply. float32 only.
 //
-// In 15_pipelined every thread spends instructions on copies. But instructions are what limits the
-// speed: a multiprocessor issues 4 warp instructions per clock, and each could be 32 multiply-adds.
-// Here the TMA unit of the GPU copies the stages (cp.async.bulk). One lane starts a copy of 16 KB
-// of A, and each lane of the warp starts a copy of 1 KB of B. The warps take turns at starting the
-// copies. A thread executes 128 multiply-adds for 6 loads of 16 bytes.
+// In 15_pipelined every thread spends instructions on copies. But the number of instructions limits
+// the speed: a multiprocessor issues 4 warp instructions per clock, at best 32 multiply-adds each.
+// Here the TMA unit of the GPU copies the stages (cp.async.bulk). One warp starts the copies of a
+// stage: each lane starts a copy of 1 KB of B, and one lane also 16 KB of A. The warps take turns.
+// A thread executes 128 multiply-adds for 6 loads of 16 bytes.
 //
-// THE RING holds 4 stages of 32 steps of k. Each stage has two barriers: `full` counts the bytes
-// that arrive, and `empty` counts the warps that are done with the stage. When a warp begins a
-// stage, it waits for the next one, and starts copies into the stage that it left two stages ago.
-// So it hardly ever waits. The loop body has 8 steps in one basic block, 17 KB of instructions,
-// which fit in the instruction cache. The number of iterations is hidden from the compiler, which
-// would unroll the loop. The multiply-adds go along one row to the right, along the next to the
-// left. This keeps an operand in the register cache, and avoids register bank conflicts.
+// THE RING is shared memory for 4 stages of 32 steps of k. Each stage has two barriers: `full`
+// counts the bytes that arrive, and `empty` counts the warps that are done with the stage. When a
+// stage begins, one warp starts copies into the place of the stage before the previous one. So the
+// warps hardly ever wait. The loop body has 8 steps in one basic block: 17 KB of code, which fits
+// in the instruction cache. The number of iterations is hidden from the compiler, which would
+// unroll the loop. The multiply-adds go along one row to the right, along the next to the left.
+// This keeps an operand in the register cache, and avoids register bank conflicts.
 //
-// THE SCHEDULE. There is one block per multiprocessor, and it stays until all is done. At first
-// each block computes whole tiles. The rest, between one and two tiles per block, is divided evenly
+// THE SCHEDULE. There is one block per multiprocessor, which runs until all tiles are done. At
+// first each block computes whole tiles. The last tiles, one to two per block, are divided evenly
 // by stages (stream-K): a block may end one tile and begin another. The block that ends a tile
 // stores its sums in `partial`; the block that began the tile adds them and writes the result. A
 // block ends its first tile before it begins the next one, so these sums are there when they are
@@ -156,8 +156,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     if (b_cols % BLOCK_COLS != 0) {
-        // No copy writes to the columns of the ring beyond the last column of B. They are
-        // multiplied like the others, but these results are not stored.
+        // Copies never write to the columns of the ring beyond the last column of B. So these are
+        // set to 0. They are multiplied like the other columns, but the results are not stored.
         float4* const columns = reinterpret_cast<float4*>(ring + STAGES * A_BYTES);
         for (int i = threadIdx.x; i < STAGES * B_BYTES / 16; i += THREADS) {
             columns[i] = make_float4(0, 0, 0, 0);
@@ -265,8 +265,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (lane == 0) barrier_arrive(empty + 8 * s);
         }
 
-        // Copies the partial sums one float at a time. If it copied vectors, the sums would have to
-        // be in adjacent registers, and the multiply-adds would have register bank conflicts.
+        // This code copies the partial sums one float at a time. For vectors, the sums would have
+        // to be in adjacent registers, and the multiply-adds would have register bank conflicts.
         const auto partial_of = [&](int rank) {
             return partial + size_t(rank) * (ROWS * COLS * THREADS) + t;
         };

@@ -8,7 +8,7 @@
 // tile. It reads the sums of the other block directly: the blocks of a cluster can read each
 // other's shared memory (distributed shared memory). The order of additions is always the same.
 //
-// If K is large and the result small, even that leaves multiprocessors idle. Then K is also cut
+// If K is large and the result small, some multiprocessors stay idle even so. Then K is also cut
 // into `slices`. Each slice is a product of its own, in a matrix of its own (out + slice * M * N);
 // another launch (layout/05_add_slices) adds them up.
 //
@@ -81,8 +81,8 @@ __device__ float read_from_block(const float* address, unsigned rank) {
 __device__ int row_of(int i) { return i / 4 * 32 + i % 4; }
 __device__ int col_of(int j) { return j / 4 * 16 + j % 4; }
 
-// The copies that one thread starts: single elements of A (`a_rows` rows or 8 steps of k apart),
-// and pieces of rows of B. A piece has 16 bytes if rows begin at multiples of 16 (ALIGNED), or 4.
+// The copies that one thread starts. Of A: single elements, `a_rows` rows or 8 steps of k apart.
+// Of B: pieces of rows. A piece has 16 bytes if rows begin at multiples of 16 (ALIGNED), else 4.
 template <bool ALIGNED>
 struct Copies {
     static constexpr int a_rows = THREADS / 8, a_count = BLOCK_ROWS * STAGE / THREADS;
@@ -178,8 +178,8 @@ __device__ void multiply(
     int slot = 0;
 #pragma unroll 1
     for (int stage = 0; stage < stages; ++stage) {
-        // After the barrier, the next stage has arrived: the last step below already reads from it.
-        // And no thread reads the previous stage any more, so its slot is free.
+        // After the barrier, the next stage has arrived, from which the last step below already
+        // reads. And no thread reads the previous stage any more, so its slot is free.
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
         __syncthreads();
         const int next = (slot + 1) % STAGES, ahead = (slot + STAGES - 1) % STAGES;

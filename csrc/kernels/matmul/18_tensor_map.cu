@@ -294,8 +294,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
             barrier_arrive(empty + 8 * s);
         }
 
-        // Copies the partial sums one float at a time. If it copied vectors, the sums would have to
-        // be in adjacent registers, and the multiply-adds would have register bank conflicts.
+        // This code copies the partial sums one float at a time. For vectors, the sums would have
+        // to be in adjacent registers, and the multiply-adds would have register bank conflicts.
         const auto partial_of = [&](int rank) {
             return partial + size_t(rank) * (ROWS * COLS * THREADS) + t;
         };

@@ -1,16 +1,16 @@
 // float32 accuracy from tensor cores: each operand is the sum of two TF32 values.
 //
-// A TF32 value has 11 significant bits, a float 24. A float is its nearest TF32 value plus the rest
-// in TF32, with an error of 2^-23 or less. Let a = a_high + a_low and b = b_high + b_low:
+// TF32 values have 11 significant bits, floats have 24. A float is its nearest TF32 value plus the
+// rest in TF32, with an error of 2^-23 or less. Let a = a_high + a_low and b = b_high + b_low:
 //
 //     a * b = a_high * b_high + a_high * b_low + a_low * b_high      (+ a_low * b_low, left out)
 //
-// These are three products of 20_tf32, but tensor cores are more than six times as fast as FFMA.
+// So this takes three products of 20_tf32. But tensor cores are over six times as fast as FFMA.
 //
-// Tensor cores add less exactly than FFMA: they cut off instead of rounding to nearest. So the sums
-// over each stage (32 steps of k) are added to the sums of the result by ordinary additions. The
-// registers cannot hold two sets of sums of a whole tile, so a warpgroup computes its 128 columns
-// in two halves. While one warpgroup adds, the tensor cores work for the other.
+// Tensor cores add less exactly than FFMA: they cut off low bits instead of rounding to nearest. So
+// the sums over each stage (32 steps of k) are added to the sums of the result by ordinary
+// additions. The registers cannot hold two sets of sums of a whole tile, so a warpgroup computes
+// its 128 columns in two halves. While one warpgroup adds, the tensor cores work for the other.
 //
 // The copies round A to TF32, which is a_high (the elements of `a_map` are TF32). `low` has the
 // rest of each element (layout/03_tf32_rest). B is split in registers. An infinity becomes NaN,

@@ -12,8 +12,8 @@
 // takes more loads.
 //
 // BANKS. A row of a box is 16 doubles, 128 bytes: eight parts of 16 bytes, which the copy reorders
-// by the row's index modulo 8. Half a warp is served at a time. So each of its 16 lanes must read
-// another 8 bytes of the 128. With g = lane / 4 and t = lane % 4, a lane reads
+// by the row's index modulo 8. Half a warp is served at a time. So each of its 16 lanes must read a
+// different 8 bytes of the 128. With g = lane / 4 and t = lane % 4, a lane reads
 //   A: row g % 4 * 2 + g / 4 of each 8 rows, k = t of each 4 steps.
 //   B: column g % 2 + g / 2 % 2 * 8 + g / 4 * 2 of each 16, or the column 4 further on; the same k.
 //

@@ -1,8 +1,9 @@
 // Row sums, one block per row: a strided sum in each thread, then a tree in shared memory.
 //
 // In each iteration the block reads 256 neighbouring elements, so each warp's load is contiguous: 4
-// sectors (float). The 256 partial sums are then halved eight times. The lower half adds the upper
-// half, so the working threads stay neighbours: no bank conflicts, and whole warps finish.
+// sectors (float). The 256 partial sums are then added in eight steps, each of which halves their
+// number: the lower half of the threads adds the sums of the upper half. So the working threads
+// stay neighbours: no bank conflicts, and whole warps finish.
 
 #ifndef REAL
 #define REAL float

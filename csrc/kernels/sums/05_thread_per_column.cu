@@ -1,6 +1,6 @@
 // Column sums, one thread per column.
 //
-// Unlike 01_thread_per_row, this is coalesced: lanes have neighbouring columns, so in each
+// Unlike in 01_thread_per_row, the loads are coalesced: lanes have neighbouring columns, so in each
 // iteration a warp reads 128 contiguous bytes, 4 sectors (float). But there are few threads: one
 // per column leaves most of the GPU idle while each thread waits for its loads.
 

@@ -1,10 +1,10 @@
 // Column sums with 16-byte loads, eight of them in flight per thread, and the rows in slices.
 //
 // A warp reads 512 contiguous bytes of a row (float): each lane has 4 neighbouring columns. The 8
-// warps of a block take rows in turn, 8 at a time each, so 64 rows are in flight. If there are few
-// columns, blocks along y take slices of the rows. Their sums form a matrix with one row per slice,
-// and a second launch of the same kernel adds them up. There are no atomics: the order of additions
-// is fixed, and every run gives the same bits.
+// warps of a block take rows in turn. Each warp loads 8 rows at a time, so 64 rows are in flight.
+// If there are few columns, blocks along y take slices of the rows. The sums of the slices form a
+// matrix with one row per slice, and a second launch of the same kernel adds these rows up. There
+// are no atomics: the order of additions is fixed, and every run gives the same bits.
 //
 // If rows do not begin at multiples of 16 bytes, each lane's four columns are loaded one by one.
 
