@@ -54,8 +54,8 @@ void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
-// Returns true if each active lane i accesses element i of a contiguous range that starts at the
-// start of a line.
+// Returns true if the active lanes access a contiguous range that starts at the start of a cache
+// line, and lane i accesses element i of this range.
 bool in_order(const sim::MemoryEvent& e) {
     bool all = true;
     const int first = std::countr_zero(e.mask);
@@ -103,8 +103,8 @@ bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
     return other == 0;
 }
 
-// Returns the index of an access in the array of remembered accesses. Accesses that certainly cost
-// the same (see Repeated) get the same index.
+// Returns the index at which an access is remembered (see Patterns). If one access is a repetition
+// of another (see Repeated), both have the same index.
 size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
     const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
     const uint64_t start = e.address(first), width = e.address(last) - start;

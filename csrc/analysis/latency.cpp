@@ -14,8 +14,8 @@ using sim::Schedule;
 
 namespace {
 
-// Cycles until a slow instruction has its result, if it is not a memory access. Examples are
-// conversions, transcendental functions and special registers.
+// The number of cycles after which a slow instruction has its result, if it is not a memory access.
+// Examples are conversions, transcendental functions and reads of special registers.
 constexpr double late_result = 20;
 constexpr double operands_read = 12;  // cycles until a memory access has read its operands
 constexpr int warps_tried = 8;

@@ -193,7 +193,7 @@ struct Stepper::Impl {
     Warp& warp(uint32_t n) { return block().warps.at(n); }
 
     // Returns true if some lanes of the warp can execute an instruction. These lanes become the
-    // running path of the warp.
+    // running path of the warp: the lanes that execute the next instruction together.
     bool ready(uint32_t n) {
         Warp& w = warp(n);
         return w.running || sim::next_path(w);
@@ -258,8 +258,8 @@ struct Stepper::Impl {
             }
             worker->execute(w);
             if (w.running && w.current.frame.depth > frame.depth) {
-                // In a call, the registers of the called function hold no values yet for these
-                // lanes.
+                // At a call, the registers of the called function hold no values yet for these
+                // lanes. So these lanes have not written the registers.
                 for (LaneMask& lanes : known_of(n, w.current.frame)) lanes &= ~w.current.mask;
             }
             if (!w.running && !executed_one && !sim::next_path(w)) break;
