@@ -13,8 +13,9 @@
 
 namespace coalesce::analysis {
 
-// The number of active lanes. Tests the most frequent case first, because std::popcount is a
-// function call if the host's baseline instruction set has no bit count.
+// Returns the number of active lanes. The most frequent case, in which all lanes are active, is
+// tested first, because std::popcount is a function call if the host's baseline instruction set has
+// no bit count.
 [[nodiscard]] inline uint32_t count_lanes(sim::LaneMask mask) {
     return mask == sim::all_lanes ? uint32_t(sim::warp_size) : uint32_t(std::popcount(mask));
 }
@@ -26,10 +27,11 @@ class AccessCosts {
     // Adds the cost of an access. Returns the number of its shared-memory wavefronts, which is 0
     // for other memory.
     uint32_t add(const sim::MemoryEvent& e) {
-        // A regular access has a uniform or consecutive pattern. Such accesses are frequent, and
-        // all regular accesses of an instruction cost the same. Therefore only their number is
-        // kept. A consecutive access to global memory is regular only if its first address is the
-        // start of a line.
+        // An access is called regular if all lanes use the same address (uniform) or neighbouring
+        // lanes use neighbouring addresses (consecutive). Regular accesses are frequent, and all
+        // regular accesses of an instruction cost the same. Therefore only their number is kept. A
+        // consecutive access to global memory is regular only if its first address is the start of
+        // a line.
         const bool global = e.space == ptx::Space::global;
         const bool uniform = e.shape == sim::Shape::uniform;
         const bool regular = uniform || (e.shape == sim::Shape::consecutive &&
@@ -59,15 +61,16 @@ class AccessCosts {
 
   private:
     // The number of regular accesses of an instruction by full warps. The first index selects
-    // shared or global memory, the second index consecutive or uniform addresses.
+    // shared or global memory. The second index selects consecutive or uniform addresses.
     struct Regular {
         uint64_t times[2][2] = {};
     };
 
     // An irregular access of an instruction to shared or global memory, and how often it was
     // repeated. An access counts as a repetition if all its addresses are shifted by the same
-    // multiple of 128 bytes. Such a shift changes neither the banks of the addresses (32 banks have
-    // 128 bytes) nor their places within lines (128 bytes each), so the cost is the same.
+    // multiple of 128 bytes. Such a shift does not change the cost. Each address keeps its bank,
+    // because the 32 banks of 4 bytes repeat every 128 bytes. It also keeps its place in its line,
+    // because a line has 128 bytes.
     struct Repeated {
         // how often the access was made since the last clear(), including the first time
         uint64_t times = 0;
@@ -82,8 +85,9 @@ class AccessCosts {
         [[nodiscard]] bool is_like(const sim::MemoryEvent& e) const;
         void add_to(InstructionCounts& total) const;
     };
-    // The remembered accesses of one instruction. There are several, because warps take turns. They
-    // often have different address patterns, and each warp repeats its own pattern.
+    // The remembered accesses of one instruction. Several are remembered, because several warps
+    // execute the instruction in turn. The warps often have different address patterns, and each
+    // warp repeats its own pattern.
     using Patterns = std::array<Repeated, 8>;
     static size_t hash_of(const sim::MemoryEvent& e);
 

@@ -2,18 +2,17 @@
 //
 // METHOD
 // While a block runs on the simulator, the requests of each warp are recorded. When the block ends,
-// they are replayed through an L1 (l1_replay.hpp). The requests that this L1 sends to L2 are kept,
-// with their times in L1 cycles. They are used later, when the block starts in the modelled
-// schedule.
+// its requests are replayed through a model of L1 (l1_replay.hpp). This replay decides which
+// requests L1 sends to L2, and at which L1 cycle. These requests are kept.
 //
-// A model of the GPU's schedule (model/block_schedule.hpp) then sends the requests of all blocks to
-// L2, in the order in which a GPU would run the blocks. If a neighbouring multiprocessor has a
-// pending read of the same data, the two reads are merged, and L2 gets only one
-// (model/request_coalescer.hpp).
+// A model of the GPU's schedule (model/block_schedule.hpp) decides when each block starts. Then it
+// sends the kept requests of all blocks to L2, in the order in which a GPU would run the blocks. If
+// a multiprocessor reads data for which a neighbouring multiprocessor waits already, the two reads
+// are merged into one read of L2 (model/request_coalescer.hpp).
 //
 // If replaying the whole grid would take too long, only its first blocks are replayed. Their number
-// is at least twice the number of blocks that the GPU holds at once. The rest of the grid is
-// assumed to behave like the second half of these blocks.
+// is at least twice the number of blocks that the GPU holds at once. The blocks that are not
+// replayed are assumed to behave like the second half of the replayed blocks.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +41,8 @@ struct CacheSite;
 // Replays the caches for one launch. The host threads of the launch share this object.
 class CacheReplay {
   public:
-    // `most_lines` limits the time of the replay. It is the approximate maximum of the number of
-    // line lookups in L1 caches.
+    // `most_lines` limits how long the replay takes: it is approximately the maximum number of
+    // lines that the replay looks up in L1 caches.
     CacheReplay(const sim::Program& program, const sim::Launch& launch, const model::Gpu& gpu,
                 const model::Occupancy& occupancy, uint64_t most_lines = 300'000'000);
     ~CacheReplay();

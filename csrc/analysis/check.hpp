@@ -3,11 +3,11 @@
 //
 // METHOD
 // For each piece of memory, the observer stores which threads accessed it last (shadow memory,
-// shadow.hpp). It also stores which events are ordered by barriers and fences (order.hpp). At each
-// access, it tests whether the earlier conflicting accesses happen before this access in this
-// order. The order in which the simulator happens to execute the threads does not matter. Therefore
-// a missing barrier is found even if the result is right. Blocks run one after another on one host
-// thread, so that every run has the same findings.
+// shadow.hpp). It also stores which accesses are ordered by barriers and fences (order.hpp). At
+// each access, it looks up the earlier accesses that conflict with this access, and tests whether a
+// barrier or a fence orders them before this access. The order in which the simulator happens to
+// execute the threads does not matter. Therefore a missing barrier is found even if the result is
+// right. Blocks run one after another on one host thread, so that every run has the same findings.
 #pragma once
 
 #include <map>
@@ -41,9 +41,9 @@ struct CheckedInstruction {
 };
 
 // Returns one bit mask for each instruction. For a load, the mask marks the loaded bytes that the
-// kernel only copies. A byte is only copied if its register is read by nothing except stores of
-// this byte. If a kernel copies a structure, it also copies the unused bytes between the members
-// (padding). These bytes may be uninitialized, and this is no mistake.
+// kernel only copies: no instruction reads the register of such a byte, except stores of this byte.
+// These bytes may be uninitialized. For example, a kernel that copies a structure also copies the
+// unused bytes between its members (padding), and this is no mistake.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
 // Returns one entry for each instruction: true if it is a plain load from an address that a
@@ -78,8 +78,8 @@ class CheckObserver {
 
     void misuse(const sim::Warp& w, const sim::Op& op, int lane, const std::string& wrong);
 
-    // Called after the run. Reports memory that the kernel allocated with malloc(), did not free,
-    // and has no pointer to any more.
+    // Called after the run. Reports memory that the kernel allocated with malloc() and did not
+    // free, and to which no pointer exists any more.
     void lost_memory();
     // Called if an error ended the run. Reports this error.
     void stopped(const std::string& message, FindingKind kind);
@@ -104,7 +104,7 @@ class CheckObserver {
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
     // Returns true if a thread of the block has ended at an op behind the barrier (see is_past()).
-    // This thread took a path without the barrier.
+    // Such a thread took a path without the barrier.
     [[nodiscard]] bool left_past(const sim::Block& block, uint32_t barrier_pc);
     [[nodiscard]] bool is_past(uint32_t op, uint32_t barrier_pc) const;
 
@@ -114,8 +114,8 @@ class CheckObserver {
     void read_strong(const Place& at, Cell& cell);
     void write_strong(const Place& at, Cell& cell);
     void check_initialised(const Place& at, const Cell& cell);
-    // Returns true if the uninitialized bytes are padding (unused bytes between the members of a
-    // structure). This is so if the instruction only copies them, together with initialized bytes.
+    // Uninitialized bytes count as padding (unused bytes between the members of a structure) if the
+    // instruction only copies them, together with initialized bytes. Returns true in this case.
     [[nodiscard]] bool is_padding(const Place& at) const;
     static void initialise(const Place& at, Cell& cell);
     void check_proxy(const Place& at, const Cell& cell);

@@ -42,8 +42,8 @@ struct CheckObserver::Place {
     // memory of another block.
     SharedShadow* memory = &block.shared;
     bool shared = false;
-    // For global memory, one bool per byte, true if the byte is uninitialized. Null if all bytes
-    // are initialized.
+    // For global memory, an array with one bool per byte, which is true if the byte is
+    // uninitialized. The pointer is null if all bytes are initialized.
     bool* undefined = nullptr;
     uint32_t lane = 0;
     uint32_t buffer = 0;   // number of the buffer, for global memory

@@ -45,8 +45,8 @@ class CountObserver {
         wavefronts_ = costs_.add(e);
     }
 
-    // Returns the wavefronts of the last access to shared memory. Observers that come after this
-    // one in the list of observers may call this function.
+    // Returns the number of wavefronts of the last access to shared memory. Observers that come
+    // after this one in the list of observers may call this function.
     [[nodiscard]] uint32_t wavefronts() const { return wavefronts_; }
 
     // Adds everything counted since the last clear() to `counts`.

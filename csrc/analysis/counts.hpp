@@ -69,9 +69,9 @@ struct GroupedCounts {
     std::vector<Counts> groups;
     std::mutex mutex;
 
-    // Adds the observer's counts to the group of `block`, and clears the observer. All its counts
-    // belong to `block`: no block waits for another here, so a worker ends a block before it starts
-    // the next one.
+    // Adds the observer's counts to the group of `block`, and clears the observer. All counts of
+    // the observer belong to `block`: no block waits for another here, so a worker ends a block
+    // before it starts the next one.
     template <class O>
     void take(const sim::Block& block, O& observer) {
         {

@@ -1,5 +1,5 @@
 // Finds out whether the results of a kernel may depend on more than its arguments: on communication
-// between blocks, or on the order of warps.
+// between blocks, or on the order of warps. There is one analysis for each of the two questions.
 //
 // METHOD
 // Both analyses follow values from register to register through the PTX. They ignore the order of
@@ -10,12 +10,12 @@
 // are used, by strong loads, or as members of a cluster. A plain load of data that another block
 // writes in the same launch is a race.
 //
-// An atomic that several warps execute returns values in the order of the warps. This order differs
-// from run to run, on a GPU and on the simulator. For example, out[atomicAdd(n, 1)] = x stores
-// selected elements one after another. So such a kernel stores an element to a different address in
-// each run. The analysis starts with the results of atomics. It follows them through registers,
-// through shared and local memory, and through the arguments and results of calls, to the addresses
-// that depend on them.
+// If several warps execute an atomic, the values that it returns depend on the order of the warps.
+// This order differs from run to run, on a GPU and on the simulator. For example, a kernel may
+// store selected elements one after another: out[atomicAdd(n, 1)] = x. In each run, such a kernel
+// may store an element to a different address. The analysis starts with the results of atomics. It
+// follows them through registers, through shared and local memory, and through the arguments and
+// results of calls, to the addresses that depend on them.
 #pragma once
 
 #include <cstdint>

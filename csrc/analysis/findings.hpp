@@ -1,10 +1,11 @@
 // The findings of a checked run, merged into groups with one example each.
 //
-// Findings belong to one group if they have the same kind, the same array, and the same source
-// lines in either order. The first finding of a group is kept as the example, and the others are
-// only counted. At most `most_groups` groups are kept. Findings of further groups are only counted.
-// At the end, findings that have the same cause as a race are merged into the race. These are
-// warnings on the same lines, and reads of uninitialized memory by one side of the race.
+// A finding concerns an array and two source lines, which may be the same. Findings belong to one
+// group if they have the same kind, the same array, and the same two source lines, in either order.
+// The first finding of a group is kept as the example, and the others are only counted. At most
+// `most_groups` groups are kept. Findings of further groups are only counted. At the end, findings
+// that have the same cause as a race are merged into the race. These are warnings on the same lines
+// as the race, and reads of uninitialized memory on one of its lines.
 #pragma once
 
 #include <cstdint>
@@ -79,9 +80,9 @@ class Findings {
 
     const sim::Program& program_;
     std::vector<Finding> findings_;
-    // Two tables find the number of a finding's group. by_instruction_ is tried first, because it
-    // is fast. If the instructions are not in it, by_line_ is used: instructions of the same source
-    // lines belong to the same group.
+    // The number of a finding's group is looked up in two tables. by_instruction_ is tried first,
+    // because it is fast. If it does not contain the two instructions, by_line_ is tried:
+    // instructions of the same source lines belong to the same group.
     std::map<std::tuple<FindingKind, uint32_t, uint32_t, uint32_t>, int> by_instruction_;
     std::map<Group, int> by_line_;
     uint64_t left_out_ = 0;

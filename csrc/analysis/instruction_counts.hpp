@@ -18,9 +18,10 @@ struct InstructionCounts {
     uint64_t lines = 0;     // lines of global and local memory
     // Wavefronts of shared memory, including those of asynchronous copies to shared memory.
     uint64_t wavefronts = 0;
-    // The smallest number of sectors that can hold one element per active lane, stored without
-    // gaps. For shared memory, the smallest number of wavefronts. If several lanes share an
-    // element, the access may need even fewer. Then this smaller number is counted.
+    // For an access to global memory: the smallest number of sectors that can hold one element per
+    // active lane, stored without gaps. For shared memory: the smallest number of wavefronts that
+    // can deliver these elements. If several lanes share an element, the access may need even fewer
+    // sectors or wavefronts. Then this smaller number is counted.
     uint64_t ideal = 0;
     // Sectors and wavefronts that Nsight Compute's source page computes from the addresses.
     // model/banks.hpp says where they differ from the hardware's own counts.
@@ -34,20 +35,20 @@ struct InstructionCounts {
     uint64_t sourceless = 0;
     // The following counts are cases in which the hardware's own counts may differ from run to run.
     uint64_t diverged = 0;  // for a branch: how often lanes diverged
-    // For a memory access that both sides of a branch reach before the lanes reconverge: how often
-    // lanes diverged at such a branch. The diverged lanes then execute the access separately, or
-    // together by chance (sass/meetings.hpp).
+    // Counts for a memory access that both sides of a branch reach before the lanes reconverge: how
+    // often lanes diverged at such a branch. The diverged lanes then execute the access separately.
+    // By chance, they may also execute it together (sass/meetings.hpp).
     uint64_t unjoined = 0;
-    // Requests whose number of sectors the hardware may count differently. For an atomic, these are
-    // requests with a sector that may be sent in two parts. For a copy that bypasses L1, they are
-    // requests whose addresses are not consecutive.
+    // Requests for which the hardware may count a different number of sectors from run to run. For
+    // an atomic, these are requests with a sector that may be sent in two parts. For a copy that
+    // bypasses L1, they are requests whose addresses are not consecutive.
     uint64_t divided = 0;
     // For an atomic in a loop: how often it was executed while another warp may have caused further
     // iterations (contention.hpp).
     uint64_t contended = 0;
     // The memory space that the instruction accesses. An instruction with generic addresses may
-    // access several spaces. Then this is global if any access was to global memory, otherwise
-    // shared if any access was to shared memory.
+    // access several spaces. Then `space` is global if any access was to global memory. Otherwise
+    // it is shared if any access was to shared memory.
     ptx::Space space = ptx::Space::generic;
     sim::Access access = sim::Access::load;
     void add(const InstructionCounts& other);

@@ -7,12 +7,13 @@
 // branch may jump over code. If this code is executed rarely, its time is not added to the time of
 // a warp that jumps over it.
 //
-// L1, L2 or DRAM answers each access. The model chooses among them at random. It chooses each of
-// them as often as it answered in the cache replay. Because of the random choice, it follows
-// several warps and takes the average. The load-store unit needs one cycle for each pass of a
-// memory access. An access has as many passes as it needs cycles of L1 and wavefronts, but at least
-// one. An access starts when all passes of the previous access have ended. The time that the warp
-// spends at an instruction is multiplied by the number of executions of the instruction.
+// Each access is answered by L1, L2 or DRAM. The model chooses one of the three at random, as often
+// as it gave the answer in the cache replay. Because of the random choice, the model follows
+// several warps and takes the average. The load-store unit handles an access in passes of one cycle
+// each. The number of passes is the number of L1 cycles plus the number of wavefronts of the
+// access, but at least one. An access starts when all passes of the previous access have ended. The
+// time that the warp spends at an instruction is multiplied by the number of executions of the
+// instruction.
 #pragma once
 
 #include <vector>
@@ -22,8 +23,8 @@
 
 namespace coalesce::analysis {
 
-// Returns the sum of the cycles of all warps, without the waiting times at barriers. `work` says
-// which shares of the loads are answered by L2 and by DRAM.
+// Returns the sum of the cycles of all warps, without the waiting times at barriers. `work` has the
+// fraction of the loads that L2 answers, and the fraction that DRAM answers.
 [[nodiscard]] double latency(const Counts& counts, const std::vector<sim::Schedule>& schedule,
                              const model::Work& work, const CacheResult* caches);
 

@@ -1,12 +1,13 @@
-// Runs a launch on the simulator. A launch can be plain, counted, traced, profiled or checked.
+// Runs a launch on the simulator. A launch can be plain (it only computes), counted, traced,
+// profiled or checked.
 //
 // METHOD
 // A Request says what to run and which results to compute. The same kernel is decoded differently
 // for different purposes: purpose_of() returns the purpose of a request. The caller decodes the
-// kernel once for each purpose, and keeps the program. prepare() checks the request and chooses the
-// blocks. launch() combines the observers that the request needs (observers.hpp). It then runs the
-// grid, and computes counts, cache results and a modelled time. The Python bindings only translate
-// arguments into a Request, and a Result into objects.
+// kernel once for each purpose, and keeps the decoded program. prepare() checks the request and
+// chooses the blocks. launch() combines the observers that the request needs (observers.hpp). It
+// then runs the grid, and computes counts, cache results and a modelled time. The Python bindings
+// only translate arguments into a Request, and a Result into objects.
 #pragma once
 
 #include <cstdint>

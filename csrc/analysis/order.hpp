@@ -4,7 +4,7 @@
 //
 // METHOD
 // Threads are ordered only by what the PTX memory model requires (PTX ISA, "Memory Consistency
-// Model"):
+// Model"). A strong access is, for example, an atomic or a volatile access.
 // - bar.sync orders the threads that take part: the whole block, or the threads of a named barrier.
 // - bar.warp.sync orders the lanes of its mask. shfl, vote and match order nothing.
 // - barrier.cluster orders the threads of a cluster. Accesses of a thread before it arrives happen
@@ -13,9 +13,9 @@
 //   another thread sees the written value, accesses before the fence happen before accesses after
 //   the read. .release and .acquire have the same effect.
 //
-// Two rules accept the documented last-block pattern (CUDA C++ Programming Guide, "Memory Fence
-// Functions"). A fence before a barrier also counts for the other threads after the barrier. No
-// fence is required after the read.
+// In one documented pattern, the block that ends last adds up the results of all blocks (CUDA C++
+// Programming Guide, "Memory Fence Functions"). Two rules accept this pattern. A fence before a
+// barrier also counts for the other threads after the barrier. No fence is required after the read.
 //
 // Accesses of different blocks are otherwise unordered. Each block counts its own time (clock.hpp).
 // One number, `floor`, is the time of the last barrier of the block: all accesses up to this time

@@ -1,12 +1,12 @@
 // `kernel[grid, block]` on a GPU: a callable that turns Python arguments into a launch.
 //
 // METHOD
-// The driver needs about 2 microseconds for a launch. The code before it should not need much more.
-// Therefore a Launcher is a plain C type with the vectorcall protocol. It handles only the common
-// case. Each array is a DeviceArray, a CuPy array or a PyTorch tensor on this GPU with the type of
-// its parameter. Each scalar has exactly the type of its parameter. If an argument differs, the
-// launcher passes the whole call to `fallback`. This Python function copies and converts arguments
-// and explains errors. It can do so because nothing has been launched yet.
+// The driver needs about 2 microseconds for a launch. The code that prepares the launch should not
+// need much more. Therefore a Launcher is a plain C type with the vectorcall protocol. It handles
+// only the common case. Each array is a DeviceArray, a CuPy array or a PyTorch tensor on this GPU
+// with the type of its parameter. Each scalar has exactly the type of its parameter. In all other
+// cases, the launcher passes the whole call to `fallback`. This Python function copies and converts
+// arguments and explains errors. It can do so because nothing has been launched yet.
 //
 // Other libraries are never imported. Their arrays are recognized by the module of their type, and
 // only public attributes are used. The launch uses the requested stream, or the current stream of

@@ -41,8 +41,8 @@ struct BufferArgument {
 };
 
 // The memory of a launch. It contains the live device arrays at their own addresses, and the host
-// arrays among the arguments. Arrays that overlap share one buffer, so that a kernel sees the same
-// memory in both.
+// arrays among the arguments. Arrays that overlap share one buffer. So if a kernel writes to one of
+// them, it also sees the change in the others.
 class Arguments {
   public:
     explicit Arguments(const pybind11::list& values);

@@ -4,10 +4,11 @@
 // streams are valid here.
 //
 // GENERATIONS. After a kernel fault (an illegal address, a failed assert) every call in the context
-// fails permanently. check() then resets the context and increments the generation. Memory of an
-// older generation is lost. Modules are loaded again at their next use. CUDA does not guarantee
-// that a process can continue after a reset, and drivers differ. If the process cannot continue,
-// the device is marked as broken. Every later call then fails with a message that names the cause.
+// fails permanently. check() then resets the context. Each reset begins a new generation of the
+// device, and the generations are numbered. Memory of an older generation is lost. Modules are
+// loaded again at their next use. CUDA does not guarantee that a process can continue after a
+// reset, and drivers differ. If the process cannot continue, the device is marked as broken. Every
+// later call then fails with a message that names the cause.
 #pragma once
 
 #include <atomic>
@@ -69,9 +70,10 @@ class Device {
     }
     [[nodiscard]] const Driver& driver() const { return driver_; }
 
-    // While this object exists, the context of the device is the current one of the thread.
-    // Afterwards the previous context is current again. If the thread had no context, it keeps this
-    // one. Throws LaunchError if the process was forked after the device was opened.
+    // While this object exists, the context of the device is the thread's current context.
+    // Afterwards the previous context is current again. If the thread had no current context
+    // before, the device's context stays current. Throws LaunchError if the process was forked
+    // after the device was opened.
     class Scope {
       public:
         explicit Scope(const Device& device);
@@ -102,8 +104,8 @@ class Device {
     void prepare_staging();  // makes the first large copy faster
     void synchronize(Stream stream, const std::string& what = "waiting for the GPU");
 
-    // Returns whether the work on a stream ends within a time. The driver's own wait cannot be
-    // interrupted.
+    // Returns whether the work on a stream ends within `time`. This function exists because Ctrl-C
+    // cannot interrupt the wait of the driver.
     [[nodiscard]] bool finishes_within(Stream stream, std::chrono::milliseconds time,
                                        const std::string& what);
 

@@ -2,8 +2,8 @@
 //
 // The library comes from the PyPI wheel, a toolkit or conda; the caller provides its path. With a
 // real architecture ("-arch=sm_90"), one compilation yields both the cubin for a GPU and the PTX
-// for the simulator. So the simulated code is the compiled code. NVRTC needs neither a GPU nor a
-// driver.
+// for the simulator. So the GPU and the simulator execute the same compiled code. NVRTC needs
+// neither a GPU nor a driver.
 #pragma once
 
 #include <memory>

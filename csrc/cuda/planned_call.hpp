@@ -1,12 +1,13 @@
-// Executes an operation with steps that were planned before: it is prepared once and executed
-// often.
+// Executes an operation as a list of planned steps: the steps are planned once, and executed at
+// each call.
 //
 // The arrays of a call are in host memory or in GPU memory. For host arrays, the steps are copies
 // to the GPU, launches of kernels, and a copy of the result back. For GPU arrays, all steps are
 // launches.
 //
-// The other device memory of a call is one piece, called the workspace. It is taken from the pool
-// during the call. It has the copies of host arrays, and scratch memory.
+// A call also needs device memory for copies of the host arrays and for intermediate results. This
+// memory is one allocation, called the workspace. It is taken from the pool at the start of the
+// call and returned to the pool at the end.
 #pragma once
 
 #include <cstddef>

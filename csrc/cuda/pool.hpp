@@ -1,9 +1,9 @@
 // A caching allocator for device memory.
 //
 // cuMemAlloc and cuMemFree take tens of microseconds, and cuMemFree waits for the GPU. Therefore
-// freed memory is kept and reused. Sizes are rounded up to size classes. There are eight classes
-// between a size and its double, so at most an eighth is wasted. A block is reused only for its own
-// class.
+// freed memory is kept and reused. The requested sizes are rounded up to size classes. There are
+// eight classes between a size and its double, so at most an eighth of the memory is wasted. Freed
+// memory is reused only for requests of the same class.
 //
 // Memory may be reused while kernels that used it still run. This is safe if all work is ordered
 // with the legacy default stream. For other work, see Memory in device.hpp.

@@ -1,5 +1,5 @@
 // Tensor maps. A tensor map describes a matrix in global memory to Hopper's copy engine, which
-// copies boxes of the matrix.
+// copies boxes (rectangular parts) of the matrix.
 //
 // The driver makes tensor maps (cuTensorMapEncodeTiled). The layout of their 128 bytes is not
 // documented. A kernel takes a tensor map as a parameter `const __grid_constant__ TensorMap`, where

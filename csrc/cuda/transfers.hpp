@@ -71,9 +71,9 @@ class Transfers {
     Transfers& operator=(const Transfers&) = delete;
 
     // Executes the steps. After the return, the caller may change the host arrays that were copied
-    // to the GPU, and the other host arrays contain the results. A launch has ended if a copy to
-    // the host follows it in the list; otherwise it may still run. It may also still run if
-    // `waiting` throws.
+    // to the GPU. The host arrays that were copied from the GPU contain the results. A launch has
+    // ended if a copy to the host follows it in the list; otherwise it may still run. It may also
+    // still run if `waiting` throws.
     [[nodiscard]] Result run(std::span<const Step> steps, const Streams& streams,
                              const Waiting& waiting);
 

@@ -19,10 +19,11 @@ class Workers {
 
     [[nodiscard]] unsigned count() const { return static_cast<unsigned>(threads_.size()); }
 
-    // Runs `task` on each worker and `lead` on the calling thread. When `lead` has ended, waits for
-    // the workers that have begun the task. It does not wait for workers that have not woken up
-    // yet, which may take milliseconds on a busy machine. These do not run the task. `task` must
-    // not throw. If `lead` throws, it must first make the tasks end. The caller gets the exception.
+    // Runs `task` on each worker and `lead` on the calling thread. Waking a worker may take
+    // milliseconds on a busy machine. Therefore, when `lead` has ended, run() waits only for the
+    // workers that have begun the task. Workers that have not woken up yet do not run the task.
+    // `task` must not throw. If `lead` throws, it must first make the tasks end. The caller gets
+    // the exception.
     void run(const std::function<void()>& task, const std::function<void()>& lead);
 
     // Returns the usual number of workers: half of the number of processors, but at least 1 and at

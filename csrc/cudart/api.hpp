@@ -17,8 +17,8 @@
 
 namespace coalesce::cudart {
 
-// An API function throws this to return an error code to the program. If the program's host code
-// made a mistake, the text describes it, and --check reports it.
+// An API function throws this to return an error code to the program. If the error is a mistake in
+// the program's host code, `mistake` describes it, and --check reports it.
 struct Failure {
     Error error;
     std::string mistake = {};

@@ -1,11 +1,11 @@
 // Declares how a function of the driver API is written: CUDRIVER(name)(parameters) { ... }
 //
 // METHOD
-// Both APIs work on the same objects: a CUstream is a cudaStream_t, a CUdeviceptr is a pointer that
-// cudaMalloc() could return. Many functions of the driver API do what a function of the runtime API
-// does. They are written with FORWARD() and call this function. The others are written with
-// driver_call(). Errors have the same numbers in both APIs, except for a few that only the runtime
-// has; driver_error() replaces these.
+// Both APIs work on the same objects. For example, a CUstream is a cudaStream_t, and a CUdeviceptr
+// is a pointer that cudaMalloc() could return. Many functions of the driver API do the same as a
+// function of the runtime API. Such a function is written with FORWARD(), which calls the runtime
+// function. The other functions are written with driver_call(). Errors have the same numbers in
+// both APIs, except for a few that only the runtime has; driver_error() replaces these.
 #pragma once
 
 #include "cudart/api.hpp"

@@ -46,9 +46,8 @@ struct Code {
                                        uint32_t arch);
 // Returns the architecture for which PTX was compiled, such as 90.
 [[nodiscard]] uint32_t arch_of(std::string_view ptx);
-// Reads a container, a file of machine code or PTX.
-// Throws LaunchError with the reason if an image cannot be read. `most` is the GPU's architecture:
-// images for newer ones are ignored.
+// Reads a container, a file of machine code or PTX. `most` is the GPU's architecture: images for
+// newer architectures are ignored. Throws LaunchError with the reason if an image cannot be read.
 [[nodiscard]] Code code_of(std::span<const std::byte> container, uint32_t most);
 // Returns all containers in a section of an executable.
 [[nodiscard]] std::vector<std::span<const std::byte>> containers(

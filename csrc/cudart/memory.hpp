@@ -4,10 +4,11 @@
 // When the library is loaded, it reserves one range of the process's address space. All allocations
 // have addresses in this range. The addresses of device memory are not mapped: its data are
 // elsewhere, where the simulator accesses them. So the host can store device pointers and compute
-// with them. If it reads or writes through one, the program stops with a message (host_faults.cpp).
-// Pinned and managed memory is mapped at its address, so that host and kernels can use it.
-// Addresses are not reused, so that the use of a pointer after cudaFree() is detected. The handles
-// of texture and surface objects are addresses in another range, which nobody reads on the host.
+// with them. But if the host reads or writes through a device pointer, the program stops with a
+// message (host_faults.cpp). Pinned and managed memory is mapped at its address, so that host and
+// kernels can use it. Addresses are not reused, so that the use of a pointer after cudaFree() is
+// detected. The handles of texture and surface objects are addresses in another range, which the
+// host never reads.
 #pragma once
 
 #include <cstddef>
@@ -117,8 +118,8 @@ class Memory {
     [[nodiscard]] sim::AddressSpace& address_space(const Names& names);
 
     // For checked runs. The GPU may use pinned or managed memory until the host waits for the GPU.
-    // This function marks such memory. If the host accesses it before it has waited, the access is
-    // detected (host_faults.cpp).
+    // This function marks such memory. If the host accesses marked memory before it has waited for
+    // the GPU, the access is detected (host_faults.cpp).
     void use_unwaited(uint64_t address);
     void guard_unwaited(bool guarded);
     void forget_unwaited() { unwaited_.clear(); }

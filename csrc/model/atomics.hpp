@@ -1,14 +1,14 @@
 // Models how long L2 is busy with the atomics of a launch.
 //
 // METHOD
-// L2 consists of slices. Each slice serves 512 consecutive bytes, and executes their atomics one
-// after another. For each sector that a request touches, the slice needs at least one pass. If
-// several lanes access the same element, the slice needs one pass for each of these lanes.
-// Different elements of a sector are processed in the same pass. So the element that the most lanes
-// access determines the number of passes. Floating-point additions to the same address also wait
-// for each other. All slices together process at most `sectors_per_cycle` sectors in a cycle. The
-// constants are in cycles of an H200 at 1.98 GHz. They were measured with `python
-// benchmarks/atomics.py` (docs/measured/atomics_h200.txt).
+// L2 consists of slices. Each slice serves 512 consecutive bytes, and executes the atomics on these
+// bytes one after another, in passes of `cycles_per_sector` cycles. For each sector that a request
+// touches, the slice needs at least one pass. If several lanes access the same element, the slice
+// needs one pass for each of these lanes. Different elements of a sector are processed in the same
+// pass. So the element that the most lanes access determines the number of passes. Floating-point
+// additions to the same address also wait for each other. All slices together process at most
+// `sectors_per_cycle` sectors in a cycle. The constants are in cycles of an H200 at 1.98 GHz. They
+// were measured with `python benchmarks/atomics.py` (docs/measured/atomics_h200.txt).
 #pragma once
 
 #include <algorithm>

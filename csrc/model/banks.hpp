@@ -4,11 +4,11 @@
 // wavefront, each bank delivers one word, to any number of lanes. If no lane accesses more than 4
 // bytes, the number of wavefronts is the largest number of distinct words in any bank.
 //
-// Accesses of 8 bytes are served for half a warp at a time, accesses of 16 bytes for a quarter of a
-// warp at a time. There is an exception for loads: two halves or quarters are served together if
-// one of two conditions holds in the whole warp. In both, the lanes are divided into pairs, and the
-// two lanes of each pair read the same address. The pairs are lanes 0 and 1, 2 and 3, ... in the
-// first condition, and lanes 0 and 2, 1 and 3, 4 and 6, ... in the second.
+// Accesses of 8 bytes are served for half a warp at a time, and accesses of 16 bytes for a quarter
+// of a warp at a time. There is an exception for loads in which lanes read the same address in
+// pairs: two halves or two quarters are then served together. This must hold for all pairs of
+// active lanes in the whole warp. Either the pairs are lanes 0 and 1, 2 and 3, ..., or they are
+// lanes 0 and 2, 1 and 3, 4 and 6, ...
 //
 // For an atomic, a bank serves one *lane* at a time, not one word. A compare-and-swap takes twice
 // as many wavefronts as other atomics.
@@ -166,8 +166,8 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
 }
 
 // ldmatrix and stmatrix serve one matrix after another. A matrix has 8 rows of 16 bytes; 8 lanes
-// supply their addresses. Matrices are never merged, even if they share rows. This rule was
-// recorded for 401 patterns on compute capability 9.0 (tests/data/matrices_h200.json).
+// supply the addresses of the rows. Matrices are never merged, even if they share rows. This rule
+// agrees with 401 patterns recorded on compute capability 9.0 (tests/data/matrices_h200.json).
 inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
     Wavefronts w;
     w.taken = w.theoretical = by_groups(e, groups_of(e.bytes), most_words);

@@ -8,8 +8,8 @@
 // time than the younger ones, because schedulers prefer older warps.
 //
 // Blocks that do the same work do not take the same time. The more blocks share a multiprocessor,
-// the smaller the differences are. Therefore the start of each block is delayed by a random
-// fraction of
+// the larger the differences are. Therefore the start of each block is delayed by a random fraction
+// of
 //
 //    1.7 x (blocks per multiprocessor) x sqrt(cycles to execute these blocks once)
 //
@@ -18,8 +18,8 @@
 // and the factor 1.7 were fitted to recordings of tiled matrix products on an H200. They were
 // chosen to match the share of reads that are merged before L2 (model/request_coalescer.hpp). For
 // the sizes 512, 1024, 2048 and 4096, the H200 merges 36, 26, 16 and 6 % of the reads with two
-// blocks per multiprocessor, and 35, 27, 16 and 4 % with one. With eight blocks, it merges 18 and
-// 12 % for the sizes 1024 and 2048.
+// blocks per multiprocessor, and 35, 27, 16 and 4 % with one block. With eight blocks, it merges 18
+// and 12 % for the sizes 1024 and 2048.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,9 @@
 // called ways. The classes here find a line in its set, and find the line of a set that was used
 // least recently. There are two such classes, and a cache uses one of them.
 //
-// Each place of a cache has a word. The lowest eight bits of the word are for the cache. The other
-// bits are the number of the line at this place. The places of a set have consecutive numbers.
+// Each place stores one word. The highest 56 bits of the word are the number of the line at this
+// place. The cache may use the lowest eight bits for any purpose. The places of a set have
+// consecutive numbers.
 #pragma once
 
 #include <algorithm>
@@ -71,9 +72,9 @@ class TimedSets {
 
 // Stores two things for each set of 16 ways: the order in which the ways were last used, and a tag
 // for each way (eight bits of a hash of the line's number). A large cache does not fit into the
-// caches of the host, so a search should read few lines of the host's cache. Therefore all data
-// that it reads first are in one such line, together with the words of the ways that are filled
-// first.
+// caches of the host, so a search for a line should read few lines of the host's cache. Therefore
+// one line of the host's cache contains all data that a search reads first: the order, the tags,
+// and the words of the ways that are filled first.
 class OrderedSets {
   public:
     OrderedSets(uint64_t sets, uint32_t) : sets_(sets) {}
