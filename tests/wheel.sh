@@ -14,7 +14,7 @@ root=$PWD python=${1:-python3} raw=${2:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ -z "$raw" ]; then
-    "$python" -m pip wheel -q . --no-deps -w "$work/raw" -C cmake.define.COALESCE_ISAS=all
+    "$python" -m pip wheel -q . --no-deps -w "$work/raw" --config-settings=cmake.define.COALESCE_ISAS=all
     raw=$(echo "$work"/raw/*.whl)
 fi
 

@@ -58,8 +58,8 @@ Isa best_isa() {
                 std::string("coalesce was built for processors of level x86-64-") +
                 name_of(held[0]) +
                 ", and this processor is not one. Install it again on this machine, or build it "
-                "for every "
-                "processor: pip install . -C cmake.define.COALESCE_ISAS=all");
+                "for every processor: "
+                "pip install . --config-settings=cmake.define.COALESCE_ISAS=all");
         }
         const char* forced = std::getenv("COALESCE_ISA_LEVEL");
         const int most = forced ? std::min(host, level_named(forced)) : host;
