@@ -102,6 +102,12 @@ OF_MATRICES = [
     if re.search("mem_shared_op_(ld|st|ldsm|stsm)\\.sum|memory_l1_w|op_(ldsm|shared_)", name)
 ]
 
+# Metrics of the texture unit, among those that the GPU has (`available`).
+OF_TEXTURES = re.compile(
+    r"l1tex__(t_(requests|sectors)_pipe_tex\w*|texin_\w*|f_wavefronts\w*|data_\w*_tex\w*"
+    r"|m_\w*(read|write)_sectors\w*)|smsp__inst_executed_(op|pipe)_\w*(tex|surf)\w*"
+)
+
 # Metrics that show in which set of tags a line is.
 OF_TAG_SETS = ["l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.sum"]
 
@@ -194,6 +200,13 @@ def ncu_launches(
     return launches
 
 
+def available(which: re.Pattern[str]) -> list[str]:
+    """Return the sums of the GPU's metrics whose names match."""
+    done = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True, check=True)
+    names = [line.split(" ")[0] for line in done.stdout.splitlines()]
+    return [f"{name}.sum" for name in names if which.fullmatch(name)]
+
+
 def parse(output: str) -> list[dict[str, str]]:
     """Return the rows of ncu's CSV; other output may precede them."""
     lines = output.splitlines()
@@ -279,6 +292,8 @@ def record(name: str, only: str) -> dict[str, Any]:
             "bulk_copies": [*COUNTS, *OF_TENSOR_CORES],
             "mma_counters": OF_TENSOR_CORES,
         }.get(name, COUNTS)
+        if name == "textures":
+            metrics = [*COUNTS, *available(OF_TEXTURES)]
         launches = ncu_launches(program, metrics, ["--cache-control", "none"])
     if name in ("programs", "unseen"):  # the models use these recordings, too
         for launch, cold in zip(launches, ncu_launches(program, MODELLED), strict=True):

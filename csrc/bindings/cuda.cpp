@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@
 #include "cuda/pinned.hpp"
 #include "cuda/planned_call.hpp"
 #include "cuda/tensor_map.hpp"
+#include "cuda/texture.hpp"
+#include "sim/texture.hpp"
 
 namespace py = pybind11;
 
@@ -200,6 +203,37 @@ void run_on_host_arrays(cuda::PlannedCall& call, const py::tuple& arrays,
         if (PyErr_CheckSignals() != 0) throw py::error_already_set();
         waiting();
     });
+}
+
+// Makes the object that the bytes of sim.texture_object describe, of the elements at an address on
+// the GPU.
+std::unique_ptr<cuda::Texture> make_texture(int ordinal, const py::bytes& described,
+                                            cuda::Address elements, const std::string& what) {
+    const auto bytes = static_cast<std::string>(described);
+    std::optional<sim::TextureObject> found;
+    if (bytes.size() == sim::texture_object_bytes)
+        found = sim::texture_object_in(reinterpret_cast<const std::byte*>(bytes.data()));
+    if (!found) throw py::value_error("these bytes describe no texture object");
+    const sim::TextureObject& o = *found;
+    cuda::TextureDescription d;
+    d.extent = {o.width, o.height, o.depth};
+    d.dimensions = o.dimensions;
+    d.layers = o.layers, d.levels = o.levels;
+    d.layered = o.layered, d.cube = o.cube;
+    d.linear_memory = o.memory == sim::TextureMemory::linear;
+    d.surface = o.surface;
+    using Kind = cuda::TextureDescription::Kind;
+    d.kind = o.kind == sim::TexelKind::integer            ? Kind::integer
+             : o.kind == sim::TexelKind::unsigned_integer ? Kind::unsigned_integer
+                                                          : Kind::floating;
+    d.channels = o.channels, d.channel_bits = o.channel_bits;
+    for (size_t i = 0; i < 3; ++i) d.modes[i] = int(o.mode[i]);
+    d.linear_filter = o.linear_filter, d.linear_between_levels = o.linear_between_levels;
+    d.normalized_coordinates = o.normalized_coordinates, d.normalized_read = o.normalized_read;
+    d.level_bias = o.level_bias, d.least_level = o.least_level, d.most_level = o.most_level;
+    std::ranges::copy(o.border, d.border.begin());
+    const ReleasedGil release;
+    return std::make_unique<cuda::Texture>(cuda::Device::get(ordinal), d, elements, what);
 }
 
 void add_compiler(py::module_& m) {
@@ -413,6 +447,20 @@ void add_launches(py::module_& m) {
         },
         py::arg("address"), py::arg("element"), py::arg("shape"), py::arg("row_bytes"),
         py::arg("box"), py::arg("swizzled"), "-> the 128 bytes of a tensor map; LaunchError.");
+    py::class_<cuda::Texture>(m, "Texture")
+        .def(py::init(&make_texture), py::arg("ordinal"), py::arg("described"), py::arg("elements"),
+             py::arg("what"))
+        .def_property_readonly("handle", &cuda::Texture::handle)
+        .def_property_readonly("in_array", &cuda::Texture::in_array)
+        .def("destroy", &cuda::Texture::destroy, py::call_guard<ReleasedGil>())
+        .def(
+            "fill",
+            [](cuda::Texture& texture, uint64_t stream) { texture.fill(stream_of(stream)); },
+            py::arg("stream"), py::call_guard<ReleasedGil>())
+        .def(
+            "read_back",
+            [](cuda::Texture& texture, uint64_t stream) { texture.read_back(stream_of(stream)); },
+            py::arg("stream"), py::call_guard<ReleasedGil>());
     m.def("launcher", launcher_of, py::arg("function"), py::arg("grid"), py::arg("block"),
           py::arg("shared"), py::arg("parameters"), py::arg("fallback"),
           py::arg("stream") = py::none());

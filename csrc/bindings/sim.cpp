@@ -121,7 +121,8 @@ py::bytes make_texture_object(const std::array<uint32_t, 3>& extent, uint32_t di
                               bool surface, char kind, uint32_t channels, uint32_t bits,
                               const std::array<uint32_t, 3>& modes, bool linear_filter,
                               bool normalized_coordinates, bool normalized_read,
-                              const std::array<float, 4>& border) {
+                              const std::array<float, 4>& border, uint32_t levels,
+                              bool linear_between_levels, float level_bias) {
     sim::TextureObject o;
     o.width = extent[0], o.height = extent[1], o.depth = extent[2];
     o.dimensions = uint8_t(dimensions);
@@ -138,6 +139,10 @@ py::bytes make_texture_object(const std::array<uint32_t, 3>& extent, uint32_t di
     o.normalized_coordinates = normalized_coordinates;
     o.normalized_read = normalized_read;
     std::ranges::copy(border, o.border);
+    o.levels = levels;
+    o.most_level = float(levels - 1);
+    o.linear_between_levels = linear_between_levels;
+    o.level_bias = level_bias;
     if (const std::string wrong = sim::problem(o); !wrong.empty()) throw py::value_error(wrong);
     const sim::TextureObjectBytes bytes = sim::encode(o);
     return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -287,7 +292,8 @@ void add_objects(py::module_& m) {
           py::arg("layers"), py::arg("layered"), py::arg("cube"), py::arg("linear_memory"),
           py::arg("surface"), py::arg("kind"), py::arg("channels"), py::arg("bits"),
           py::arg("modes"), py::arg("linear_filter"), py::arg("normalized_coordinates"),
-          py::arg("normalized_read"), py::arg("border"),
+          py::arg("normalized_read"), py::arg("border"), py::arg("levels") = 1,
+          py::arg("linear_between_levels") = false, py::arg("level_bias") = 0.0f,
           "The bytes of a texture or surface object on the simulator, of an array at address 0;\n"
           "ValueError if the object is not valid.");
 }

@@ -19,12 +19,16 @@ struct ModuleRecord;
 struct FunctionRecord;
 struct StreamRecord;
 struct EventRecord;
+struct ArrayRecord;
+struct MipmapRecord;
 using ContextHandle = ContextRecord*;
 using ModuleHandle = ModuleRecord*;
 using FunctionHandle = FunctionRecord*;
 // A null stream is the legacy default stream, which is ordered with all others.
 using Stream = StreamRecord*;
 using EventHandle = EventRecord*;
+using ArrayHandle = ArrayRecord*;    // a CUDA array
+using MipmapHandle = MipmapRecord*;  // a mipmapped CUDA array
 using Address = unsigned long long;  // an address in device memory
 
 // Each row is X(member, symbol in libcuda, parameters).
@@ -56,6 +60,16 @@ using Address = unsigned long long;  // an address in device memory
     X(copy_on_device, cuMemcpyDtoDAsync_v2, (Address, Address, size_t, Stream))              \
     X(memory_set, cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                 \
     X(pointer_attributes, cuPointerGetAttributes, (unsigned, const int*, void**, Address))   \
+    X(array_create, cuArray3DCreate_v2, (ArrayHandle*, const void*))                         \
+    X(array_destroy, cuArrayDestroy, (ArrayHandle))                                          \
+    X(mipmap_create, cuMipmappedArrayCreate, (MipmapHandle*, const void*, unsigned))         \
+    X(mipmap_level, cuMipmappedArrayGetLevel, (ArrayHandle*, MipmapHandle, unsigned))        \
+    X(mipmap_destroy, cuMipmappedArrayDestroy, (MipmapHandle))                               \
+    X(copy_3d, cuMemcpy3DAsync_v2, (const void*, Stream))                                    \
+    X(texture_create, cuTexObjectCreate, (uint64_t*, const void*, const void*, const void*)) \
+    X(texture_destroy, cuTexObjectDestroy, (uint64_t))                                       \
+    X(surface_create, cuSurfObjectCreate, (uint64_t*, const void*))                          \
+    X(surface_destroy, cuSurfObjectDestroy, (uint64_t))                                      \
     X(stream_create, cuStreamCreate, (Stream*, unsigned))                                    \
     X(stream_destroy, cuStreamDestroy_v2, (Stream))                                          \
     X(stream_synchronize, cuStreamSynchronize, (Stream))                                     \

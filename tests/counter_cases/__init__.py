@@ -22,6 +22,7 @@ from counter_cases import (
     shipped,
     slow_paths,
     tensor_cores,
+    textures,
     together,
     unseen,
 )
@@ -39,6 +40,7 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "together": together.cases,
     "slow_paths": slow_paths.cases,
     "cooperative": cooperative.cases,
+    "textures": textures.cases,
     "matrices": tensor_cores.accesses,
     "tensor_cores": tensor_cores.cases,
     "mma_counters": tensor_cores.products,

@@ -14,6 +14,7 @@
 //  FAKE_DRIVER_NO_RECOVERY  a reset does not repair the context, as with real drivers
 //  FAKE_DRIVER_MEMORY   bytes of each GPU (1 GiB)
 //  FAKE_DRIVER_INIT     the result of cuInit (0)
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -67,7 +69,8 @@ struct State {
     int broken = ok;  // the permanent error of the context
     int retained = 0;
     int busy_queries = 0;
-    bool endless = false;  // true while the kernel endless() runs, until end() is called
+    int arrays = 0, objects = 0;  // CUDA arrays, and texture and surface objects
+    bool endless = false;         // true while the kernel endless() runs, until end() is called
     void* current = nullptr;
     int context = 0;  // the context's handle is the address of this variable
 };
@@ -227,6 +230,77 @@ FAKE cuMemsetD8Async(Address target, unsigned char value, size_t size, void*) {
     if (state().broken == ok) std::memset(reinterpret_cast<void*>(target), value, size);
     return state().broken;
 }
+
+// A fake CUDA array has the layout of linear memory. A texture object is the address of its memory.
+struct FakeArray {
+    struct {
+        size_t width, height, depth;
+        int format;
+        unsigned channels, flags;
+    } described;
+    std::string memory;
+};
+FAKE cuArray3DCreate_v2(FakeArray** array, const void* described) {
+    if (state().broken != ok) return state().broken;
+    auto made = std::make_unique<FakeArray>();
+    std::memcpy(&made->described, described, sizeof(made->described));
+    const auto& d = made->described;
+    if (d.width > 65536) return invalid_value;
+    made->memory.resize(16 * d.width * std::max<size_t>(d.height, 1) *
+                        std::max<size_t>(d.depth, 1));
+    *array = made.release();
+    ++state().arrays;
+    return ok;
+}
+FAKE cuArrayDestroy(FakeArray* array) {
+    delete array;
+    --state().arrays;
+    return ok;
+}
+FAKE cuMipmappedArrayCreate(void**, const void*, unsigned) { return invalid_value; }
+FAKE cuMipmappedArrayGetLevel(FakeArray**, void*, unsigned) { return invalid_value; }
+FAKE cuMipmappedArrayDestroy(void*) { return ok; }
+FAKE cuMemcpy3DAsync_v2(const void* described, void*) {
+    struct End {
+        size_t x, y, z, level;
+        int type;
+        void* host;
+        Address address;
+        FakeArray* array;
+        void* reserved;
+        size_t row_bytes, rows;
+        [[nodiscard]] char* memory() const {
+            return array != nullptr ? array->memory.data() : reinterpret_cast<char*>(address);
+        }
+    };
+    struct {
+        End from, to;
+        size_t width, height, depth;
+    } copy;
+    std::memcpy(&copy, described, sizeof(copy));
+    std::memcpy(copy.to.memory(), copy.from.memory(), copy.width * copy.height * copy.depth);
+    return state().broken;
+}
+FAKE cuTexObjectCreate(uint64_t* object, const void* resource, const void*, const void*) {
+    constexpr int linear = 2;
+    int type = 0;
+    std::memcpy(&type, resource, sizeof(type));
+    std::memcpy(object, static_cast<const char*>(resource) + 8, sizeof(*object));
+    if (type != linear)
+        *object = reinterpret_cast<uint64_t>(reinterpret_cast<FakeArray*>(*object)->memory.data());
+    ++state().objects;
+    return state().broken;
+}
+FAKE cuTexObjectDestroy(uint64_t) {
+    --state().objects;
+    return ok;
+}
+FAKE cuSurfObjectCreate(uint64_t* object, const void* resource) {
+    return cuTexObjectCreate(object, resource, nullptr, nullptr);
+}
+FAKE cuSurfObjectDestroy(uint64_t object) { return cuTexObjectDestroy(object); }
+// Returns how many CUDA arrays, and texture and surface objects exist.
+FAKE fakeTextures() { return state().arrays + state().objects; }
 FAKE cuPointerGetAttributes(unsigned, const int*, void** results, Address address) {
     const std::lock_guard lock(state().mutex);
     constexpr unsigned host_memory = 1;

@@ -218,6 +218,9 @@ def texture_object(
     normalized_coordinates: bool,
     normalized_read: bool,
     border: Sequence[float],
+    levels: int = 1,
+    linear_between_levels: bool = False,
+    level_bias: float = 0.0,
 ) -> bytes: ...
 def tensor_map(
     address: int,

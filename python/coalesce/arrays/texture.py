@@ -23,14 +23,17 @@ class Texture:
     Attributes
     ----------
     array : numpy.ndarray
-        The array that the kernel reads or, for a surface, also writes.
+        The array that the kernel reads or, for a surface, also writes. For a mipmapped texture, it
+        has the texels of all levels.
     is_surface : bool
         Whether the kernel's parameter is a ``cudaSurfaceObject_t``, not a ``cudaTextureObject_t``.
     """
 
     array: np.ndarray[Any, Any]
     is_surface: bool
-    _described: bytes  # the simulator's object, for an array at address 0
+    # The simulator's object, for an array at address 0. A launch on a GPU makes the driver's object
+    # from it.
+    _described: bytes
 
     def __repr__(self) -> str:
         kind = "surface" if self.is_surface else "texture"
@@ -49,13 +52,14 @@ def texture(
     layered: bool = False,
     cube: bool = False,
     linear_memory: bool = False,
+    levels: Sequence[np.ndarray[Any, Any]] = (),
+    level_filter: Literal["point", "linear"] = "point",
+    level_bias: float = 0.0,
 ) -> Texture:
     """Return a texture object of an array, for a parameter of type ``cudaTextureObject_t``.
 
-    This function copies nothing: a kernel reads the values that the array has at its launch.
-    Textures are only simulated: a launch on a GPU (``device="cuda"``) raises `DeviceUnavailable`.
-    The page "Textures and surfaces" of the documentation explains how a fetch computes its result,
-    and what is not known about the hardware.
+    A kernel reads the values that the array has at its launch. The page "Textures and surfaces" of
+    the documentation explains how a fetch computes its result.
 
     Parameters
     ----------
@@ -90,6 +94,15 @@ def texture(
     linear_memory : bool
         Whether the texels are linear memory, which only ``tex1Dfetch`` reads. The array has one
         axis (and, with `channels`, one more for the channels).
+    levels : sequence of numpy.ndarray
+        For a mipmapped texture: the levels after `array`, the largest first. Each extent is half
+        the extent of the level before, rounded down, and at least 1. This function copies all
+        levels. Mipmapped textures need `normalized`.
+    level_filter : {"point", "linear"}
+        For a mipmapped texture. ``"point"``: a fetch reads the nearest level. ``"linear"``: it
+        returns a weighted mean of two levels.
+    level_bias : float
+        For a mipmapped texture: this number is added to the level of a fetch.
 
     Returns
     -------
@@ -118,8 +131,23 @@ def texture(
     """
     checks.choice("filter", filter, ("point", "linear"))
     checks.choice("read", read, ("element", "normalized"))
+    checks.choice("level_filter", level_filter, ("point", "linear"))
     checks.flag("normalized", normalized)
-    extent, layers = _extents(array, channels, layered, cube, linear_memory)
+    bias = checks.number("level_bias", level_bias)
+    kinds = channels, layered, cube, linear_memory
+    extent, layers = _extents(array, *kinds)
+    if levels:
+        if linear_memory:
+            raise ValueError("a texture with linear_memory=True has one level; levels must be ()")
+        for number, level in enumerate(levels, 1):
+            wanted = tuple(max(n >> number, 1) for n in extent)
+            if _extents(level, *kinds) != (wanted, layers) or level.dtype != array.dtype:
+                raise ValueError(
+                    f"level {number} has shape {level.shape} and dtype {level.dtype}; it needs "
+                    f"{' x '.join(map(str, wanted[::-1]))} texels, because the array has shape "
+                    f"{array.shape} and dtype {array.dtype}"
+                )
+        array = np.concatenate([level.ravel() for level in (array, *levels)])
     colors = (
         [checks.number("border", color) for color in checks.several("border", border)]
         if np.iterable(border)
@@ -149,11 +177,15 @@ def texture(
             layers,
             (layered, cube, linear_memory),
             channels,
-            modes=_modes(address),
+            # The coordinates on the faces of a cube map are always normalized, and clamped.
+            modes=_modes("clamp" if cube else address),
             linear_filter=filter == "linear",
-            normalized_coordinates=bool(normalized),
+            normalized_coordinates=bool(normalized or cube),
             normalized_read=read == "normalized",
             border=[*colors, 0.0, 0.0, 0.0][:4],
+            levels=1 + len(levels),
+            linear_between_levels=level_filter == "linear",
+            level_bias=bias,
         ),
     )
 
@@ -167,9 +199,8 @@ def surface(
 ) -> Texture:
     """Return a surface object of an array, for a parameter of type ``cudaSurfaceObject_t``.
 
-    The kernel reads and writes the array itself. The first coordinate of a surface access counts
-    bytes: ``surf2Dwrite(v, s, x * sizeof(float), y)``. Surfaces are only simulated: a launch on a
-    GPU (``device="cuda"``) raises `DeviceUnavailable`.
+    The kernel reads the array and writes to it. The first coordinate of a surface access counts
+    bytes: ``surf2Dwrite(v, s, x * sizeof(float), y)``.
 
     Parameters
     ----------
@@ -223,6 +254,9 @@ def _described(
     normalized_coordinates: bool = False,
     normalized_read: bool = False,
     border: Sequence[float] = (0, 0, 0, 0),
+    levels: int = 1,
+    linear_between_levels: bool = False,
+    level_bias: float = 0.0,
 ) -> bytes:
     layered, cube, linear_memory = kind
     return sim.texture_object(
@@ -241,6 +275,9 @@ def _described(
         normalized_coordinates=normalized_coordinates,
         normalized_read=normalized_read,
         border=border,
+        levels=levels,
+        linear_between_levels=linear_between_levels,
+        level_bias=level_bias,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,13 +21,16 @@ from coalesce.arrays.devices import Device
 from coalesce.arrays.foreign import LEGACY_STREAM
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.waiting import until_done
-from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.geometry import Extent
 from coalesce.cxx.signature import Signature
 from coalesce.launch.arguments import Argument, HostArray, described
+from coalesce.launch.gpu_textures import Textures
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure
 from coalesce.launch.tensor_map import TensorMap
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _PREFAULT_FROM = 8 << 20  # bytes; for smaller arrays, touching the pages early saves no time
 
@@ -55,13 +58,6 @@ def run(
             )
     cuda.admit(function, grid, block, shared, cooperative)
     hosts = [a for a in arguments if isinstance(a, HostArray)]
-    for host in hosts:
-        if host.texture is not None:
-            raise DeviceUnavailable(
-                f"`{host.name}` is a texture or surface object of coalesce, which only the "
-                'simulator has; pass device="sim", or the handle of an object that another library '
-                "created on the GPU"
-            )
     if wanted_stream is None:
         stream, foreign = _common_stream(gpu, arguments, bool(hosts))
     else:
@@ -78,41 +74,42 @@ def run(
 
     if hosts:
         until_done(gpu, stream)  # a copy would wait, but not check for Ctrl-C
-    staged = _Staged(gpu, hosts)
-    if runs is not None:
-        gpu.prepare_staging()
-    started = time.perf_counter()
-    staged.send(set(write_only), stream)
-    if runs is not None:
-        gpu.synchronize(stream)
-    h2d_ms = 1e3 * (time.perf_counter() - started)
+    with _Staged(gpu, hosts) as staged:
+        if runs is not None:
+            gpu.prepare_staging()
+        started = time.perf_counter()
+        staged.send(set(write_only), stream)
+        if runs is not None:
+            gpu.synchronize(stream)
+        h2d_ms = 1e3 * (time.perf_counter() - started)
 
-    names = [parameter.name for parameter in signature.parameters]
-    given = arguments[: len(names)]  # the arrays behind pointers in structures follow
-    values = [value_of(argument, names, arguments, staged) for argument in given]
-    launch = (function, grid, block, shared, values, stream)
-    kernel_ms, spread, done = 0.0, 0.0, 0
-    cuda.launch(*launch, cooperative=cooperative)
-    if runs is not None:
-        # The first launch has computed the result. The kernel is now launched again to time it, and
-        # this may change the arrays. So the result is saved here and restored afterwards.
-        kept = _Kept(gpu, signature, arguments, staged, stream)
-        wait()
-        kernel_ms, spread, done = cuda.time(
-            *launch, 0 if runs == "auto" else runs, cooperative=cooperative
-        )
-        kept.restore()
+        names = [parameter.name for parameter in signature.parameters]
+        given = arguments[: len(names)]  # the arrays behind pointers in structures follow
+        values = [value_of(argument, names, arguments, staged) for argument in given]
+        launch = (function, grid, block, shared, values, stream)
+        kernel_ms, spread, done = 0.0, 0.0, 0
+        cuda.launch(*launch, cooperative=cooperative)
+        staged.textures.read_back(stream)
+        if runs is not None:
+            # The first launch has computed the result. The kernel is now launched again to time it,
+            # and this may change the arrays. So the result is saved here and restored afterwards.
+            kept = _Kept(gpu, signature, arguments, staged, stream)
+            wait()
+            kernel_ms, spread, done = cuda.time(
+                *launch, 0 if runs == "auto" else runs, cooperative=cooperative
+            )
+            kept.restore()
 
-    written = [h for h in hosts if h.written and h.array.size]
-    for host in written:
-        if host.array.nbytes >= _PREFAULT_FROM:
-            gpu.prefault(byte_view(host.array))
-    if runs is not None or hosts:
-        wait()
-    started = time.perf_counter()
-    for host in written:
-        gpu.to_host(byte_view(host.array), staged.address(host), stream)
-        host.finish()
+        written = [h for h in hosts if h.written and h.array.size]
+        for host in written:
+            if host.array.nbytes >= _PREFAULT_FROM:
+                gpu.prefault(byte_view(host.array))
+        if runs is not None or hosts:
+            wait()
+        started = time.perf_counter()
+        for host in written:
+            gpu.to_host(byte_view(host.array), staged.address(host), stream)
+            host.finish()
     d2h_ms = 1e3 * (time.perf_counter() - started)
     if foreign:
         gpu.synchronize(stream)
@@ -165,10 +162,10 @@ def _join(gpu: Any, arguments: Sequence[Argument], with_hosts: bool, stream: int
 
 
 class _Staged:
-    """Device memory for the NumPy arrays of a launch.
+    """Device memory for the NumPy arrays of a launch, and its texture and surface objects.
 
     If arrays overlap on the host, they are in one piece of device memory, and overlap there in the
-    same way.
+    same way. As a context manager, it destroys the objects at its end.
     """
 
     def __init__(self, gpu: Any, hosts: Sequence[HostArray]) -> None:
@@ -189,6 +186,13 @@ class _Staged:
             self._groups.append(group)
             for host in group:
                 self._addresses[id(host)] = memory.address + _start(host.array) - first
+        self.textures = Textures(gpu, self._groups, self.address)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.textures.finish(kind)
 
     def send(self, skip: set[str], stream: int) -> None:
         """Copy the arrays to the GPU.
@@ -202,9 +206,16 @@ class _Staged:
                 if end > sent and host.array.size and not (len(group) == 1 and host.name in skip):
                     self._gpu.to_device(self.address(host), byte_view(host.array), stream)
                     sent = end
+        self.textures.create(stream)
 
     def address(self, host: HostArray) -> int:
         return self._addresses[id(host)]
+
+    def value(self, host: HostArray) -> int:
+        """Return the value of a parameter: an address, or the handle of an object."""
+        if host.texture is not None:
+            return self.textures.handle(host)
+        return self.address(host) + host.offset
 
 
 class _Kept:
@@ -224,6 +235,8 @@ class _Kept:
             if isinstance(argument, bytes | TensorMap | PackedStructure) or parameter.const:
                 continue
             if isinstance(argument, HostArray):
+                if argument.texture is not None:
+                    continue  # the kernel does not write to the linear memory
                 address, size = staged.address(argument), argument.array.nbytes
             else:
                 address, size = argument.address, argument.bytes
@@ -243,7 +256,7 @@ def value_of(
     arguments: Sequence[Argument],
     staged: _Staged | None = None,
 ) -> bytes:
-    """Return an argument's bytes. `staged` has the addresses of NumPy arrays."""
+    """Return an argument's bytes. `staged` has the addresses of NumPy arrays, and the objects."""
     if isinstance(argument, bytes):
         return argument
     if isinstance(argument, TensorMap):
@@ -254,10 +267,10 @@ def value_of(
         return argument.filled(behind)
     if isinstance(argument, HostArray):
         assert staged is not None
-        address = staged.address(argument) + argument.offset
+        value = staged.value(argument)
     else:
-        address = argument.address
-    return address.to_bytes(8, "little")
+        value = argument.address
+    return value.to_bytes(8, "little")
 
 
 def _start(array: np.ndarray[Any, Any]) -> int:

@@ -1,0 +1,350 @@
+"""Textures and surfaces that are passed to kernels on a GPU.
+
+Without a GPU, the last test runs this file in a process of its own, where the library that
+simulates the CUDA driver for whole programs takes the place of the driver.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce._core import cuda
+from coalesce.launch import gpu_textures, module
+
+Array = np.ndarray[Any, Any]
+DRIVER = Path(coalesce.__file__).with_name("libcudart.so")
+SIMULATED = os.environ.get("COALESCE_CUDA_DRIVER") == str(DRIVER)
+if SIMULATED:  # this driver loads PTX only
+    module._image = lambda compiled, _device: compiled.ptx.encode()
+
+SOURCE = """
+template <class T> __global__ void fetch2(cudaTextureObject_t t, const float *p, T *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = tex2D<T>(t, p[i], p[n + i]);
+}
+template <class T> __global__ void element(cudaTextureObject_t t, T *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = tex1Dfetch<T>(t, n - 1 - i);
+}
+template <class T>
+__global__ void copy2(cudaSurfaceObject_t a, cudaSurfaceObject_t b, int w, int h) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= w || y >= h) return;
+    surf2Dwrite(surf2Dread<T>(a, x * sizeof(T), y), b, x * sizeof(T), h - 1 - y);
+}
+__global__ void increment(cudaSurfaceObject_t s, cudaTextureObject_t t, float *y) {
+    float v;
+    surf2Dread(&v, s, threadIdx.x * 4, 0);
+    surf2Dwrite(v + 1, s, threadIdx.x * 4, 0);
+    y[threadIdx.x] = v + tex2D<float>(t, threadIdx.x, 0.0f);
+}
+struct Picture { cudaTextureObject_t t; float scale; };
+__global__ void scaled(Picture p, float *y) {
+    y[threadIdx.x] = p.scale * tex2D<float>(p.t, threadIdx.x, 0.0f);
+}
+__global__ void layers(cudaSurfaceObject_t s, cudaTextureObject_t t, int faces) {
+    for (int layer = 0; layer < faces; ++layer)
+        surf2DLayeredwrite(tex2DLayered<float>(t, threadIdx.x, threadIdx.y, layer), s,
+                           threadIdx.x * 4, threadIdx.y, faces - 1 - layer);
+}
+__global__ void boxes(cudaSurfaceObject_t s, cudaTextureObject_t t) {
+    surf3Dwrite(tex3D<float>(t, threadIdx.x, threadIdx.y, threadIdx.z), s, threadIdx.x * 4,
+                threadIdx.y, threadIdx.z);
+}
+"""
+TYPES = {
+    "uint8": "uchar", "int8": "char", "uint16": "ushort", "int16": "short", "uint32": "uint",
+    "int32": "int", "float32": "float",
+}  # fmt: skip
+
+
+@pytest.fixture
+def gpu(device):
+    if device != "cuda":
+        pytest.skip("needs --device cuda")
+    return device
+
+
+def kernel(entry: str, device: str = "cuda") -> coalesce.Kernel:
+    return coalesce.Kernel(SOURCE, entry, device=device)
+
+
+def texels_of(dtype: str, *shape: int) -> Array:
+    made = np.random.default_rng(5)
+    if dtype.startswith("float"):
+        return made.uniform(-9, 9, shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return made.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def type_of(dtype: str, channels: int) -> str:
+    scalar = TYPES[dtype]
+    if channels > 1:
+        return f"{scalar}{channels}"
+    return scalar.replace("uchar", "unsigned char").replace("ushort", "unsigned short")
+
+
+def both(entry: str, grid: Any, block: Any, make: Any) -> list[list[Any]]:
+    """Run a kernel on both devices, with new arguments for each."""
+    found = []
+    for device in ("cuda", "sim"):
+        arguments = make()
+        kernel(entry, device)[grid, block](*arguments)
+        found.append([a.array if isinstance(a, coalesce.Texture) else a for a in arguments])
+    return found
+
+
+@pytest.mark.parametrize(("dtype", "channels"), [*itertools.product(TYPES, (1, 2, 4))])
+@pytest.mark.usefixtures("gpu")
+def test_point_fetches_are_those_of_the_simulator(dtype, channels):
+    texels = texels_of(dtype, 6, 9, channels) if channels > 1 else texels_of(dtype, 6, 9)
+    points = np.random.default_rng(1).uniform(-3, 12, (2, 500)).astype(np.float32)
+    for mode in ("clamp", "border"):
+        one, other = both(
+            f"fetch2<{type_of(dtype, channels)}>", 4, 128,
+            lambda mode=mode: [
+                coalesce.texture(texels, channels=channels, address=mode),
+                points, np.zeros((500, channels), dtype), 500,
+            ],
+        )  # fmt: skip
+        np.testing.assert_array_equal(one[2], other[2])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "float16", "float32"])
+@pytest.mark.parametrize("mode", ["clamp", "wrap", "mirror", "border"])
+@pytest.mark.usefixtures("gpu")
+def test_linear_fetches_are_close_to_the_simulators(dtype, mode):
+    texels = texels_of(dtype, 6, 9)
+    points = np.random.default_rng(2).uniform(-1.5, 2.5, (2, 2000)).astype(np.float32)
+    read = "normalized" if "int" in dtype else "element"
+    one, other = both(
+        "fetch2<float>", 16, 128,
+        lambda: [
+            coalesce.texture(texels, filter="linear", address=mode, normalized=True, read=read),
+            points, np.zeros(2000, np.float32), 2000,
+        ],
+    )  # fmt: skip
+    span = 2 * 9 if read == "element" else 2
+    # At most one step of the weight in each dimension.
+    assert np.abs(one[2] - other[2]).max() <= 2 * span / 256
+
+
+@pytest.mark.parametrize(("dtype", "channels"), [*itertools.product(TYPES, (1, 2, 4))])
+@pytest.mark.usefixtures("gpu")
+def test_linear_memory(dtype, channels):
+    texels = texels_of(dtype, 300, channels) if channels > 1 else texels_of(dtype, 300)
+    out = np.zeros_like(texels)
+    made = coalesce.texture(texels, channels=channels, linear_memory=True)
+    kernel(f"element<{type_of(dtype, channels)}>")[3, 128](made, out, 300)
+    np.testing.assert_array_equal(out, texels[::-1])
+
+
+@pytest.mark.parametrize(("dtype", "channels"), [*itertools.product(TYPES, (1, 2, 4))])
+@pytest.mark.usefixtures("gpu")
+def test_surfaces_are_copied_back(dtype, channels):
+    a = texels_of(dtype, 6, 10, channels) if channels > 1 else texels_of(dtype, 6, 10)
+    before, b = a.copy(), np.zeros_like(a)
+    kernel(f"copy2<{type_of(dtype, channels)}>")[(2, 1), (8, 8)](
+        coalesce.surface(a, channels=channels), coalesce.surface(b, channels=channels), 10, 6
+    )
+    np.testing.assert_array_equal(b, before[::-1])
+    np.testing.assert_array_equal(a, before)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_layers_and_boxes():
+    stack, copied = texels_of("float32", 5, 4, 6), np.zeros((5, 4, 6), np.float32)
+    kernel("layers")[1, (6, 4)](
+        coalesce.surface(copied, layered=True), coalesce.texture(stack, layered=True), 5
+    )
+    np.testing.assert_array_equal(copied, stack[::-1])
+    kernel("boxes")[1, (6, 4, 5)](coalesce.surface(copied), coalesce.texture(stack))
+    np.testing.assert_array_equal(copied, stack)
+
+
+def increment_arguments() -> tuple[Array, Array, list[Any]]:
+    s, y = np.arange(8, dtype=np.float32).reshape(1, 8), np.zeros(8, np.float32)
+    t = np.full((1, 8), 100, np.float32)
+    return s, y, [coalesce.surface(s), coalesce.texture(t), y]
+
+
+@pytest.mark.parametrize("runs", [None, 1, 5, "auto"])
+@pytest.mark.parametrize("stream", [None, 2])
+@pytest.mark.parametrize("cooperative", [False, True])
+@pytest.mark.usefixtures("gpu")
+def test_launches_have_the_result_of_one_run(runs, stream, cooperative):
+    s, y, arguments = increment_arguments()
+    k = kernel("increment")
+    record = k.launch(1, 8, *arguments, runs=runs, stream=stream, cooperative=cooperative)
+    assert s.tolist() == [list(range(1, 9))]
+    assert y.tolist() == list(range(100, 108))
+    assert runs is None or (record.runs >= 1 and (SIMULATED or record.kernel_ms > 0))
+
+
+@pytest.mark.usefixtures("gpu")
+def test_write_only_surfaces():
+    s, b = texels_of("float32", 6, 10), np.full((6, 10), 7, np.float32)
+    k = kernel("copy2<float>")
+    k.launch((2, 1), (8, 8), coalesce.surface(s), coalesce.surface(b), 10, 6, write_only=["b"])
+    np.testing.assert_array_equal(b, s[::-1])
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_texture_in_a_structure():
+    y = np.zeros(8, np.float32)
+    t = coalesce.texture(np.arange(8, dtype=np.float32).reshape(1, 8))
+    kernel("scaled")[1, 8]({"t": t, "scale": 3.0}, y)
+    assert y.tolist() == [3.0 * i for i in range(8)]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_linear_memory_shares_memory_with_other_arguments():
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    source = """__global__ void shifted(cudaTextureObject_t t, float *x, float *y) {
+        y[threadIdx.x] = tex1Dfetch<float>(t, threadIdx.x) + x[31 - threadIdx.x];
+    }"""
+    k = coalesce.Kernel(source, device="cuda")
+    k[1, 32](coalesce.texture(x, linear_memory=True), x, y)
+    assert (y == 31).all()
+    with pytest.raises(coalesce.LaunchError, match="argument `t` shares memory"):
+        k[1, 32](coalesce.texture(x[1:], linear_memory=True), x, y)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_cuda_array_shares_no_memory():
+    s, y, (surface, texture, _) = increment_arguments()
+    with pytest.raises(ValueError, match=r"`s` is a surface .* argument `t`.*Pass a copy"):
+        kernel("increment")[1, 8](surface, coalesce.texture(s), y)
+    with pytest.raises(ValueError, match=r"`s` is a surface .* argument `y`"):
+        kernel("increment")[1, 8](surface, texture, s)
+    shared = texture.array
+    with pytest.raises(ValueError, match=r"`t` is a texture .* argument `y`"):
+        kernel("increment")[1, 8](surface, texture, shared)
+    # If the kernel only reads, the same array may be passed twice.
+    points = texels_of("float32", 2, 16)
+    out = np.zeros(16, np.float32)
+    kernel("fetch2<float>")[1, 32](coalesce.texture(points), points, out, 16)
+    assert out.any()
+
+
+@pytest.mark.usefixtures("gpu")
+def test_too_large_textures_are_refused_by_name():
+    if SIMULATED:
+        pytest.skip("the simulated driver has the limits of coalesce.texture")
+    y = np.zeros(8, np.float32)
+    points = np.zeros((2, 8), np.float32)
+    with pytest.raises(coalesce.LaunchError, match=r"argument `t` \(width 131000, .*allows"):
+        kernel("fetch2<float>")[1, 32](coalesce.texture(np.zeros((2, 131000, 2), np.float32)),
+                                      points, y, 8)  # fmt: skip
+    with pytest.raises(coalesce.LaunchError, match=r"argument `s` .*allows"):
+        kernel("layers")[1, 1](
+            coalesce.surface(np.zeros((4000, 1, 1), np.float32), layered=True),
+            coalesce.texture(np.zeros((1, 1, 1), np.float32), layered=True), 1,
+        )  # fmt: skip
+
+
+@pytest.mark.usefixtures("gpu")
+def test_failed_launches_leave_nothing_behind(monkeypatch):
+    alive = []
+
+    class Watched:
+        def __init__(self, *given):
+            self._made = cuda_texture(*given)
+            alive.append(self)
+
+        def __getattr__(self, name):
+            if name == "destroy":
+                alive.remove(self)
+            return getattr(self._made, name)
+
+    cuda_texture = cuda.Texture
+    monkeypatch.setattr(cuda, "Texture", Watched)
+    s, y, arguments = increment_arguments()
+    k = kernel("increment")
+    k[1, 8](*arguments)
+    assert not alive
+    with pytest.raises(ValueError, match="share memory there"):
+        k[1, 8](arguments[0], coalesce.texture(s), y)
+    assert not alive
+    monkeypatch.setattr(cuda, "launch", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        k[1, 8](*arguments)
+    assert not alive
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cuda, "launch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        k[1, 8](*arguments)
+    assert len(alive) == 2
+    monkeypatch.undo()
+    k[1, 8](*arguments)
+    assert not alive
+    assert not gpu_textures._in_use
+
+
+@pytest.mark.usefixtures("gpu")
+def test_many_launches_keep_the_memory_of_the_gpu():
+    if SIMULATED:
+        pytest.skip("the simulated driver has no limit that this test could reach")
+    big = np.zeros((4096, 4096, 4), np.float32)  # 256 MiB
+    y, points = np.zeros((8, 4), np.float32), np.zeros((2, 8), np.float32)
+    for _ in range(3):
+        kernel("fetch2<float4>")[1, 32](coalesce.texture(big, channels=4), points, y, 8)
+    first = cuda.Device(0).usage()
+    for _ in range(3):
+        kernel("fetch2<float4>")[1, 32](coalesce.texture(big, channels=4), points, y, 8)
+    assert cuda.Device(0).usage() == first
+
+
+@pytest.mark.usefixtures("gpu")
+def test_levels():
+    levels = [np.full((max(8 >> n, 1),) * 2, n, np.float32) for n in range(4)]
+    source = """__global__ void level(cudaTextureObject_t t, float *y) {
+        y[threadIdx.x] = tex2DLod<float>(t, 0.4f, 0.6f, threadIdx.x * 0.5f);
+    }"""
+    found = []
+    for device in ("cuda", "sim"):
+        y = np.zeros(9, np.float32)
+        made = coalesce.texture(
+            levels[0], levels=levels[1:], normalized=True, filter="linear", level_filter="linear"
+        )
+        coalesce.Kernel(source, device=device)[1, 9](made, y)
+        found.append(y.tolist())
+    assert found[0] == found[1] == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3, 3]
+
+
+def test_wrong_levels():
+    image = np.zeros((8, 4), np.float32)
+    with pytest.raises(ValueError, match=r"level 1 .* it needs 4 x 2 texels"):
+        coalesce.texture(image, levels=[np.zeros((4, 4), np.float32)], normalized=True)
+    with pytest.raises(ValueError, match=r"level 1 .*uint8"):
+        coalesce.texture(image, levels=[np.zeros((4, 2), np.uint8)], normalized=True)
+    with pytest.raises(ValueError, match="normalized coordinates"):
+        coalesce.texture(image, levels=[np.zeros((4, 2), np.float32)])
+    with pytest.raises(ValueError, match="one level"):
+        coalesce.texture(image[:, 0].copy(), levels=[image], linear_memory=True)
+    with pytest.raises(TypeError, match="must be a NumPy array"):
+        coalesce.texture(image, levels=[1], normalized=True)
+
+
+@pytest.mark.usefixtures("on_simulator")
+def test_on_the_simulated_driver():
+    """Run this file on the simulated driver."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--device", "cuda"]
+    environment = {**os.environ, "COALESCE_CUDA_DRIVER": str(DRIVER)}
+    done = subprocess.run(
+        [*command, __file__], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "failed" not in done.stdout
