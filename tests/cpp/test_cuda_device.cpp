@@ -1,4 +1,5 @@
 // Tests devices, copies, launches and recovery after faults, with the driver of fake_driver.cpp.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include "cuda/launch.hpp"
 #include "cuda/pinned.hpp"
 #include "cuda/planned_call.hpp"
+#include "cuda/texture.hpp"
 #include "cuda/workers.hpp"
 #include "errors.hpp"
 
@@ -273,6 +275,58 @@ TEST(PlannedCall, AnInterruptedCallLeavesTheNextOneIntact) {
         launch(end, {}, none, nullptr);
         EXPECT_EQ(scaled_in_slabs(x, 2, true, false), std::vector<float>(count, 3.0f));
     }
+}
+
+// Returns how many CUDA arrays and objects the fake driver has.
+int existing_textures() {
+    static const auto count =
+        reinterpret_cast<int (*)()>(dlsym(dlopen(COALESCE_FAKE_DRIVER, RTLD_NOW), "fakeTextures"));
+    return count();
+}
+
+TEST(Texture, CopiesElementsToItsArrayAndBack) {
+    Device& gpu = device();
+    std::vector<float> sent(12), received(12);
+    std::iota(sent.begin(), sent.end(), 1.0f);
+    const size_t bytes = sent.size() * sizeof(float);
+    const auto memory = gpu.allocate(bytes, "a test");
+    gpu.to_device(memory->address(), sent.data(), bytes, nullptr);
+    TextureDescription d;
+    d.extent = {4, 3, 1}, d.dimensions = 2, d.surface = true;
+    {
+        Texture surface(gpu, d, memory->address(), "argument `s`");
+        EXPECT_TRUE(surface.in_array());
+        EXPECT_EQ(existing_textures(), 2);
+        surface.fill(nullptr);
+        gpu.fill(memory->address(), 0, bytes, nullptr);
+        surface.read_back(nullptr);
+        gpu.to_host(received.data(), memory->address(), bytes, nullptr);
+        EXPECT_EQ(received, sent);
+    }
+    EXPECT_EQ(existing_textures(), 0);
+}
+
+TEST(Texture, LinearMemoryNeedsNoArray) {
+    Device& gpu = device();
+    const auto memory = gpu.allocate(64, "a test");
+    TextureDescription d;
+    d.extent = {16, 1, 1}, d.linear_memory = true;
+    Texture texture(gpu, d, memory->address(), "argument `t`");
+    EXPECT_FALSE(texture.in_array());
+    EXPECT_EQ(texture.handle(), memory->address());
+    EXPECT_EQ(existing_textures(), 1);
+    texture.destroy();
+    EXPECT_EQ(existing_textures(), 0);
+}
+
+TEST(Texture, ARefusalNamesTheArgumentAndLeavesNothing) {
+    TextureDescription d;
+    d.extent = {70000, 1, 1};
+    const std::string message =
+        message_of([&] { const Texture texture(device(), d, 0, "argument `t`"); });
+    EXPECT_NE(message.find("argument `t` (width 70000; the GPU allows width "), std::string::npos)
+        << message;
+    EXPECT_EQ(existing_textures(), 0);
 }
 
 TEST(Launch, WaitingEndsWithTheWorkOrTheTimeLimit) {
