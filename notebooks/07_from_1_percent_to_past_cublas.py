@@ -731,8 +731,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is slower than cuBLAS by 3 %. In an earlier measurement, cuBLAS itself was slower
-# than in this one, and `split_k` was faster than cuBLAS by 4 %.
+# For 16384 x 128 x 2048, `split_k` is slower than cuBLAS by 3 %. This difference is as small as differences between
+# measurements: in an earlier measurement, `split_k` was the faster one.
 #
 # For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS, but an earlier version of it was slower. The earlier
 # version packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time depends on `M` and `K` alone.

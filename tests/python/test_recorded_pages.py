@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -29,3 +30,28 @@ def test_number_of_compared_launches() -> None:
     for name in ("README.md", "CHANGELOG.md"):
         text = (DOCS.parent / name).read_text(encoding="utf-8")
         assert re.search(rf"\b{round(launches, -2):,}\s+launches", text), name
+
+
+def test_figures_in_the_sentences_of_lesson_7() -> None:
+    """Sentences cannot compute their figures from the recording, as the tables of the lesson do."""
+    ladder = json.loads((DOCS / "measured" / "ladder.json").read_text(encoding="utf-8"))
+    rungs = {(s["m"], s["n"], s["k"]): s["rungs"] for s in ladder["shapes"]}
+    speed = {name: rung["tflops"] for name, rung in rungs[4096, 4096, 4096].items()}
+    register_tile = speed["blocktiled_2d"] / speed["tiled"]
+    peak = 132 * 4 * 32 * 2 * 1.98 / 1000  # TFLOP/s: lesson 7 computes it in the same way
+    wide = {name: rung["ms"] for name, rung in rungs[16384, 128, 2048].items()}
+    fastest = min((name for name in wide if name != "cublas"), key=wide.__getitem__)
+    behind = 1 - wide["cublas"] / wide[fastest]
+    assert fastest.startswith("split_k")
+    sentences = [
+        f"`naive`, which reaches {speed['naive'] / speed['cublas']:.0%} of the speed of cuBLAS",
+        f"but it is only {speed['warptiled'] / speed['vectorized'] - 1:.0%} faster",
+        f"`pipelined` is {speed['pipelined'] / speed['naive']:.0f} times as fast as `naive`",
+        f"`blocktiled_2d` is {register_tile:.1f} times as fast as `tiled`",
+        f"`split_k` is slower than cuBLAS by {behind:.0%}",
+        f"`tensor_map` reaches {speed['tensor_map'] / peak:.0%} of the peak",
+        f"An H200 computes {peak:.1f} TFLOP/s",
+    ]
+    lesson = DOCS.parent / "notebooks" / "07_from_1_percent_to_past_cublas.py"
+    text = re.sub(r"\s+(# )?", " ", lesson.read_text(encoding="utf-8")).replace(" %", "%")
+    assert [sentence for sentence in sentences if sentence not in text] == []
