@@ -12,7 +12,7 @@ import pytest
 import coalesce
 from coalesce.compile import nvrtc
 from coalesce.cxx import compiled_types, definitions, signature
-from coalesce.cxx.declarations import bare
+from coalesce.cxx.declarations import bare, parameters_of
 from coalesce.cxx.variables import shared_arrays
 from coalesce.launch.module import Module
 
@@ -320,6 +320,18 @@ def test_uncertain_shared_arrays_are_left_out() -> None:
 def test_parameters_of_mangled_names(mangled: str, types: list[str] | None) -> None:
     found = compiled_types.of_mangled(mangled)
     assert (None if found is None else [p.spelled for p in found]) == types
+
+
+def test_unbalanced_parentheses_in_code_that_is_left_out() -> None:
+    source = """
+        #if 0
+        __global__ void __launch_bounds__( old(float *x);
+        #endif
+        __global__ void k(float *x, int n) { x[0] = n; }
+    """
+    found = parameters_of(source, "k", 2)
+    assert found is not None
+    assert [p.spelled for p in found] == ["float *", "int"]
 
 
 def test_definitions() -> None:

@@ -166,13 +166,14 @@ def _kernels(text: str) -> list[tuple[str, str, str, int]]:
             place = token.end()
             word = token[1]
             if word == "(":
-                end = _closing(text, place)
+                end = closing(text, place)
+                if end < 0:  # in code that #if leaves out, parentheses may be unbalanced
+                    break
                 if name in _WITH_ARGUMENTS:
-                    place = end + 1
+                    place = end
                     continue
-                if end > 0:
-                    template = before[1] if before else ""
-                    kernels.append((template, name, text[place:end], match.start()))
+                template = before[1] if before else ""
+                kernels.append((template, name, text[place : end - 1], match.start()))
                 break
             if word in "{};":
                 break
@@ -180,13 +181,13 @@ def _kernels(text: str) -> list[tuple[str, str, str, int]]:
     return kernels
 
 
-def _closing(text: str, place: int) -> int:
-    """Return the position of the ")" that closes the "(" just before `place`, or -1."""
+def closing(text: str, place: int) -> int:
+    """Return the position after the ")" that closes the "(" just before `place`, or -1."""
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):
         depth += 1 if match[0] == "(" else -1
         if depth == 0:
-            return match.start()
+            return match.end()
     return -1
 
 

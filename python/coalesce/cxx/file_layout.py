@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from coalesce.cxx.declarations import closing
+
 _TOKEN = re.compile(
     r'//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(?P<raw>[^()\s]{0,16})\(.*?\)(?P=raw)"'
     r'|"(?:\\.|[^"\\\n])*"|(?<!\d)\'(?:\\.|[^\'\\\n])*\'',
@@ -233,13 +235,3 @@ def _namespace_scope(text: str) -> list[tuple[int, bool]]:
         if all(scopes) != found[-1][1]:
             found.append((start, all(scopes)))
     return found
-
-
-def closing(text: str, place: int) -> int:
-    """Return the position after the ")" that closes the "(" just before `place`, or -1."""
-    depth = 1
-    for match in re.compile(r"[()]").finditer(text, place):
-        depth += 1 if match[0] == "(" else -1
-        if depth == 0:
-            return match.end()
-    return -1

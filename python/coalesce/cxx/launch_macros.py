@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coalesce.cxx.file_layout import WORD, Layout, closing
+from coalesce.cxx.declarations import closing
+from coalesce.cxx.file_layout import WORD, Layout
 
 _DEFINITION = re.compile(r"\s*([A-Za-z_]\w*)\(([^)]*)\)(.*)", re.DOTALL)
 _DEPTH = 6  # macros within macros
