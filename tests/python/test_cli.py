@@ -239,6 +239,24 @@ def test_an_unknown_option_is_named(capsys):
     assert "unrecognized arguments: --optoin" in capsys.readouterr().err
 
 
+def test_run_explains_both_of_its_forms(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    out = capsys.readouterr().out
+    assert "coalesce run PROGRAM.cu [OPTION]... [-- ARGUMENT...]" in out
+    assert "coalesce run FILE ENTRY --grid" in out
+    for option in ("--profile", "--launch N", "--check", "--html FILE", "--json FILE"):
+        assert option in out.partition("options for a whole program:")[2]
+
+
+@pytest.mark.parametrize("option", ["--profile", "--launch=2", "--check", "--html=x", "--json=x"])
+def test_options_of_programs_are_refused_for_one_kernel(capsys, option):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "k.cu", "k", "--grid", "1", "--block", "32", option])
+    name = option.partition("=")[0]
+    assert f"{name} is an option for a whole program" in capsys.readouterr().err
+
+
 ADD = """\
 #include "more.h"
 extern "C" __global__ void other(float* x) { x[0] = 1; }

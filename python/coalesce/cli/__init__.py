@@ -140,71 +140,71 @@ def _bench(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     from coalesce import catalogue
-    from coalesce.cli.explain import of_file, of_operation, split_entry, wavefronts_of_file
 
-    wavefronts = ""
-    settings = {"device": options.device, "sample": options.sample}
     if options.what in catalogue.operations() and not Path(options.what).is_file():
-        if options.wavefront is not None:
-            raise ValueError(
-                f"--wavefront needs a kernel of a .cu file; {options.what} is an operation"
-            )
-        explained: Any = of_operation(
-            options.what,
-            options.variants,
-            [*options.arg, *options.argument],
-            n=options.size,
-            dtype=options.dtype,
-            **settings,
+        return _explain_operation(options)
+    if Path(options.what).is_file():
+        return _explain_file(options)
+    raise ValueError(
+        f"there is neither a file nor an operation {options.what!r}; "
+        f"the operations are {', '.join(catalogue.operations())}"
+    )
+
+
+def _explain_operation(options: argparse.Namespace) -> int:
+    from coalesce.cli.explain import of_operation
+
+    if options.wavefront is not None:
+        raise ValueError(
+            f"--wavefront needs a kernel of a .cu file; {options.what} is an operation"
         )
-    else:
-        if not Path(options.what).is_file():
-            raise ValueError(
-                f"there is neither a file nor an operation {options.what!r}; "
-                f"the operations are {', '.join(catalogue.operations())}"
-            )
-        if options.grid is None or options.block is None:
-            raise ValueError(
-                f"explain {options.what} needs the launch: add --grid and --block, such as "
-                "--grid 4 --block 256"
-            )
-        entry, words = split_entry(options.entry, options.argument)
-        explained = of_file(
-            options.what,
-            entry,
-            [*options.arg, *words],
-            grid=options.grid,
-            block=options.block,
-            shared_bytes=options.shared,
-            options=options.option,
-            **settings,
-        )
-        if options.wavefront is not None:
-            wavefronts = wavefronts_of_file(
-                options.what,
-                entry,
-                [*options.arg, *words],
-                grid=options.grid,
-                block=options.block,
-                shared_bytes=options.shared,
-                options=options.option,
-                line_bytes=options.wavefront,
-            )
+    explained = of_operation(
+        options.what,
+        options.variants,
+        [*options.arg, *options.argument],
+        n=options.size,
+        dtype=options.dtype,
+        device=options.device,
+        sample=options.sample,
+    )
     print(explained)
-    if wavefronts:
-        print(f"\n{wavefronts}")
+    _write(explained, options.html, options.json)
+    return 0
+
+
+def _explain_file(options: argparse.Namespace) -> int:
+    from coalesce.cli.run_file import argument, kernel_of
+
+    if options.grid is None or options.block is None:
+        raise ValueError(
+            f"explain {options.what} needs the launch: add --grid and --block, such as "
+            "--grid 4 --block 256"
+        )
+    kernel, words = kernel_of(options.what, options.entry, options.argument, options.option)
+    words = [*options.arg, *words]
+    launch = options.grid, options.block
+    values = [argument(word) for word in words]
+    explained = kernel.profile(
+        *launch,
+        *values,
+        shared_bytes=options.shared,
+        device=options.device,
+        sample=options.sample,
+    )
+    print(explained)
+    if options.wavefront is not None:
+        values = [argument(word) for word in words]  # the profiled launch may have changed arrays
+        trace = kernel.trace(*launch, *values, shared_bytes=options.shared, device="sim")
+        print(f"\n{trace.wavefronts(line_bytes=options.wavefront)}")
     _write(explained, options.html, options.json)
     return 0
 
 
 def _check(options: argparse.Namespace) -> int:
-    from coalesce.cli.explain import split_entry
-    from coalesce.cli.run_file import argument
-    from coalesce.kernel import Kernel
+    from coalesce.cli.run_file import argument, kernel_of
 
-    entry, words = split_entry(options.entry, options.argument)
-    kernel = Kernel(Path(options.file), entry, options=options.option)
-    values = [argument(text) for text in words]
+    kernel, words = kernel_of(options.file, options.entry, options.argument, options.option)
+    values = [argument(word) for word in words]
     findings = kernel.check(
         options.grid, options.block, *values, shared_bytes=options.shared, device=options.device
     )

@@ -1,10 +1,8 @@
-"""`coalesce explain`: the profile of a kernel in a file, or of an operation's variants."""
+"""`coalesce explain OPERATION`: the profiles of an operation's variants, and their comparison."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,58 +16,6 @@ from coalesce.profiling.comparison import Comparison, compare
 
 # The sizes without --size: the number of rows and columns of a matrix, and of elements of a vector.
 _SIDE, _LENGTH = 512, 1 << 16
-
-# The name of a kernel: scale, ns::scale, scale<float, 4>. No argument has this form.
-_ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?", re.IGNORECASE)
-
-
-def split_entry(entry: str | None, words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the name of the kernel, and the words of its arguments.
-
-    `entry` is the name, if it was given with --entry. Otherwise the first word may be the name.
-    """
-    if entry is None and words and _ENTRY.fullmatch(words[0]):
-        return words[0], words[1:]
-    return entry, words
-
-
-def of_file(
-    file: str,
-    entry: str | None,
-    arguments: Sequence[str],
-    *,
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    shared_bytes: int,
-    options: Sequence[str],
-    **settings: Any,
-) -> Profile:
-    """Profile a kernel of a .cu or .ptx file."""
-    from coalesce.kernel import Kernel
-
-    kernel = Kernel(Path(file), entry, options=options)
-    values = [argument(text) for text in arguments]
-    return kernel.profile(grid, block, *values, shared_bytes=shared_bytes, **settings)
-
-
-def wavefronts_of_file(
-    file: str,
-    entry: str | None,
-    arguments: Sequence[str],
-    *,
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    shared_bytes: int,
-    options: Sequence[str],
-    line_bytes: int,
-) -> str:
-    """Return a table of the cache lines that wavefronts of 64 lanes would access."""
-    from coalesce.kernel import Kernel
-
-    kernel = Kernel(Path(file), entry, options=options)
-    values = [argument(text) for text in arguments]
-    trace = kernel.trace(grid, block, *values, shared_bytes=shared_bytes, device="sim")
-    return str(trace.wavefronts(line_bytes=line_bytes))
 
 
 def of_operation(

@@ -26,6 +26,14 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if rest:
         options.argument += rest
+    if options.command == "run":
+        for name in ("profile", "launch", "check", "html", "json"):
+            if vars(options)[name]:
+                parser.error(
+                    f"--{name} is an option for a whole program. To run a whole program, leave out "
+                    "--grid, --block and the kernel's name. To profile or check one kernel, use "
+                    "coalesce explain or coalesce check"
+                )
     return options
 
 
@@ -57,6 +65,8 @@ def parse_program(words: Sequence[str]) -> argparse.Namespace:
     else:
         parser.add_argument("file", nargs=1, help="an executable")
     _add_program(parser)
+    _add_device(parser, "sim")
+    _add_compiler(parser)
     options = parser.parse_args(_joined(words[1:]))
     options.command = command
     return options
@@ -71,14 +81,15 @@ class _Program(argparse.ArgumentParser):
 
 
 PROGRAM = {
-    "run": "Compile a CUDA program, host code and all, and run it on the simulator. Then print "
+    "run": "Compile a CUDA program with its host code, and run it on the simulator. Then print "
     "what its kernels cost. The program's arguments follow --.",
-    "exec": "Run a CUDA program that was built with nvcc -cudart shared on the simulator. The "
-    "program's arguments follow --.",
+    "exec": "Run an executable on the simulator. It must be a CUDA program that was built with "
+    "nvcc -cudart shared, or that uses only the driver API. The program's arguments follow --.",
 }
 
 
-def _add_program(parser: argparse.ArgumentParser) -> None:
+def _add_program(parser: Any) -> None:
+    """Add the options for whole programs, except --device and the compiler's options."""
     parser.add_argument("--profile", action="store_true", help="profile each kernel's first launch")
     parser.add_argument(
         "--launch", type=_launch, metavar="N", help="profile each kernel's launch N, or all of them"
@@ -88,9 +99,7 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="look for mistakes in the kernels and in the host code; exit with 3 if there are any",
     )
-    _add_device(parser, "sim")
     _add_files(parser)
-    _add_compiler(parser)
 
 
 def build() -> argparse.ArgumentParser:
@@ -108,8 +117,8 @@ def build() -> argparse.ArgumentParser:
         commands,
         "demo",
         "multiply two matrices with every variant and compare the costs",
-        "Multiply two matrices of random numbers with every variant. Each result is checked "
-        "against NumPy.",
+        "Multiply two matrices of random numbers with every variant. Each result is compared with "
+        "NumPy's.",
         "coalesce demo --size 256",
     )
     _add_variants(demo, "all that the device can run")
@@ -135,26 +144,51 @@ def build() -> argparse.ArgumentParser:
         "--source", metavar="NAME", help="print the CUDA C++ source of this variant"
     )
 
+    _add_run(commands)
+    _add_exec(commands)
+    _add_bench(commands)
+    _add_explain(commands)
+    _add_check(commands)
+    _add_report(commands)
+
+    cache = _command(
+        commands,
+        "cache",
+        "show or clear the compiled kernels on disk",
+        "Show the folder of the compiled kernels, its size on disk, and the limit of this size.",
+    )
+    cache.add_argument("--clear", action="store_true", help="delete the compiled kernels")
+    return parser
+
+
+def _add_run(commands: Any) -> None:
     run = _command(
         commands,
         "run",
         "run a CUDA program, or a kernel of a .cu or .ptx file",
-        "Run a CUDA program on the simulator, host code and all (coalesce run PROGRAM.cu -- "
-        "ARGUMENTS; --profile, --launch N, --check, --html FILE, --json FILE). Or, with "
-        "--grid and --block, run one kernel. Then print what its arrays hold and what the run "
-        "cost. An argument is a number, which is converted to the type that the kernel declares; "
-        "a .npy file; or an array as FILL:SHAPE or FILL:SHAPE:DTYPE. FILL is zeros, ones, arange "
-        "or random. DTYPE is float32 by default. f32:1024 is short for random:1024:float32.",
+        "Without --grid and --block: compile and run a whole CUDA program on the simulator, with "
+        "its host code, and print what its kernels cost. With --grid and --block: run one kernel, "
+        "and print its arrays and what the run cost. An argument of the kernel is a number, a .npy "
+        "file or an array. A number is converted to the type that the kernel declares. An array is "
+        "written as FILL:SHAPE or FILL:SHAPE:DTYPE. FILL is zeros, ones, arange or random. DTYPE "
+        "is float32 by default. f32:1024 is short for random:1024:float32.",
         "coalesce run PROGRAM.cu -- 1000",
         "coalesce run PROGRAM.cu --check",
         "coalesce run FILE.cu ENTRY --grid 4 --block 256 random:1000 2.0 1000",
+        usage="coalesce run PROGRAM.cu [OPTION]... [-- ARGUMENT...]\n"
+        "       coalesce run FILE ENTRY --grid X[,Y[,Z]] --block X[,Y[,Z]]\n"
+        "                    [OPTION]... [ARGUMENT]...",
     )
     run.add_argument("file", help="CUDA C++ or PTX")
     run.add_argument("entry", help="the name of the kernel")
     run.add_argument("argument", nargs="*", help="the kernel's arguments in order")
-    _add_launch(run, required=True)
-    _add_device(run)
+    _add_device(run, words="for a program: sim; for a kernel: the first GPU, or else the simulator")
+    _add_compiler(run)
+    _add_program(run.add_argument_group("options for a whole program"))
+    _add_launch(run.add_argument_group("options for a kernel"), required=True)
 
+
+def _add_exec(commands: Any) -> None:
     program = _command(
         commands,
         "exec",
@@ -164,14 +198,18 @@ def build() -> argparse.ArgumentParser:
     )
     program.add_argument("file", help="an executable")
     _add_program(program)
+    _add_device(program, "sim")
+    _add_compiler(program)
 
+
+def _add_bench(commands: Any) -> None:
     bench = _command(
         commands,
         "bench",
         "time the variants of an operation",
         "Time variants of an operation on arrays of random numbers and print a table. Times are "
-        "measured on a GPU and modelled on the simulator. Each result is checked against NumPy. "
-        "Other libraries can be timed too: numpy, and on a GPU cublas, cupy and torch.",
+        "measured on a GPU and modelled on the simulator. Each result is compared with NumPy's. "
+        "You can also time other libraries: numpy, and on a GPU cublas, cupy and torch.",
         "coalesce bench matmul --variants naive,tiled,numpy --size 256",
     )
     bench.add_argument("operation", help="matmul, transpose, row_sums, column_sums or access")
@@ -180,19 +218,22 @@ def build() -> argparse.ArgumentParser:
     _add_arrays(bench, "512, vectors 65536; on a GPU 2048, vectors 16777216")
     _add_device(bench)
     bench.add_argument(
-        "--runs", type=_positive, metavar="N", help="timed runs (default: until the median settles)"
+        "--runs",
+        type=_positive,
+        metavar="N",
+        help="the number of timed runs (default: until the median is stable)",
     )
     _add_files(bench)
 
-    _add_explain(commands)
 
+def _add_check(commands: Any) -> None:
     check = _command(
         commands,
         "check",
         "run a kernel of a .cu or .ptx file with checks",
-        "Run a kernel on the simulator and report what it does wrong: accesses outside arrays, "
-        "reads of what nobody wrote, data races, barriers that not all threads reach. The "
-        "arguments are those of coalesce run. The exit status is 1 if there are findings.",
+        "Run a kernel on the simulator and report its mistakes: accesses outside arrays, reads of "
+        "memory that was never written, data races, barriers that not all threads reach. Write the "
+        "kernel's arguments as for coalesce run. The exit status is 1 if there are findings.",
         "coalesce check FILE.cu --grid 4 --block 256 random:1000 2.0 1000",
     )
     check.add_argument("file", help="CUDA C++ or PTX")
@@ -201,15 +242,18 @@ def build() -> argparse.ArgumentParser:
         "--entry", metavar="NAME", help="the name of the kernel, if the file has several"
     )
     _add_launch(check, required=True)
+    _add_compiler(check)
     _add_device(check, "sim")
 
+
+def _add_report(commands: Any) -> None:
     report = _command(
         commands,
         "report",
         "write a page about an operation: times, and every variant line by line",
-        "Write an HTML page about an operation: the table of coalesce bench, bars of times and "
-        "sectors, the profile of each variant, and what changed from one variant to the next. "
-        "The page is one file without scripts.",
+        "Write an HTML page about an operation. The page has the table of coalesce bench, bars of "
+        "times and sectors, the profile of each variant, and what changed from one variant to the "
+        "next. It is one file without scripts.",
         "coalesce report matmul --variants naive,tiled --size 64 --html page.html",
     )
     report.add_argument(
@@ -224,15 +268,6 @@ def build() -> argparse.ArgumentParser:
     _add_device(report)
     _add_files(report, html="the page (default: OPERATION.html)")
 
-    cache = _command(
-        commands,
-        "cache",
-        "show or clear the compiled kernels on disk",
-        "Show where compiled kernels are kept, how much space they take, and the limit.",
-    )
-    cache.add_argument("--clear", action="store_true", help="delete them")
-    return parser
-
 
 def _add_explain(commands: Any) -> None:
     explain = _command(
@@ -240,7 +275,7 @@ def _add_explain(commands: Any) -> None:
         "explain",
         "show what the memory accesses of a kernel cost, line by line",
         "Profile a kernel of a .cu or .ptx file, or variants of an operation. Several variants "
-        "are compared. The arguments of a kernel are those of coalesce run.",
+        "are compared. Write the kernel's arguments as for coalesce run.",
         "coalesce explain FILE.cu --entry ENTRY --grid 4 --block 256 f32:1000 2.0 1000",
         "coalesce explain matmul --variants naive,tiled --size 128",
         "coalesce explain access stride=8 --variants stride",
@@ -257,14 +292,17 @@ def _add_explain(commands: Any) -> None:
     _add_device(explain, "sim")
     _add_files(explain)
     explain.add_argument(
-        "--sample", type=float, metavar="SHARE", help="simulate only this share of the blocks: 0.05"
+        "--sample",
+        type=float,
+        metavar="SHARE",
+        help="simulate only this share of the blocks, for example 0.05",
     )
     kernel = explain.add_argument_group("options for a kernel")
     kernel.add_argument(
         "--entry", metavar="NAME", help="the name of the kernel, if the file has several"
     )
     kernel.add_argument(
-        "--arg", action="append", default=[], metavar="ARGUMENT", help="the next argument"
+        "--arg", action="append", default=[], metavar="ARGUMENT", help="an argument of the kernel"
     )
     kernel.add_argument(
         "--wavefront",
@@ -274,6 +312,7 @@ def _add_explain(commands: Any) -> None:
         "a cache line has 64 (MI200) or 128 (MI300) bytes",
     )
     _add_launch(kernel, required=False)
+    _add_compiler(kernel)
     operation = explain.add_argument_group("options for an operation")
     _add_variants(operation, "the first one")
     _add_arrays(operation, "512, vectors 65536")
@@ -307,7 +346,6 @@ def _add_launch(parser: Any, *, required: bool) -> None:
     parser.add_argument(
         "--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory per block"
     )
-    _add_compiler(parser)
 
 
 def _add_compiler(parser: Any) -> None:
@@ -341,7 +379,7 @@ def _add_variants(parser: Any, default: str) -> None:
         type=_names,
         default=[],
         metavar="NAME[,NAME...]",
-        help=f"only these; may be repeated (default: {default})",
+        help=f"run only these variants; may be repeated (default: {default})",
     )
 
 
@@ -362,8 +400,9 @@ def _add_arrays(parser: Any, default: str, *, vectors: bool = True) -> None:
     )
 
 
-def _add_device(parser: Any, default: str | None = None) -> None:
-    words = default or "the first GPU, or else the simulator"
+def _add_device(parser: Any, default: str | None = None, words: str = "") -> None:
+    """Add --device. `words` describe the default in the help."""
+    words = words or default or "the first GPU, or else the simulator"
     parser.add_argument(
         "--device", default=default, help=f"cuda, cuda:1, sim, sim:a100, ... (default: {words})"
     )

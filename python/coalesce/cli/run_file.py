@@ -1,19 +1,23 @@
 """`coalesce run FILE ENTRY`: runs a kernel of a file on arrays that the command line describes.
 
-`coalesce explain` describes arguments in the same way.
+`coalesce explain` and `coalesce check` read the kernel and its arguments in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
 
 from coalesce.common.timing import milliseconds
+
+if TYPE_CHECKING:
+    from coalesce.kernel import Kernel
 
 _FILLS = ("zeros", "ones", "arange", "random")
 # Short names of element types, besides NumPy's names.
@@ -64,6 +68,25 @@ def run_file(
             grid, block, *values, shared_bytes=shared_bytes, device=chosen, runs="auto"
         )
         console.print(f"on {chosen.name}: {milliseconds(again.kernel_ms)}, measured")
+
+
+# The name of a kernel: scale, ns::scale, scale<float, 4>. No argument has this form.
+_ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?", re.IGNORECASE)
+
+
+def kernel_of(
+    file: str, entry: str | None, words: Sequence[str], options: Sequence[str]
+) -> tuple[Kernel, list[str]]:
+    """Return a kernel of a file, and the words that describe its arguments (see `argument`).
+
+    `entry` is the name of the kernel. If it is None, the first of the `words` may be the name.
+    """
+    from coalesce.kernel import Kernel
+
+    if entry is None and words and _ENTRY.fullmatch(words[0]):
+        entry, words = words[0], words[1:]
+    kernel = Kernel(Path(file), entry, options=options)
+    return kernel, list(words)
 
 
 def argument(text: str) -> Any:
