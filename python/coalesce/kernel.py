@@ -381,11 +381,11 @@ class Kernel(BaseKernel):
         >>> kernel.observe(grid, block, a, out, n, callback=count)
         129024
         """
-        from coalesce.simulate import counting
+        from coalesce.simulate.prepared import prepare
         from coalesce.tracing import observe as tracing_observe
         from coalesce.tracing import run as tracing_run
 
-        launch = counting.prepare(self, grid, block, arguments, shared_bytes, device, cooperative)
+        launch = prepare(self, grid, block, arguments, shared_bytes, device, cooperative)
         wanted = tracing_run.Wanted(blocks, warps, lines, None, progress)
         return tracing_observe.observe(launch, wanted, callback, batch)
 

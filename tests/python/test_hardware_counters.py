@@ -129,16 +129,16 @@ def cases(name: str) -> list[Any]:
 # every such case: its metrics and the reason.
 GLOBAL_ATOMICS = r"l1tex__\w*t_sectors\w*_mem_global_op_(red|atom)\.\w+"
 BY_CHANCE = {
-    "first_match": (r".*global.*", exactness.UNJOINED),
+    "first_match": (r".*global.*", exactness.NOT_RECONVERGED),
     "scatter_add": (GLOBAL_ATOMICS, exactness.DIVIDED),
     "shared_counters": (r".*shared.*", exactness.CONTENDED),
     # the kernel reads uninitialized shared memory
     "shared_atomic<AddF64,false>": (r".*shared.*", exactness.CONTENDED),
     r"global_atomic<.*": (GLOBAL_ATOMICS, exactness.DIVIDED),
     "half_atomics": (r".*_mem_shared_op_atom\.sum", exactness.GENERIC),
-    "chained_hash_find": (r".*global.*", exactness.UNJOINED),
+    "chained_hash_find": (r".*global.*", exactness.NOT_RECONVERGED),
     "table_of_functions|chosen_functions|addresses_of_functions|virtual_functions|"
-    "switch_and_functions": (r".*", exactness.UNJOINED),
+    "switch_and_functions": (r".*", exactness.NOT_RECONVERGED),
     "pagerank": (r".*shared.*", exactness.CONTENDED),
     "expand_frontier|hook_components|bloom_add|deposit_charge|histogram_2d": (
         GLOBAL_ATOMICS,
@@ -263,7 +263,7 @@ def test_counts_that_vary_between_runs_are_inexact(name):
     for case in all_cases(name):
         inexact = counted(case)[1]
         for metric, why in inexact.items():
-            if why in (exactness.PARTED, exactness.ARBITRATED) or metric in exactness.TOTALS:
+            if why in (exactness.DIVERGED, exactness.ARBITRATED) or metric in exactness.TOTALS:
                 continue
             known = [v for known, v in BY_CHANCE.items() if re.match(known, case.name)]
             assert any(re.fullmatch(m, metric) and why in w.split("|") for m, w in known), (

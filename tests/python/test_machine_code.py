@@ -11,7 +11,7 @@ import pytest
 import coalesce
 from coalesce.arrays import devices
 from coalesce.catalogue.table import OPERATIONS
-from coalesce.simulate import counting
+from coalesce.simulate.prepared import prepare
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 
@@ -63,7 +63,7 @@ def test_awkward_kernels(entry):
             given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
             # One host thread runs the blocks, because atomics and races depend on the order of
             # blocks.
-            launch = counting.prepare(kernel, grid, block, given, shared)
+            launch = prepare(kernel, grid, block, given, shared)
             launch.run(counts=counts, workers=1)
             results.append([a for a in given if isinstance(a, np.ndarray)])
         for plain, counted in zip(*results, strict=True):
@@ -111,7 +111,7 @@ def test_wide_integers():
     out = []
     for counts in (False, True):
         out.append(np.zeros((len(a), 20), np.uint64))
-        launch = counting.prepare(kernel, -(-len(a) // 96), 96, [len(a), a, b, c, out[-1]], 0)
+        launch = prepare(kernel, -(-len(a) // 96), 96, [len(a), a, b, c, out[-1]], 0)
         launch.run(counts=counts)
     np.testing.assert_array_equal(out[0], out[1])
     with np.errstate(over="ignore"):
@@ -142,7 +142,7 @@ def test_integers_packed_into_bytes_and_halves():
     out = []
     for counts in (False, True):
         out.append(np.zeros((len(x), 6), np.int32))
-        launch = counting.prepare(kernel, -(-len(x) // 96), 96, [len(x), x, y, z, out[-1]], 0)
+        launch = prepare(kernel, -(-len(x) // 96), 96, [len(x), x, y, z, out[-1]], 0)
         launch.run(counts=counts)
     np.testing.assert_array_equal(out[0], out[1])
     upper, lower = (v.clip(-(2**15), 2**15 - 1).astype(np.int16) for v in (x, y))
@@ -174,7 +174,7 @@ def test_asynchronous_copies_of_zero_bytes_in_some_lanes():
         expected = np.r_[np.where(t % 3, x, 0), np.where(t < n, x, 0)]
         for counts in (False, True):
             out = np.zeros(192, np.float32)
-            launch = counting.prepare(kernel, 1, 96, [n, x, out], 0)
+            launch = prepare(kernel, 1, 96, [n, x, out], 0)
             launch.run(counts=counts)
             np.testing.assert_array_equal(out, expected)
 
@@ -382,7 +382,7 @@ def test_mbarriers(code):
     out = []
     for counts in (False, True):
         out.append(np.arange(256, dtype=np.float32))
-        counting.prepare(kernel, 1, 64, [out[-1]], 0).run(counts=counts)
+        prepare(kernel, 1, 64, [out[-1]], 0).run(counts=counts)
     np.testing.assert_array_equal(*out)
     assert (out[0] != np.arange(256)).any()
     profile = kernel.profile(1, 64, out[0])

@@ -7,7 +7,7 @@ import ordinary_cases
 import pytest
 
 from coalesce.arrays import devices
-from coalesce.simulate import counting
+from coalesce.simulate.prepared import prepare
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 
@@ -19,7 +19,7 @@ def results(entry: str, *options: str) -> list[np.ndarray]:
     left = []
     for counts in (False, True):
         a, o = ordinary_cases.arguments(entry)
-        counting.prepare(kernel, 1, 64, [a, o]).run(counts=counts, workers=1)
+        prepare(kernel, 1, 64, [a, o]).run(counts=counts, workers=1)
         left.append(o)
     return left
 

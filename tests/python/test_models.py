@@ -18,7 +18,7 @@ from coalesce.catalogue.table import OPERATIONS
 from coalesce.compile import cubin
 from coalesce.launch.modelled import Modelled
 from coalesce.launch.module import Module
-from coalesce.simulate import counting
+from coalesce.simulate.prepared import prepare
 
 DATA = Path(__file__).parents[1] / "data"
 RECORDED = counter_cases.load(DATA / "models_h200.json")
@@ -245,9 +245,7 @@ def test_the_first_blocks_represent_the_launch():
 
     def launch(k):
         for rounds in (0, 2):
-            prepared = counting.prepare(
-                k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device
-            )
+            prepared = prepare(k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device)
             result = prepared.run(counts=True, caches=True, first_rounds=rounds)
             found.append(Modelled.of(result.model))
         return k.run()
@@ -308,7 +306,7 @@ def test_caches_are_the_same_on_any_number_of_host_threads():
     kernel = coalesce.Kernel(source, "f", device="sim")
     x, out = np.zeros(5000, np.float32), np.zeros(100, np.float32)
     given = x, out, np.int32(x.size), np.int32(37)
-    prepared = counting.prepare(kernel, 700, 64, given, 0, devices.resolve("sim"))
+    prepared = prepare(kernel, 700, 64, given, 0, devices.resolve("sim"))
     found = [
         prepared.run(counts=True, caches=True, workers=workers).model["caches"]
         for workers in (1, 2, 5)

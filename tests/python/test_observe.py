@@ -9,6 +9,7 @@ import pytest
 
 import coalesce
 from coalesce.simulate import counting
+from coalesce.simulate.prepared import prepare
 
 SOURCE = """extern "C" __global__ void k(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -110,7 +111,7 @@ def test_blocks_that_communicate_are_not_sampled(body, on_simulator):
     kernel = coalesce.Kernel(source, device=on_simulator)
     arguments = [np.zeros(1, np.int32), np.zeros(1, np.int32)]
     with pytest.raises(coalesce.LaunchError, match=message) as caught:
-        counting.count(counting.prepare(kernel, 1000, 32, arguments), sample=0.1)
+        counting.count(prepare(kernel, 1000, 32, arguments), sample=0.1)
     assert "Leave out sample" in str(caught.value)
 
 
@@ -123,9 +124,7 @@ def test_atomics_whose_result_is_not_used_are_sampled(on_simulator):
         if (n == 31) atomicAdd(total, own);
     }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
-    counted = counting.count(
-        counting.prepare(kernel, 1000, 32, [np.zeros(1, np.int32)]), sample=0.1
-    )
+    counted = counting.count(prepare(kernel, 1000, 32, [np.zeros(1, np.int32)]), sample=0.1)
     assert counted.blocks_run < 1000
 
 
@@ -136,12 +135,12 @@ def test_blocks_that_communicate_are_not_distributed(on_simulator):
         ThreadPoolExecutor(1) as pool,
         pytest.raises(coalesce.LaunchError, match="Leave out executor; then all blocks"),
     ):
-        counting.count(counting.prepare(kernel, 4, 32, [np.zeros(2, np.int32)]), executor=pool)
+        counting.count(prepare(kernel, 4, 32, [np.zeros(2, np.int32)]), executor=pool)
 
 
 def test_a_sample_leaves_variables_as_they_are(on_simulator):
     source = """__device__ int total = 5;
     extern "C" __global__ void k() { atomicAdd(&total, 1); }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
-    counting.count(counting.prepare(kernel, 1000, 32, []), sample=0.1)
+    counting.count(prepare(kernel, 1000, 32, []), sample=0.1)
     assert kernel.globals["total"][...] == 5

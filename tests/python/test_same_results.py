@@ -18,7 +18,7 @@ from unseen_cases import Launch
 
 import coalesce
 from coalesce.arrays import devices
-from coalesce.simulate import counting
+from coalesce.simulate.prepared import prepare
 from coalesce.tracing import run as tracer
 
 pytestmark = [
@@ -110,9 +110,7 @@ def results(kernel: Any, launch: Launch) -> dict[str, list[np.ndarray]]:
         for name, value in zip(variables, before, strict=True):
             program.write_variable(name, value)
         given = [a.copy() if isinstance(a, np.ndarray) else a for a in launch.arguments]
-        prepared = counting.prepare(
-            kernel, few(launch.grid), launch.block, given, launch.shared_bytes
-        )
+        prepared = prepare(kernel, few(launch.grid), launch.block, given, launch.shared_bytes)
         how: dict[str, Any] = {
             "run": {},
             "profile": {"counts": True},

@@ -16,7 +16,7 @@ import pytest
 
 import coalesce
 from coalesce.arrays import devices
-from coalesce.simulate import counting
+from coalesce.simulate.prepared import prepare
 
 Array = np.ndarray[Any, Any]
 
@@ -439,7 +439,7 @@ def test_machine_code_accesses_surfaces() -> None:
                 a = np.zeros_like(a)
                 given += [coalesce.surface(a, channels=channels), 10, 6]
             grid = (2, 1) if len(given) > 1 else 1
-            counting.prepare(k, grid, block, given, 0).run(counts=counts)
+            prepare(k, grid, block, given, 0).run(counts=counts)
             found.append(a)
         assert found[0].any()
         np.testing.assert_array_equal(*found)
@@ -509,7 +509,7 @@ def both_ways(k: coalesce.Kernel, threads: int, make: Callable[[], list[Any]]) -
     assert k._program(devices.resolve("sim")).why_ptx(k.entry) == ""
     plain, counted = make(), make()
     k[1, threads](*plain)
-    counting.prepare(k, 1, threads, counted, 0).run(counts=True)
+    prepare(k, 1, threads, counted, 0).run(counts=True)
     for one, other in zip(plain, counted, strict=True):
         if isinstance(one, np.ndarray):
             np.testing.assert_array_equal(one, other)

@@ -11,6 +11,7 @@ import pytest
 import coalesce
 from coalesce import _core
 from coalesce.simulate import counting
+from coalesce.simulate.prepared import prepare
 from coalesce.tracing import run as tracing_run
 
 ROWS = """
@@ -144,7 +145,7 @@ def test_omitted_events_are_reported(rows, arrays, limit):
 
 
 def launch(rows, arrays, **options):
-    prepared = counting.prepare(rows, GRID, BLOCK, [*arrays, *SHAPE])
+    prepared = prepare(rows, GRID, BLOCK, [*arrays, *SHAPE])
     result = prepared.run(**options)
     return prepared.trace(result)
 
@@ -293,7 +294,7 @@ def test_exemplars_show_every_instruction(on_simulator):
     }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
     x, y = np.zeros(100 * 96, np.int32), np.zeros(1, np.int32)
-    counted = counting.count(counting.prepare(kernel, 100, 96, [x, y, 100]), exemplars=64)
+    counted = counting.count(prepare(kernel, 100, 96, [x, y, 100]), exemplars=64)
     trace = counted.exemplars
     table = counted.counts.table()
     assert set(trace.instruction) == set(np.flatnonzero(table["requests"]))
@@ -310,7 +311,7 @@ def test_exemplars_show_every_instruction(on_simulator):
 
 def test_exemplars_are_part_of_the_trace(rows, arrays, monkeypatch):
     monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # a trace has the instructions of the PTX
-    counted = counting.count(counting.prepare(rows, GRID, BLOCK, [*arrays, *SHAPE]), exemplars=64)
+    counted = counting.count(prepare(rows, GRID, BLOCK, [*arrays, *SHAPE]), exemplars=64)
     whole = rows.trace(GRID, BLOCK, *arrays, *SHAPE)
     places = {(e.block, e.warp, e.step): e for e in whole}
     assert len(counted.exemplars) > 0

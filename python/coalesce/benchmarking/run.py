@@ -25,7 +25,7 @@ from coalesce.common import checks
 from coalesce.common.progress import Report, reporter
 from coalesce.common.timing import Timing
 from coalesce.profiling.data import ArrayInfo
-from coalesce.simulate import counting
+from coalesce.simulate.prepared import on_host
 
 # Returns the arrays for a variant, given its name.
 Operands = Callable[[str], Sequence[Any]]
@@ -265,7 +265,7 @@ def _device_of(given: Sequence[Operand], device: Any) -> Any:
 
 def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
     """Return an array as a NumPy array of native byte order."""
-    array = counting.on_host(value)  # a copy, if the array is in a GPU's memory
+    array = on_host(value)  # a copy, if the array is in a GPU's memory
     if not isinstance(array, np.ndarray):
         array = foreign.look_on_host(array)
     assert isinstance(array, np.ndarray)

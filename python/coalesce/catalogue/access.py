@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from coalesce import catalogue
-from coalesce.arrays import foreign
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue.operands import Operand
-from coalesce.catalogue.run import ELEMENTS, Launcher, Run, Scratch
+from coalesce.catalogue.run import ELEMENTS, Launcher, Run, Scratch, as_elements
 from coalesce.common import checks
 
 _WIDTHS = tuple(ELEMENTS)
@@ -74,8 +73,8 @@ def run_access(
     threads = count * item_size // width
     if threads:
         values.update(
-            x=_as_elements(run.ready(source, alignment=width), width),
-            out=_as_elements(written, width),
+            x=as_elements(run.ready(source, alignment=width), width),
+            out=as_elements(written, width),
             n=np.uint64(threads),
             **{o.name: run.ready(o) for o in extra},
         )
@@ -179,16 +178,3 @@ _PATTERNS = {
     "aos": _aos,
     "soa": _soa,
 }
-
-
-def _as_elements(array: Any, width: int) -> Any:
-    """Return an array in the same memory whose elements have `width` bytes.
-
-    In the kernel, the macro ELEMENT is a type of the same size. The kernel only copies elements and
-    does not compute with them. So every type of this size is correct.
-    """
-    dtype = ELEMENTS[width][1]
-    if isinstance(array, np.ndarray):
-        # Keep the shape if possible. A profile sees from the shape that each row is a structure.
-        return (array if array.itemsize == width else array.reshape(-1)).view(dtype)
-    return foreign.seen(array).flat(dtype)

@@ -13,9 +13,8 @@ import numpy as np
 
 from coalesce import catalogue
 from coalesce._core import ops
-from coalesce.arrays import foreign
 from coalesce.catalogue.operands import Operand, as_bits, is_bfloat16
-from coalesce.catalogue.run import ELEMENTS, Run, overlap
+from coalesce.catalogue.run import ELEMENTS, Run, as_elements, overlap
 from coalesce.launch.tensor_map import TensorMap
 
 _ROWS, _STAGE, _ZEROS = 128, 32, 256  # the same constants as in csrc/kernels/layout/02_packed.cu
@@ -135,27 +134,19 @@ def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any
         return source, cols
     pitch = -(-cols // width) * width
     result = run.scratch((rows, pitch), operand.dtype)
-    element, of_size = ELEMENTS[item]
     values = {
-        "x": _as_elements(source, of_size),
-        "out": _as_elements(result, of_size),
+        "x": as_elements(source, item),
+        "out": as_elements(result, item),
         "n": np.uint64(rows * pitch - (pitch - cols)),  # the padding of the last row is never read
         "cols": np.uint64(pitch),
         "first": np.int64(0),
         "row_stride": np.int64(cols),
         "col_stride": np.int64(1),
     }
-    defines = (f"ELEMENT={element}",)
+    defines = (f"ELEMENT={ELEMENTS[item][0]}",)
     entry = catalogue.find("layout", "contiguous")
     run.launch(entry, (rows * pitch, 1), values, item_size=item, defines=defines)
     return result, pitch
-
-
-def _as_elements(array: Any, dtype: np.dtype[Any]) -> Any:
-    """Return the memory of an array as elements of another type of the same size."""
-    if isinstance(array, np.ndarray):
-        return array.view(dtype)
-    return foreign.seen(array).flat(dtype)
 
 
 def _bfloat16(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:

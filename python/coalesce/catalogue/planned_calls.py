@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -297,8 +297,13 @@ class _Planner:
     def call(self, what: str, overlap: bool) -> Any:
         """Return the call with all steps."""
         call = cuda.PlannedCall(self._device.ordinal, self.size, what, overlap)
-        for name, step in self._steps:
-            getattr(call, name)(*step)
+        append: dict[str, Callable[..., None]] = {
+            "to_device": call.to_device,
+            "to_host": call.to_host,
+            "launch": call.launch,
+        }
+        for kind, step in self._steps:
+            append[kind](*step)
         return call
 
 

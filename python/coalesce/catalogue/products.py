@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -56,9 +57,8 @@ def run_matmul(
     dtype = same_dtype(left, right)
     if is_bfloat16(dtype):
         dtype = np.dtype(np.float32)  # the dtype of the sums and of the result
-    m, n, k = product_extents(left, right)
-    # 64-bit indices slow the fastest variants by some percent, so they are used only if needed.
-    index = "int" if max(m * k, k * n, m * n) <= _MOST_INT else "size_t"
+    m, n, depth = product_extents(left, right)
+    k = depth
     operands = [left, right]
     addend = _addend(c, beta, (m, n), left, dtype)
     if addend is not None:
@@ -79,20 +79,12 @@ def run_matmul(
     if rounds and not k:  # only this kernel rounds its result, and it needs operands
         alpha, k = 0.0, 1
         left, right = (_zeros(run, x.name, s) for x, s in ((left, (m, 1)), (right, (1, n))))
-    prepares = entry.preparation not in ("none", "transpose_b")
-    if not k and prepares:  # there is nothing to prepare
+    if not k and _is_prepared(entry):  # there is nothing to prepare
         entry, tile = catalogue.find("matmul", "tiled"), 0
     if m and n:
         unread = run.scratch((1,), dtype)
-        if not k:
-            factors = {"a": unread, "b": unread}
-        elif prepares:
-            others = [x for x in (addend, target) if x is not None]
-            factors = pack.prepared(run, entry, left, right, others)
-        elif entry.preparation == "transpose_b":
-            factors = {"a": run.ready(left), "b": _column_major(run, right)}
-        else:
-            factors = {"a": run.ready(left), "b": run.ready(right)}
+        others = [x for x in (addend, target) if x is not None]
+        factors = _factors(run, entry, left, right, others) if k else {"a": unread, "b": unread}
         with np.errstate(over="ignore"):  # a scalar beyond float32 becomes an infinity, as in BLAS
             scalars = {"alpha": dtype.type(alpha), "beta": dtype.type(beta)}
         rest = {
@@ -100,41 +92,83 @@ def run_matmul(
             "out": written,
             **scalars,
         }
-        slices = _slices(run, entry, tile or 0, (m, n, k))
-        sums = rest
-        if slices > 1:  # each slice of K gives a product; another launch adds the products
-            one, zero = dtype.type(1), dtype.type(0)
-            parts = run.scratch((slices, m, n), dtype)
-            sums = {"c": unread, "out": parts, "alpha": one, "beta": zero}
-        run.launch(
-            entry,
-            (m, n),
-            {
-                **factors,
-                **sums,
-                "M": np.int32(m),
-                "N": np.int32(n),
-                "K": np.int32(k),
-                "slices": np.int32(slices),
-            },
-            item_size=dtype.itemsize,
-            tile=tile or 0,
-            slices=slices,
-            defines=(
-                f"REAL={REAL_NAME[dtype]}",
-                f"INDEX={index}",
-                *(["BFLOAT16_RESULT"] if rounds else []),
-            ),
+        # 64-bit indices slow the fastest variants by some percent, so they are used only if needed.
+        index = "int" if max(m * depth, depth * n, m * n) <= _MOST_INT else "size_t"
+        defines = [f"REAL={REAL_NAME[dtype]}", f"INDEX={index}"]
+        if rounds:
+            defines.append("BFLOAT16_RESULT")
+        _launch_product(
+            run, entry, tile or 0, (m, n, k), dtype, factors, rest, unread, tuple(defines)
         )
-        if slices > 1:
-            run.launch(
-                catalogue.find("layout", "add_slices"),
-                (m * n, 1),
-                {**rest, "x": parts, "n": np.uint64(m * n), "slices": np.int32(slices)},
-                item_size=dtype.itemsize,
-            )
     run.work = product_work(m, n, k, dtype.itemsize, adds=beta != 0)
     return run.deliver(written, operands, target), run
+
+
+def _is_prepared(entry: ops.Variant) -> bool:
+    """Whether a variant needs packed, aligned or rounded operands (catalogue/pack.py)."""
+    return entry.preparation not in ("none", "transpose_b")
+
+
+def _factors(
+    run: Run, entry: ops.Variant, a: Operand, b: Operand, others: Sequence[Operand]
+) -> dict[str, Any]:
+    """Return the arguments a and b in the form that a kernel needs. `others` are other arrays."""
+    if _is_prepared(entry):
+        return pack.prepared(run, entry, a, b, others)
+    if entry.preparation == "transpose_b":
+        return {"a": run.ready(a), "b": _column_major(run, b)}
+    return {"a": run.ready(a), "b": run.ready(b)}
+
+
+def _launch_product(
+    run: Run,
+    entry: ops.Variant,
+    tile: int,
+    shape: tuple[int, int, int],
+    dtype: np.dtype[Any],
+    factors: dict[str, Any],
+    rest: dict[str, Any],
+    unread: Any,
+    defines: tuple[str, ...],
+) -> None:
+    """Launch the kernel of a product.
+
+    Some variants divide K into slices. The kernel then computes a product for each slice, and a
+    second kernel adds up the products.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        M, N and K.
+    factors, rest : dict
+        The kernel's arguments by name: `a` and `b`; `c`, `out` and the scalars.
+    unread : array
+        An array to pass for `c` if the kernel does not read `c`.
+    """
+    m, n, k = shape
+    slices = _slices(run, entry, tile, shape)
+    sums = rest
+    if slices > 1:
+        one, zero = dtype.type(1), dtype.type(0)
+        parts = run.scratch((slices, m, n), dtype)
+        sums = {"c": unread, "out": parts, "alpha": one, "beta": zero}
+    extents = {"M": np.int32(m), "N": np.int32(n), "K": np.int32(k), "slices": np.int32(slices)}
+    run.launch(
+        entry,
+        (m, n),
+        {**factors, **sums, **extents},
+        item_size=dtype.itemsize,
+        tile=tile,
+        slices=slices,
+        defines=defines,
+    )
+    if slices > 1:
+        run.launch(
+            catalogue.find("layout", "add_slices"),
+            (m * n, 1),
+            {**rest, "x": parts, "n": np.uint64(m * n), "slices": np.int32(slices)},
+            item_size=dtype.itemsize,
+        )
 
 
 def run_transpose(

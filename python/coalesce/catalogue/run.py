@@ -317,6 +317,19 @@ def compiled(entry: ops.Variant, defines: tuple[str, ...], device: str) -> BaseK
     )
 
 
+def as_elements(array: Any, width: int) -> Any:
+    """Return an array in the same memory whose elements have `width` bytes.
+
+    In the kernel, the macro ELEMENT is a type of the same size. The kernel only copies elements and
+    does not compute with them. So every type of this size is correct.
+    """
+    dtype = ELEMENTS[width][1]
+    if isinstance(array, np.ndarray):
+        # Keep the shape if possible. A profile sees from the shape that each row is a structure.
+        return (array if array.itemsize == width else array.reshape(-1)).view(dtype)
+    return foreign.seen(array).flat(dtype)
+
+
 def in_simulated_memory(operand: Operand) -> bool:
     """Whether an operand is a `DeviceArray` of the simulator."""
     return not operand.on_gpu and foreign.is_device_array(operand.given)

@@ -18,7 +18,7 @@ from coalesce.common.progress import reporter
 from coalesce.cxx.variables import shared_arrays
 from coalesce.launch.arguments import HostArray, described
 from coalesce.launch.record import LaunchRecord
-from coalesce.simulate import counting
+from coalesce.simulate.prepared import Prepared, prepare
 
 if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
@@ -36,14 +36,12 @@ def of_kernel(
     cooperative: bool = False,
 ) -> Findings:
     """Check one launch. See `Kernel.check`."""
-    launch = counting.prepare(
-        kernel, grid, block, given, shared_bytes, simulated(device), cooperative
-    )
+    launch = prepare(kernel, grid, block, given, shared_bytes, simulated(device), cooperative)
     names = [undefined] if isinstance(undefined, str) else checks.texts("undefined", undefined)
     return _of_prepared(launch, names)
 
 
-def _of_prepared(launch: counting.Prepared, undefined: Sequence[str]) -> Findings:
+def _of_prepared(launch: Prepared, undefined: Sequence[str]) -> Findings:
     kernel = launch.kernel
     masks = _masks(launch, undefined)
     expression = kernel.signature.name
@@ -56,7 +54,7 @@ def _of_prepared(launch: counting.Prepared, undefined: Sequence[str]) -> Finding
 
 
 def _masks(
-    launch: counting.Prepared, undefined: Sequence[str]
+    launch: Prepared, undefined: Sequence[str]
 ) -> dict[int, np.ndarray[Any, np.dtype[np.bool_]]]:
     """Return masks of the undefined bytes, by argument."""
     signature = launch.kernel.signature

@@ -7,14 +7,13 @@ scalars of exact types take the fast path (csrc/bindings/launcher.hpp).
 from __future__ import annotations
 
 import numbers
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from coalesce._core import cuda, sim
+from coalesce._core import sim
 from coalesce.arrays import foreign, simulated
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.pointer import Pointer
@@ -23,6 +22,7 @@ from coalesce.common import checks
 from coalesce.common.dtypes import code_of, dtype_name
 from coalesce.cxx import numba
 from coalesce.cxx.signature import Parameter, Signature
+from coalesce.launch.scalars import scalar
 from coalesce.launch.structures import PackedStructure, Packer, is_members
 from coalesce.launch.tensor_map import BYTES, TensorMap
 
@@ -46,7 +46,13 @@ class HostArray:
 
     @property
     def copied(self) -> bool:
+        """Whether `array` is a copy of the caller's array."""
         return self.array is not self.given
+
+    @property
+    def writable(self) -> bool:
+        """Whether NumPy allows writing to the array. If not, a store of the kernel is an error."""
+        return bool(self.array.flags.writeable and self.given.flags.writeable)
 
     @property
     def undefined(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
@@ -57,11 +63,11 @@ class HostArray:
         """
         return simulated.undefined(self.array)
 
-    def packed(
-        self, writable: bool, undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None
-    ) -> sim.Buffer:
+    def packed(self, undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> sim.Buffer:
         """Return the array in the form that the simulator takes."""
-        return sim.Buffer(self.array, self.name, writable, undefined, self.offset, self.texture)
+        return sim.Buffer(
+            self.array, self.name, self.writable, undefined, self.offset, self.texture
+        )
 
     def finish(self, watched: bool = False) -> None:
         """If `array` is a copy, write it back to the caller's array.
@@ -85,12 +91,8 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     `described` returns the parameter of each of them.
 
     Raises TypeError if the number of arguments or a type is wrong, and ValueError for a wrong value
-    or layout. The message names the parameter, what was passed and what is needed.
-
-    Scalars are converted only if nothing unexpected is lost. Integers convert to any type that
-    holds their value exactly. NumPy floats convert to floating types that are at least as wide.
-    Python floats convert to any floating type whose range includes them, because Python has no
-    narrower type. Booleans convert to integers, but not to floats.
+    or layout. The message names the parameter, what was passed and what is needed. `scalars` says
+    which scalars are converted.
     """
     values = expanded(signature, arguments)
     result: list[Argument] = []
@@ -175,7 +177,7 @@ def _one(parameter: Parameter, value: Any) -> Argument:
             )
     if parameter.kind == "struct":
         return _structure(parameter, value)
-    return _scalar(parameter, value)
+    return scalar(parameter, value)
 
 
 def _texture(parameter: Parameter, value: Texture) -> HostArray:
@@ -354,7 +356,7 @@ def _members(
     structure = known[number] if number < len(known) else None
     if structure is None or structure.bytes != parameter.bytes:
         if parameter.kind != "struct":
-            return _scalar(parameter, value), []
+            return scalar(parameter, value), []
         if isinstance(value, np.ndarray | np.void) and value.dtype.itemsize == parameter.bytes:
             return value.tobytes(), []  # the members are not known, as for PTX
         raise TypeError(
@@ -389,142 +391,3 @@ def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:
             f"got {type(value).__name__} of {len(packed)} bytes"
         )
     return packed
-
-
-def _scalar(parameter: Parameter, value: Any) -> bytes:
-    if isinstance(value, np.generic):
-        return _numpy_scalar(parameter, value)
-    kinds = {code[0] for code in parameter.accepted}
-    if isinstance(value, bool) and kinds & {"b", "i", "u"}:
-        code = next(c for c in sorted(parameter.accepted, key="biu".find) if c[0] in "biu")
-        return _packed(parameter, code, int(value))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _integer(parameter, value)
-    if isinstance(value, float) and kinds & {"f", "c", "V"}:
-        return _floating(parameter, value)
-    if isinstance(value, complex) and "c" in kinds:
-        return np.array(value, parameter.accepted[0]).tobytes()
-    advice = ""
-    if isinstance(value, float) and kinds <= {"i", "u", "b"}:
-        advice = f"; pass int({parameter.name}) to drop the fraction"
-    elif isinstance(value, bool):
-        advice = "; pass 0.0 or 1.0"
-    raise TypeError(
-        f"argument {parameter} needs {_wanted_scalar(parameter)}; got {checks.shown(value)}{advice}"
-    )
-
-
-def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
-    given = code_of(value.dtype)
-    if given in parameter.accepted:
-        return value.tobytes()
-    if given[0] in "iu":
-        return _integer(parameter, int(value))
-    for code in parameter.accepted:
-        if _widens(given, code):
-            return np.array(value, code).tobytes()
-    advice = ""
-    wanted = parameter.accepted[0]
-    if given[0] == "f" and wanted[0] in "iub":
-        advice = f"; pass int({parameter.name}) to drop the fraction"
-    elif given[0] == "f" and wanted[0] == "f":
-        name = dtype_name(wanted)
-        advice = f"; pass numpy.{name}({parameter.name}) to round it"
-    raise TypeError(
-        f"argument {parameter} needs {_wanted_scalar(parameter)}; "
-        f"got numpy.{value.dtype.name}{advice}"
-    )
-
-
-def _widens(given: str, code: str) -> bool:
-    """Whether every value of the type `given` is also a value of the type `code`."""
-    kind = given[0]
-    if kind not in "bfc":
-        return False
-    size, target = int(given[1:]), int(code[1:])
-    if kind == "b":
-        return code[0] in "iu"
-    if kind == "f":
-        return (code[0] == "f" and size <= target) or (code[0] == "c" and 2 * size <= target)
-    return kind == code[0] == "c" and size <= target
-
-
-def _wanted_scalar(parameter: Parameter) -> str:
-    return " or ".join(dtype_name(code) for code in parameter.accepted) or "a number"
-
-
-def _integer(parameter: Parameter, value: int) -> bytes:
-    """Pack an integer as the first accepted type that holds its value exactly."""
-    for code in parameter.accepted:
-        if code[0] in "iu":
-            bits = 8 * int(code[1:])
-            low, high = (
-                (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if code[0] == "i" else (0, 2**bits - 1)
-            )
-            if low <= value <= high:
-                return _packed(parameter, code, value)
-        elif code == "b1":
-            if value in (0, 1):
-                return _packed(parameter, code, value)
-        elif abs(value) <= 2 ** _PRECISION[code] or _survives(value, code):
-            return _floating(parameter, float(value))
-    raise ValueError(
-        f"argument {parameter} is {value}, which does not fit {_wanted_scalar(parameter)}"
-        + (" exactly; pass a float" if parameter.accepted[0][0] in "fVc" else "")
-        + _range_of(parameter)
-    )
-
-
-# Up to 2 to this power every integer is a value of the type.
-_PRECISION = {"f2": 11, "V2": 8, "f4": 24, "f8": 53, "c8": 24, "c16": 53}
-
-
-def _survives(value: int, code: str) -> bool:
-    """Whether a floating type holds an integer exactly."""
-    if value.bit_length() > 1024:
-        return False
-    significant = value.bit_length() - ((value & -value).bit_length() - 1)
-    largest = {"f2": 16, "f8": 1024, "c16": 1024}.get(code, 128)
-    return significant <= _PRECISION[code] and value.bit_length() <= largest
-
-
-def _range_of(parameter: Parameter) -> str:
-    codes = [code for code in parameter.accepted if code[0] in "iu"]
-    if len(codes) != 1:
-        return ""
-    limits = np.iinfo(codes[0])
-    return f" ({limits.min} to {limits.max})"
-
-
-def _floating(parameter: Parameter, value: float) -> bytes:
-    code = next(code for code in parameter.accepted if code[0] in "fcV")
-    if code == "V2":
-        # Round to nearest even: the upper half of a float32, plus the carry of the lower.
-        if value != value:
-            return struct.pack("<H", 0x7FC0)
-        with np.errstate(over="ignore"):
-            bits = int(np.array(value, np.float32).view(np.uint32))
-        rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-        if rounded & 0x7FFF == 0x7F80 and value not in (float("inf"), float("-inf")):
-            raise ValueError(f"argument {parameter} is {value}, which does not fit bfloat16")
-        return struct.pack("<H", rounded)
-    with np.errstate(over="ignore"):
-        packed = np.array(value, code)
-    if np.isinf(packed) and value not in (float("inf"), float("-inf")):
-        raise ValueError(f"argument {parameter} is {value}, which does not fit {dtype_name(code)}")
-    return packed.tobytes()
-
-
-def _packed(parameter: Parameter, code: str, value: int) -> bytes:
-    if code[0] in "iub":
-        return value.to_bytes(int(code[1:]), "little", signed=code[0] == "i")
-    return _floating(parameter, float(value))
-
-
-def register_scalars() -> None:
-    """Pass NumPy's scalar classes to the fast launcher."""
-    for code in ("b1", "i1", "u1", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "u8", "f8"):
-        cuda.register_numpy_scalar(np.dtype(code).type, code)
-    for kind, code in ((np.longlong, "i8"), (np.ulonglong, "u8")):
-        if np.dtype(kind).type is not np.dtype(code).type:
-            cuda.register_numpy_scalar(kind, code)

@@ -20,10 +20,11 @@ from coalesce.compile import headers
 from coalesce.cxx import signature
 from coalesce.cxx.signature import Parameter
 from coalesce.launch import gpu
-from coalesce.launch.arguments import described, prepare, register_scalars
+from coalesce.launch.arguments import described, prepare
 from coalesce.launch.globals import Globals
 from coalesce.launch.module import Module
 from coalesce.launch.record import LaunchRecord
+from coalesce.launch.scalars import register_scalars
 from coalesce.launch.simulated import check_places, device_of, run
 from coalesce.launch.source import module_of
 

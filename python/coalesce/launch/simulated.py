@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from coalesce._core import sim
 from coalesce.arrays import simulated
 from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray
@@ -40,13 +43,6 @@ def run(
     cooperative: bool = False,
 ) -> LaunchRecord:
     """Execute a kernel. On request, count its accesses or model its time (see `Kernel.launch`)."""
-    packed: list[Any] = []
-    for argument in arguments:
-        if isinstance(argument, HostArray):
-            writable = argument.array.flags.writeable and argument.given.flags.writeable
-            packed.append(argument.packed(writable))
-        else:
-            packed.append(scalar(argument, arguments))
     timed = runs is not None
     program = module.program(device)
     with reporter(None, name) as report:
@@ -55,7 +51,7 @@ def run(
             grid,
             block,
             shared,
-            packed,
+            packed(arguments),
             counts=counts or timed,
             caches=timed,
             instruction_limit=instruction_limit or 0,
@@ -79,6 +75,23 @@ def run(
         modelled=Modelled.of(result.model) if timed and result.model else None,
         no_time=no_time,
     )
+
+
+def packed(
+    arguments: Sequence[Argument],
+    undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
+) -> list[sim.Buffer | Packed]:
+    """Return the arguments in the form that the simulator takes.
+
+    `undefined` maps the number of an argument to the mask of its undefined bytes.
+    """
+    masks = undefined or {}
+    return [
+        argument.packed(masks.get(number))
+        if isinstance(argument, HostArray)
+        else scalar(argument, arguments)
+        for number, argument in enumerate(arguments)
+    ]
 
 
 def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:

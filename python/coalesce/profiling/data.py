@@ -10,8 +10,7 @@ from coalesce.arrays.devices import Device
 from coalesce.common.forks import cached_property
 from coalesce.common.geometry import Extent
 from coalesce.launch.modelled import Modelled
-from coalesce.profiling import advice
-from coalesce.profiling import rows as profiling_rows
+from coalesce.profiling import advice, grouping
 from coalesce.profiling import verdict as profiling_verdict
 from coalesce.profiling.rows import Access, Instruction, Line
 from coalesce.simulate.sampling import Estimate
@@ -200,10 +199,10 @@ class ProfileData:
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
-        return profiling_rows.lines(self._instructions, self.source, advice.sentence, self._errors)
+        return grouping.lines(self._instructions, self.source, advice.sentence, self._errors)
 
     @cached_property
-    def _errors(self) -> profiling_rows.Errors | None:
+    def _errors(self) -> grouping.Errors | None:
         """A function that returns the standard error of a sum; None if the counts are exact."""
         if self.estimate is None:
             return None

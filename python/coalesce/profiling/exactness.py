@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 TOTALS = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
 
-PARTED = (
+DIVERGED = (
     "diverged lanes wait for each other, and how often the hardware issues the instruction that "
     "waits differs from run to run"
 )
-UNJOINED = (
+NOT_RECONVERGED = (
     "lanes diverge at a branch, and no barrier reconverges them before they access memory; whether "
     "they access it together differs from run to run"
 )
@@ -97,14 +97,14 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     if (table["mbarrier"] & executed).any():
         return dict.fromkeys(metrics, MBARRIERS)
     if table["diverged"].any():
-        add(TOTALS, PARTED)
+        add(TOTALS, DIVERGED)
     add([n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]], ARBITRATED)
     for kind, op in (("atomic", "atom"), ("reduction", "red")):
         if table["divided"][table["kind"] == kind].any():
             add([n for n in metrics if "t_sectors" in n and f"_global_op_{op}." in n], DIVIDED)
     for space in ("global", "shared", "local"):
         if table["unjoined"][_touches(table["space"], space)].any():
-            add([n for n in metrics if space in n], UNJOINED)
+            add([n for n in metrics if space in n], NOT_RECONVERGED)
     atomics = table["generic"] & (table["kind"] == "atomic") & executed
     if atomics.any():
         add([f"{_WITH_ARBITRATION}_op_atom.sum"], GENERIC)

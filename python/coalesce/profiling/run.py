@@ -21,10 +21,12 @@ from coalesce.common import checks
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure, mapped
-from coalesce.profiling import exactness, examples, ncu, rows
+from coalesce.profiling import exactness, examples, grouping, ncu
 from coalesce.profiling.data import ArrayInfo
 from coalesce.profiling.result import Profile
+from coalesce.profiling.rows import Instruction
 from coalesce.simulate import counting
+from coalesce.simulate.prepared import Prepared, prepare
 
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
@@ -65,15 +67,15 @@ def of_operation(
     own: list[Profile] = []
 
     def launch(k: KernelLaunch) -> LaunchRecord:
-        # An operation may launch other kernels before its main kernel, to prepare the operands. The
-        # main kernel reads their results. Therefore these kernels are simulated in this process,
+        is_own = k.operation == asked.name
+        # An operation may launch other kernels before its own kernel, to prepare the operands. The
+        # own kernel reads their results. Therefore the other kernels are simulated in this process,
         # and with all of their blocks, not only a sample.
-        whole = replace(settings, sample=None, executor=None)
-        how = settings if k.operation == asked.name else whole
+        how = settings if is_own else replace(settings, sample=None, executor=None)
         title = table.title_of(k.operation, k.variant)
         profile, record = of_prepared(k.prepared(), k.arguments, how, title)
         taken.append(profile)
-        if k.operation == asked.name:
+        if is_own:
             own.append(profile)
         return record
 
@@ -93,20 +95,24 @@ def of_kernel(
     cooperative: bool = False,
 ) -> tuple[Profile, LaunchRecord]:
     """Profile one launch. See `Kernel.profile`."""
-    launch = counting.prepare(kernel, grid, block, given, shared_bytes, device, cooperative)
+    launch = prepare(kernel, grid, block, given, shared_bytes, device, cooperative)
     return of_prepared(launch, given, settings)
 
 
 def of_prepared(
-    launch: counting.Prepared, given: Sequence[Any] | None, settings: Settings, title: str = ""
+    launch: Prepared, given: Sequence[Any] | None, settings: Settings, title: str = ""
 ) -> tuple[Profile, LaunchRecord]:
-    """Profile a launch with checked arguments. `given` are the caller's arguments."""
+    """Profile a launch whose arguments were checked.
+
+    `given` has the arguments as the caller passed them. They are needed to launch the kernel on a
+    GPU. Without them (None), the kernel is only simulated.
+    """
     kernel = launch.kernel
     on_gpu = launch.device.kind == "cuda" and given is not None
     ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()
-    # The kernel can be launched again under Nsight Compute.
-    repeats = given is not None and bool(devices.gpu_status())
-    again = _again(launch, given or (), ptx) if repeats else None
+    again = None
+    if given is not None and devices.gpu_status():
+        again = _again(launch, given, ptx)
     counted = counting.count(
         # If the kernel also runs on a GPU, the simulator uses copies of the arrays for counting, so
         # that the caller's arrays get the GPU's results.
@@ -125,32 +131,8 @@ def of_prepared(
             "cooperative": launch.cooperative,
         }
         record = kernel.launch(launch.grid, launch.block, *(given or ()), runs="auto", **how)
-    counts = counted.counts
     source, instructions = _listing(kernel, counted, ptx)
-    metrics: Mapping[str, float] = counts.metrics()
-    errors: Mapping[str, float] = {}
-    if counts.machine_code:
-        inexact = exactness.inexact(counts)
-    else:
-        why = launch.program.why_ptx(kernel.entry)
-        # The counts of the PTX differ from those of a GPU for two reasons. The assembler merges and
-        # drops accesses, also to global memory. And a GPU also counts the accesses of code that is
-        # not in the PTX, such as the code of printf.
-        inexact = dict.fromkeys(metrics, f"{_OF_PTX}: {why}" if why else _OF_PTX)
-    if math.prod(launch.grid) * math.prod(launch.block) > 32:  # there are several warps
-        for space in launch.program.spaces_ordered_by_atomics(kernel.entry):
-            inexact = exactness.ordered(metrics, space) | inexact
-    modelled = counted.modelled
-    if missing := counts.not_counted:
-        inexact = dict.fromkeys(metrics, missing)
-    if counted.estimate is not None:
-        metrics, errors = counted.estimate.metrics(metrics)
-        why = f"estimated from {counted.estimate.share:.1%} of the blocks"
-        inexact = dict.fromkeys(metrics, why)
-    if modelled is not None:
-        of_caches = modelled.metrics()
-        metrics = {**metrics, **of_caches}
-        inexact |= dict.fromkeys(of_caches, _MODELLED)
+    metrics, errors, inexact = _metrics(launch, counted)
     profile = Profile(
         kernel=kernel.name,
         title=title,
@@ -167,47 +149,71 @@ def of_prepared(
             for a in launch.arguments
             if isinstance(a, HostArray)
         ],
-        modelled=modelled,
-        not_modelled=counts.not_modelled,
+        modelled=counted.modelled,
+        not_modelled=counted.counts.not_modelled,
         measured_ms=record.kernel_ms if on_gpu else None,
         estimate=counted.estimate,
         errors=errors,
-        launch=None
-        if again is None
-        else ncu.Launch(
-            kernel.source,
-            kernel._expression or kernel.entry,
-            kernel.options,
-            kernel._module.arch,
-            dict(kernel.headers),
-            launch.grid,
-            launch.block,
-            launch.shared_bytes,
-            again,
-            launch.cooperative,
-        ),
+        launch=again,
     )
     return profile, record
 
 
+def _metrics(
+    launch: Prepared, counted: counting.Counted
+) -> tuple[dict[str, float], dict[str, float], dict[str, str]]:
+    """Return the metrics, their standard errors, and why some of them are not exact.
+
+    Only metrics that are estimated from a sample have a standard error.
+    """
+    counts = counted.counts
+    metrics: dict[str, float] = counts.metrics()
+    errors: dict[str, float] = {}
+    if counts.machine_code:
+        inexact = exactness.inexact(counts)
+    else:
+        why = launch.program.why_ptx(launch.kernel.entry)
+        # The counts of the PTX differ from those of a GPU for two reasons. The assembler merges and
+        # drops accesses, also to global memory. And a GPU also counts the accesses of code that is
+        # not in the PTX, such as the code of printf.
+        inexact = dict.fromkeys(metrics, f"{_OF_PTX}: {why}" if why else _OF_PTX)
+    if math.prod(launch.grid) * math.prod(launch.block) > 32:  # there are several warps
+        for space in launch.program.spaces_ordered_by_atomics(launch.kernel.entry):
+            inexact = exactness.ordered(metrics, space) | inexact
+    if missing := counts.not_counted:
+        inexact = dict.fromkeys(metrics, missing)
+    if counted.estimate is not None:
+        metrics, errors = counted.estimate.metrics(metrics)
+        why = f"estimated from {counted.estimate.share:.1%} of the blocks"
+        inexact = dict.fromkeys(metrics, why)
+    if counted.modelled is not None:
+        of_caches = counted.modelled.metrics()
+        metrics = {**metrics, **of_caches}
+        inexact |= dict.fromkeys(of_caches, _MODELLED)
+    return metrics, errors, inexact
+
+
 def _listing(
     kernel: BaseKernel, counted: counting.Counted, ptx: Mapping[str, np.ndarray[Any, Any]]
-) -> tuple[str, Sequence[rows.Instruction]]:
+) -> tuple[str, Sequence[Instruction]]:
     """Return the source text, and the instructions. Their line numbers refer to this text."""
     counts = counted.counts
     table, files, own = counts.table(), counts.files, counts.source_file
-    source = kernel.source
+    source, scale = kernel.source, 1.0
     if kernel.is_ptx and table["line"].any():  # show the source of the PTX, if the file exists
         source = "".join(linecache.getlines(files.get(own, "")))
     elif kernel.is_ptx:  # without line information, show the lines of the PTX
         table["line"] = table["ptx_line"]
     by_instruction = {} if counted.exemplars is None else examples.examples(counted.exemplars)
     parameters = [parameter.name for parameter in kernel.signature.parameters]
-    scale = 1.0 if counted.estimate is None else counted.estimate.scale
+    if counted.estimate is not None:
+        scale = counted.estimate.scale
     widths: dict[int, int] = {}
     if counts.machine_code:  # take the widths of accesses from the PTX
         widths = dict(zip(ptx["ptx_line"].tolist(), ptx["width"].tolist(), strict=True))
-    return source, rows.instructions(table, files, own, parameters, by_instruction, scale, widths)
+    return source, grouping.instructions(
+        table, files, own, parameters, by_instruction, scale, widths
+    )
 
 
 def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
@@ -219,18 +225,19 @@ def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
 
 
 def _again(
-    launch: counting.Prepared, given: Sequence[Any], ptx: Mapping[str, np.ndarray[Any, Any]]
-) -> list[Any]:
-    """Return the arguments for another launch of the kernel, after this launch.
+    launch: Prepared, given: Sequence[Any], ptx: Mapping[str, np.ndarray[Any, Any]]
+) -> ncu.Launch:
+    """Return the same launch for Nsight Compute, which runs it after this launch.
 
     If the kernel reads and writes an array, this launch changes what the next one reads. So such an
     array is copied. The other arrays need no copy.
     """
+    kernel = launch.kernel
     reads = (ptx["kind"] != "") & (ptx["kind"] != "store")
     read = set(ptx["parameter"][reads & np.isin(ptx["space"], ("global", "generic"))].tolist())
-    values = expanded(launch.kernel.signature, given)
+    values = expanded(kernel.signature, given)
     arguments = launch.arguments[: len(values)]  # the arrays behind pointers in structures follow
-    return [
+    repeated = [
         mapped(value, _copied)
         if isinstance(argument, PackedStructure)
         else value
@@ -238,6 +245,18 @@ def _again(
         else _repeated(value, argument, copied=argument.written and bool(read & {number, -1}))
         for number, (value, argument) in enumerate(zip(values, arguments, strict=True))
     ]
+    return ncu.Launch(
+        kernel.source,
+        kernel._expression or kernel.entry,
+        kernel.options,
+        kernel._module.arch,
+        dict(kernel.headers),
+        launch.grid,
+        launch.block,
+        launch.shared_bytes,
+        repeated,
+        launch.cooperative,
+    )
 
 
 def _copied(value: Any) -> Any:

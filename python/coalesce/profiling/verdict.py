@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coalesce.profiling.advice import shares_words, wasteful
-from coalesce.profiling.rows import TOLERANCE, Access, Errors, number
+from coalesce.profiling.grouping import Errors
+from coalesce.profiling.rows import TOLERANCE, Access, number
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from coalesce.launch.kernel import BaseKernel
 from coalesce.launch.module import Module
 from coalesce.profiling import Profile
 from coalesce.profiling import run as profiling_run
-from coalesce.simulate.counting import Prepared
+from coalesce.simulate.prepared import Prepared
 
 
 class _KeptModule(Module):

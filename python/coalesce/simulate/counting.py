@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +15,7 @@ from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.modelled import Modelled
 from coalesce.simulate import dependencies, remote, sampling
 from coalesce.simulate.events import Trace, TraceArray
-from coalesce.simulate.prepared import Prepared, on_host, prepare
-
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["Counted", "Prepared", "Progress", "count", "on_host", "prepare"]
+from coalesce.simulate.prepared import Prepared
 
 Progress = bool | Callable[[int, int], object] | None
 

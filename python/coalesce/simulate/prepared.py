@@ -16,7 +16,7 @@ from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import Pieces
 from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.arguments import HostArray
-from coalesce.launch.simulated import Packed, scalar
+from coalesce.launch.simulated import packed
 from coalesce.launch.structures import is_members, mapped
 from coalesce.simulate.events import Trace, TraceArray
 
@@ -68,7 +68,7 @@ class Prepared:
             self.grid,
             self.block,
             self.shared_bytes,
-            self._packed(undefined or {}),
+            packed(self.arguments, undefined),
             **{
                 "instruction_limit": self.kernel.instruction_limit or 0,
                 "cooperative": self.cooperative,
@@ -87,7 +87,7 @@ class Prepared:
             self.grid,
             self.block,
             self.shared_bytes,
-            self._packed({}),
+            packed(self.arguments),
             number,
             **{
                 "cooperative": self.cooperative,
@@ -96,21 +96,10 @@ class Prepared:
             },
         )
 
-    def _packed(
-        self, undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]]
-    ) -> list[sim.Buffer | Packed]:
-        packed: list[sim.Buffer | Packed] = []
-        for number, argument in enumerate(self.arguments):
-            if isinstance(argument, HostArray):
-                packed.append(argument.packed(_writable(argument), undefined.get(number)))
-            else:
-                packed.append(scalar(argument, self.arguments))
-        return packed
-
     def detached(self) -> Prepared:
         """Return the same launch with copies of the arrays that the kernel may write."""
         given = [a for a in self.arguments if isinstance(a, HostArray)]
-        copies = iter(Pieces.of([a.array for a in given], [_writable(a) for a in given]).arrays())
+        copies = iter(Pieces.of([a.array for a in given], [a.writable for a in given]).arrays())
         return replace(
             self,
             arguments=[
@@ -216,10 +205,6 @@ def _with_elements(trace: Trace, arguments: int) -> Trace:
             size //= 2
         arrays[number] = arrays[number]._replace(dtype=f"uint{8 * size}", shape=(bytes_ // size,))
     return trace._with_arrays(arrays)
-
-
-def _writable(argument: HostArray) -> bool:
-    return bool(argument.array.flags.writeable and argument.given.flags.writeable)
 
 
 def on_host(value: Any, name: str = "the array") -> Any:

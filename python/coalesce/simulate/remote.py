@@ -168,7 +168,6 @@ def _shipped(launch: Prepared) -> Launch:
     module = launch.kernel._module
     program = launch.program
     given = [a for a in launch.arguments if isinstance(a, HostArray)]
-    writable = [bool(a.array.flags.writeable and a.given.flags.writeable) for a in given]
     return Launch(
         ptx=module.compiled(launch.device).ptx,
         source=module.text,
@@ -186,7 +185,7 @@ def _shipped(launch: Prepared) -> Launch:
         names=tuple(a.name for a in given),
         offsets=tuple(a.offset for a in given),
         textures=tuple(a.texture for a in given),
-        pieces=Pieces.of([a.array for a in given], writable),
+        pieces=Pieces.of([a.array for a in given], [a.writable for a in given]),
         variables=tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
         instruction_limit=launch.kernel.instruction_limit or 0,
         gpu=modelled_gpu(launch.device),

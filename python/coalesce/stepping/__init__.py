@@ -13,8 +13,9 @@ from coalesce.common import checks, geometry
 from coalesce.common.errors import LaunchError
 from coalesce.cxx import declarations, signature
 from coalesce.launch.arguments import HostArray, described
-from coalesce.simulate import counting, dependencies
+from coalesce.simulate import dependencies
 from coalesce.simulate.events import WARP_SIZE, Trace, lanes_of
+from coalesce.simulate.prepared import Prepared, prepare
 from coalesce.stepping import names as step_names
 from coalesce.stepping import values as step_values
 
@@ -160,7 +161,7 @@ class Stepper:
     array([0., 2., 4., 6.], dtype=float32)
     """
 
-    def __init__(self, launch: counting.Prepared, number: int, limit: int | None = 100_000) -> None:
+    def __init__(self, launch: Prepared, number: int, limit: int | None = 100_000) -> None:
         self.kernel: BaseKernel = launch.kernel
         self.grid = launch.grid
         self.block_shape = launch.block
@@ -589,7 +590,7 @@ def of_kernel(
     cooperative: bool = False,
 ) -> Stepper:
     """Make a stepper. See `Kernel.step`."""
-    launch = counting.prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
+    launch = prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
     limit = checks.limit("limit", limit, "events")
     if isinstance(of_block, list | np.ndarray | range):
         of_block = tuple(of_block)

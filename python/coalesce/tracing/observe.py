@@ -9,8 +9,8 @@ import numpy as np
 
 from coalesce.common import checks, geometry, progress
 from coalesce.simulate import dependencies
-from coalesce.simulate.counting import Prepared
 from coalesce.simulate.events import Trace
+from coalesce.simulate.prepared import Prepared
 from coalesce.tracing import run as tracing_run
 
 

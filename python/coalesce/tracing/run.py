@@ -18,6 +18,7 @@ from coalesce.common.progress import reporter
 from coalesce.launch.record import LaunchRecord
 from coalesce.simulate import counting, dependencies
 from coalesce.simulate.events import Trace
+from coalesce.simulate.prepared import Prepared, prepare
 
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
@@ -71,11 +72,11 @@ def of_kernel(
     cooperative: bool = False,
 ) -> Trace:
     """Trace one launch. See `Kernel.trace`."""
-    prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
+    prepared = prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
     return _take(prepared, wanted)[0]
 
 
-def _take(launch: counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecord]:
+def _take(launch: Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecord]:
     blocks = None
     if wanted.blocks is not None:
         blocks = geometry.block_numbers(wanted.blocks, launch.grid)
@@ -100,7 +101,7 @@ def _take(launch: counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecor
     return launch.trace(result), done
 
 
-def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
+def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
     """Run only some blocks of a launch. If one of them waits for any other block, raise an error.
 
     The error comes after `PATIENCE` warp instructions, unless the kernel has its own limit.
@@ -118,7 +119,7 @@ def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
         ) from None
 
 
-def recording(launch: counting.Prepared, wanted: Wanted, blocks: Any = None) -> sim.Recording:
+def recording(launch: Prepared, wanted: Wanted, blocks: Any = None) -> sim.Recording:
     """Check the choice of events in `wanted`, and return it as a Recording of this launch.
 
     With `blocks`, only events of these blocks are recorded.
@@ -145,7 +146,7 @@ def recording(launch: counting.Prepared, wanted: Wanted, blocks: Any = None) -> 
     return sim.Recording(blocks=blocks, warps=warps, lines=lines, limit=limit)
 
 
-def _lines_of_accesses(launch: counting.Prepared) -> list[int]:
+def _lines_of_accesses(launch: Prepared) -> list[int]:
     """Return the lines of the kernel's own file that access memory."""
     listing = launch.program.no_counts(launch.kernel.entry, of_ptx=True)
     table = listing.table()
