@@ -31,10 +31,10 @@ import sys
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -112,6 +112,28 @@ def kernels(path: Path, options: Sequence[str] = ()) -> list[coalesce.Kernel]:
     return [first.get_function(entry) for entry in first.entries]
 
 
+class Own(TypedDict, total=False):
+    """The launch of a kernel whose arguments a script cannot guess, in a JSON file.
+
+    A value is a number, a list (the members of a structure), or a string. A string is a NumPy
+    expression, for example "np.arange(100, dtype='i4')". It can use `np`, `texture` (of coalesce),
+    and the parameters before it: by name, and in the dict `given`.
+    """
+
+    why: str
+    instance: str  # the kernel with its template arguments
+    files: list[str]  # other files of the repository, whose text is added
+    options: list[str]
+    grid: Any
+    block: Any
+    shared: int
+    arguments: dict[str, Any]  # by the parameter's name; the others are made up
+    variables: dict[str, Any]  # values of the module's variables
+    size: int  # the value of made-up integers (100)
+    reference: dict[str, Any]  # what a parameter ("a", "structure.a") holds after the launch
+    tolerance: float  # for this reference, if its rounding differs
+
+
 @dataclass(frozen=True)
 class How:
     """How kernels are launched."""
@@ -122,6 +144,7 @@ class How:
     one: int | None = None  # the number of an argument that is 1 instead of N
     shared: int = 16384  # the bytes of dynamic shared memory, if the kernel uses any
     offset: int = 0  # the element to which pointers point
+    own: Own | None = field(default=None, compare=False)
 
 
 def _array(parameter: Any, size: int, random: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -155,7 +178,12 @@ def arguments_of(kernel: coalesce.Kernel, how: How) -> list[Any]:
     """Make arguments that fit the kernel's parameters."""
     random = np.random.default_rng(1)
     made: list[Any] = []
+    given = how.own.get("arguments", {}) if how.own else {}
     for parameter in kernel.signature.parameters:
+        if parameter.name in given:
+            known = {p.name: v for p, v in zip(kernel.signature.parameters, made, strict=False)}
+            made.append(own_value(given[parameter.name], known))
+            continue
         fetched = rf"\btex[123]D\w*\s*(<[^>]*>)?\s*\(\s*{parameter.name}\b"
         if "TextureObject" in parameter.spelled or (
             parameter.name and re.search(fetched, kernel._module.source)
@@ -171,6 +199,29 @@ def arguments_of(kernel: coalesce.Kernel, how: How) -> list[Any]:
         else:
             made.append(_value(parameter, how, random))
     return made
+
+
+# The options of the textures of `own_value`, by the id of their arrays, with these arrays.
+texture_options: dict[int, tuple[Any, dict[str, Any]]] = {}
+
+
+def _own_texture(array: np.ndarray[Any, Any], **options: Any) -> Any:
+    made = coalesce.texture(array, **options)
+    texture_options[id(made.array)] = made.array, options
+    return made
+
+
+def own_value(value: Any, known: Mapping[str, Any]) -> Any:
+    """Return a value of a file of arguments; `known` has the parameters before it."""
+    if isinstance(value, list):
+        return tuple(own_value(part, known) for part in value)
+    if isinstance(value, dict):
+        return {name: own_value(part, known) for name, part in value.items()}
+    if not isinstance(value, str):
+        return value
+    return eval(
+        value, {"np": np, "texture": _own_texture, "given": known, **known}
+    )  # the file belongs to the person who runs the script
 
 
 def integers_of(kernel: coalesce.Kernel) -> list[int]:

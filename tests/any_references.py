@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import operator
 import os
 import pickle
 import re
@@ -29,7 +31,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +101,9 @@ def raw(value):
             data[offset : offset + 8] = raw(given[number])
         return bytes(data)
     kept.append(value[0])  # a texture
-    made = [value[0].ctypes.data, *(*value[0].shape[::-1], 1, 1)[:3]]
-    kept.append((ctypes.c_long * 4)(*made))
+    texels = value[0] if value[1] == 1 else value[0][..., 0]
+    made = [value[0].ctypes.data, *(*texels.shape[::-1], 1, 1)[:3], value[1] * texels.itemsize]
+    kept.append((ctypes.c_long * 5)(*made))
     return ctypes.addressof(kept[-1]).to_bytes(8, "little")
 places = []
 for data in map(raw, given[:count]):
@@ -127,6 +130,7 @@ def on_host(text: str) -> str:
     for pattern, header in _OWN_HEADERS:
         text = pattern.sub(f'#include "{Path(nvrtc.__file__).with_name(header)}"', text)
     text = re.sub(r"\bstatic\s+__shared__", "__shared__", _OF_HOST.sub("", text))
+    text = re.sub(r"\b__shared__\s+extern\b", "extern __shared__", text)
     text = _DYNAMIC.sub(
         lambda m: f"{m[1]} *{m[2]} = reinterpret_cast<{m[1]} *>(host::dynamic_shared);", text
     )
@@ -241,7 +245,8 @@ def _plain(argument: Any) -> Any:
         return argument.packed, argument.pointers
     if isinstance(argument, HostArray):
         if argument.texture is not None:
-            return (argument.given,)
+            _, options = any_files.texture_options.get(id(argument.given), (None, {}))
+            return argument.given, options.get("channels", 1), "texture"
         return argument.given, argument.offset
     return argument
 
@@ -281,16 +286,18 @@ def reference(
 
 
 def differences(
-    found: Sequence[np.ndarray[Any, Any]], wanted: Sequence[np.ndarray[Any, Any]]
+    found: Sequence[np.ndarray[Any, Any]],
+    wanted: Sequence[np.ndarray[Any, Any]],
+    tolerance: float = 2e-3,
 ) -> str:
     """Say which elements differ by more than rounding; "" if none do."""
     said = []
     for number, (x, y) in enumerate(zip(found, wanted, strict=True)):
         x, y = np.atleast_1d(x, y)
-        rounding = 2e-3
+        rounding = tolerance
         if x.dtype.str == "|V2":  # bfloat16, which has 8 bits
             x, y = (bits.view("u2").astype("u4").__lshift__(16).view("f4") for bits in (x, y))
-            rounding = 1.6e-2
+            rounding *= 8
         if x.dtype.kind in "fc":
             largest = float(np.abs(y[np.isfinite(y)]).max(initial=0))
             nearly = rounding / 100 * min(largest, 1e30)
@@ -337,11 +344,13 @@ def compared(
     seconds: float,
     sizes: Sequence[int] = SIZES,
     blocks: Sequence[Any] = (),
+    own: any_files.Own | None = None,
 ) -> dict[str, Any]:
     """Launch a kernel on the simulator and on the host until a launch can be compared.
 
     Returns the outcome and its details. Blocks of the shapes `blocks` are tried first. Launches are
-    made until a result is right or wrong, or until they took four times `seconds`.
+    made until a result is right or wrong, or until they took four times `seconds`. `own` may fix
+    the arguments and the shape.
     """
     until = time.monotonic() + 4 * seconds
     best: dict[str, Any] = {"outcome": "fault", "detail": ""}
@@ -352,12 +361,19 @@ def compared(
     if len(integers) > 1:  # one of them is 1, for example an offset or the first of a range
         hows += [How(s, ELEMENTS[0], seconds, one=n) for s in (1024, 100) for n in integers]
     hows += [How(s, ELEMENTS[1], seconds) for s in sizes]
-    for how, shape in [(h, s) for h in hows for s in [*((2, b) for b in blocks), *shapes]]:
+    shapes = (*((2, b) for b in blocks), *shapes)
+    if own and "arguments" in own:
+        hows = [How(own.get("size", 100), ELEMENTS[0], seconds, own=own)]
+    if own and "shared" in own:
+        hows = [replace(how, shared=own["shared"]) for how in hows]
+    if own and "grid" in own:
+        shapes = ((_extent(own["grid"]), _extent(own["block"])),)
+    for how, shape in [(h, s) for h in hows for s in shapes]:
         if time.monotonic() > until:
             return best
         if how.one is not None and best["outcome"] not in ("fault", "nothing written"):
             continue
-        if "outside shared memory" in best["detail"]:
+        if "outside shared memory" in best["detail"] and not (own and "shared" in own):
             how = replace(how, shared=98304)
         if "before the start" in best["detail"]:
             how = replace(how, offset=4096)
@@ -369,18 +385,37 @@ def compared(
             undefined.add(how.size)
             until += time.monotonic() - started
         row["launch"] = f"{shape[0]}, {shape[1]}; integers {how.size}"
+        row["how"] = {**{f.name: getattr(how, f.name) for f in fields(how) if f.name != "own"}}
+        row["how"]["shape"] = shape
         if ORDER.index(row["outcome"]) > ORDER.index(best["outcome"]) or not best["detail"]:
             best = row
-        enough = ("right", "wrong") if library else ORDER[1:]
+        enough = ("right", "wrong") if library or (own and "reference" in own) else ORDER[1:]
         if best["outcome"] in enough:
             return best
     return best
 
 
+def _extent(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _by_numpy(
+    kernel: coalesce.Kernel, how: How, given: Sequence[Any], variables: Sequence[Any]
+) -> tuple[list[Any], str]:
+    """Return the arrays after the launch, as NumPy computes them (see `any_files.Own`)."""
+    assert how.own
+    known = {p.name: v for p, v in zip(kernel.signature.parameters, given, strict=True)}
+    for name, value in how.own["reference"].items():
+        array = functools.reduce(operator.getitem, name.split("."), known)
+        wanted = np.asarray(any_files.own_value(value, known), array.dtype).ravel()
+        array.reshape(-1)[: wanted.size] = wanted
+    return [*any_files.arrays_of(kernel, given), *variables], ""
+
+
 def _compared(
     kernel: coalesce.Kernel, library: Path | None, number: int, shape: tuple[Any, Any], how: How
 ) -> dict[str, Any]:
-    with _values(kernel) as variables:
+    with values(kernel, how.own) as variables:
         outcome = any_files.outcome(kernel, "run", shape, how)
         if outcome.error:
             return {"outcome": "fault", "detail": outcome.error}
@@ -389,17 +424,23 @@ def _compared(
         same = all(a.tobytes() == b.tobytes() for a, b in zip(outcome.arrays, before, strict=True))
         if same and not outcome.printed:
             return {"outcome": "nothing written", "detail": ""}
-        if library is None:
+        wanted: tuple[list[Any], str] | str
+        if how.own and "reference" in how.own:
+            wanted = _by_numpy(kernel, how, given, variables)
+        elif library is None:
             return {"outcome": "not compared", "detail": ""}
-        shared = any_files.kernel_shared(kernel, how.shared)
-        wanted = reference(kernel, library, number, shape, shared, given, variables, how.seconds)
+        else:
+            shared = any_files.kernel_shared(kernel, how.shared)
+            seconds = how.seconds
+            wanted = reference(kernel, library, number, shape, shared, given, variables, seconds)
         if isinstance(wanted, str):
             return {"outcome": "not compared", "detail": wanted}
-        said = differences(outcome.arrays, wanted[0])
+        said = differences(outcome.arrays, wanted[0], (how.own or {}).get("tolerance", 2e-3))
         if sorted(outcome.printed.split()) != sorted(wanted[1].split()):  # threads have no order
             said = said or "the printed words differ"
         if not said:
-            return {"outcome": "right", "detail": ""}
+            by = "NumPy" if how.own and "reference" in how.own else "g++"
+            return {"outcome": "right", "detail": "", "reference": by}
         if any(p.spelled.count("*") > 1 for p in kernel.signature.parameters):
             return {"outcome": "not compared", "detail": "it writes addresses, which differ"}
         longer = replace(how, seconds=8 * how.seconds)  # the check must end, to say why
@@ -411,11 +452,17 @@ def _compared(
 
 
 @contextlib.contextmanager
-def _values(kernel: coalesce.Kernel) -> Iterator[list[np.ndarray[Any, Any]]]:
+def values(
+    kernel: coalesce.Kernel, own: any_files.Own | None = None
+) -> Iterator[list[np.ndarray[Any, Any]]]:
     """Give the variables of a module values other than zero; return the values."""
     random = np.random.default_rng(2)
     before = {name: np.array(kernel.globals[name]) for name in kernel.globals}
+    for name, value in (own or {}).get("variables", {}).items():
+        kernel.globals[name] = any_files.own_value(value, {})
     for name, value in before.items():
+        if name in (own or {}).get("variables", {}):
+            continue
         if value.dtype.kind in "fiu" and not value.any():
             some = random.random(value.shape) * (1 if value.dtype.kind == "f" else 30)
             with contextlib.suppress(ValueError):  # a const variable cannot be written

@@ -1,6 +1,7 @@
 """Tries kernels of public repositories: do they run, and are their results right?
 
-    python tests/any_repositories.py CHECKOUT... --json FILE [--jobs N] [--only TEXT] [--resume]
+    python tests/any_repositories.py CHECKOUT... --json FILE [--arguments FILE] [--jobs N]
+        [--only TEXT] [--resume]
 
 A CHECKOUT is a folder with the files of a repository, named OWNER+NAME@COMMIT. The kernels are
 chosen by a rule, before anything runs:
@@ -8,7 +9,11 @@ chosen by a rule, before anything runs:
 - The candidates are all ``__global__`` functions with a body in the .cu, .cuh and .hip files,
   except those that a macro defines. If two have the same text, the second is dropped, also if
   another repository has it.
-- The candidates of a repository are ordered by the SHA-256 of "FILE:NAME". The first 18 are tried.
+- The candidates of a repository are ordered by the SHA-256 of "FILE:NAME". The first 18 valid ones
+  are tried. A candidate is not valid if the CUDA compiler refuses it for any arguments: coalesce
+  does not compile it, and nvcc reports the same error, or needs a header that neither CUDA nor the
+  repository has. It is not valid either if the compiler does not see it, because of ``#if`` or
+  because it is in a string. The rule does not depend on what a kernel does when it runs.
 
 Each file is passed to `coalesce.Kernel` as it is, with the name of the kernel. If the file includes
 headers of its repository, their folders are passed with -I. A .cuh file that does not compile alone
@@ -16,7 +21,8 @@ is passed through a .cu file that includes it. If there are several instantiatio
 the first is taken. If there is none, types become float, numbers 16 and bools true. A type whose
 values the kernel calls becomes the first function object of the file, or a sum that is added to it.
 A file that needs C++20 gets -std=c++20.
-Arguments, launches and the reference are those of `any_references.py`.
+Arguments, launches and the reference are those of `any_references.py`. The file of --arguments has
+arguments for kernels whose arguments the script cannot guess; see `Own`.
 
 The outcomes:
 
@@ -26,8 +32,8 @@ The outcomes:
 - not compared: the kernel ran to its end, but there is no reference;
 - fault: every launch with made-up arguments accesses memory outside its arrays, or waits for ever;
 - refused: it does not compile, or uses what is not simulated;
-- refused by nvcc, too: nvcc reports the same error;
-- absent: the compiler does not see the kernel, because of ``#if``.
+- refused by nvcc, too: the CUDA compiler refuses it for any arguments (replaced by the next one);
+- absent: the compiler does not see the kernel (replaced by the next one).
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -61,9 +67,10 @@ import coalesce
 from coalesce.arrays import devices
 from coalesce.compile import nvrtc
 
-AT_MOST = 18  # the kernels of a repository
-SECONDS = 10  # for one launch
-LONGEST = 300  # seconds for one kernel
+AT_MOST = 18  # the valid kernels of a repository
+NOT_VALID = ("refused by nvcc, too", "absent")
+SECONDS = 20  # for one launch
+LONGEST = 400  # seconds for one kernel
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n]*\\\r?\n)*[^\n]*", re.MULTILINE)
@@ -93,8 +100,11 @@ def definitions(text: str) -> Iterator[tuple[str, str]]:
             break
 
 
-def chosen(folder: Path, seen: set[str]) -> list[tuple[Path, str]]:
-    """Return the kernels of a repository that are tried; `seen` has the texts of all before."""
+def candidates(folder: Path, seen: set[str]) -> list[tuple[Path, str]]:
+    """Return the kernels of a repository in the order of the rule.
+
+    `seen` has the texts of the repositories before.
+    """
     found: dict[str, tuple[Path, str]] = {}
     files = (p for p in folder.rglob("*") if p.suffix in (".cu", ".cuh", ".hip") and p.is_file())
     for path in sorted(files):
@@ -104,7 +114,7 @@ def chosen(folder: Path, seen: set[str]) -> list[tuple[Path, str]]:
                 seen.add(text)
                 found[key] = (path, name)
     order = sorted(found, key=lambda key: hashlib.sha256(key.encode()).hexdigest())
-    return [found[key] for key in order[:AT_MOST]]
+    return [found[key] for key in order]
 
 
 def _common(one: Path, other: Path) -> tuple[str, ...]:
@@ -210,7 +220,10 @@ def _instantiation(text: str, name: str) -> str:
 
 
 def _including(path: Path, folder: Path) -> list[Path]:
-    """Return the .cu files of a repository that include a header, the smallest first."""
+    """Return the .cu files of a repository that include a file, the smallest first."""
+    if path.suffix == ".cu":  # names such as kernels.cu are common
+        beside = (p for p in path.parent.iterdir() if p.suffix in (".cu", ".cpp"))
+        return sorted(p for p in beside if path.name in _INCLUDE.findall(read(p)))
     texts = {
         p: {Path(name).name for name in _INCLUDE.findall(read(p))}
         for p in folder.rglob("*")
@@ -261,10 +274,10 @@ def _kernel_of(path: Path, name: str, options: Sequence[str], made_up: bool) -> 
 def pasted(path: Path, name: str, folder: Path) -> tuple[coalesce.Kernel, list[Path]]:
     """Return a kernel of a file, and the files that may launch it.
 
-    If the file is a header, the files that include it choose the instantiation of a template. The
-    header is compiled alone if it can be.
+    The files that include a file choose the instantiation of a template. The file is compiled alone
+    if it can be.
     """
-    files = [path, *(_including(path, folder)[:3] if path.suffix == ".cuh" else ())]
+    files = [path, *_including(path, folder)[:3]]
     found = None
     for file in files[1:]:
         with contextlib.suppress(ValueError, coalesce.CoalesceError):
@@ -315,11 +328,28 @@ def blocks_of(path: Path, name: str) -> list[Any]:
     return list(dict.fromkeys(found))
 
 
-def tried(path: Path, name: str, folder: Path) -> dict[str, Any]:
-    """Try a kernel; return its outcome."""
+def opened(
+    path: Path, name: str, folder: Path, own: Mapping[str, Any]
+) -> tuple[coalesce.Kernel, list[Path]]:
+    """Return a kernel of a file, and the files that may launch it.
+
+    `own` chooses the instantiation and files whose text is added, if it has them.
+    """
+    if not {"instance", "files"} & own.keys():
+        return pasted(path, name, folder)
+    files = [path, *(folder / file for file in own.get("files", ()))]
+    options = [o for file in files for o in (f"-I{file.parent}", *include_options(file, folder))]
+    options = [*dict.fromkeys(options), *own.get("options", ())]
+    text = "".join(read(file) for file in files)
+    entry = own.get("instance", name)
+    return coalesce.Kernel(text, entry, options, device="sim", filename=path.name), files
+
+
+def tried(path: Path, name: str, folder: Path, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Try a kernel; return its outcome. `own` has its arguments, if they are not made up."""
     try:
         with any_files._limited(LONGEST / 2):
-            kernel, files = pasted(path, name, folder)
+            kernel, files = opened(path, name, folder, own)
             why = kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
     except ValueError as error:
         absent = "no kernel" in str(error)
@@ -327,12 +357,17 @@ def tried(path: Path, name: str, folder: Path) -> dict[str, Any]:
     except coalesce.CoalesceError as error:
         wrong = _refused_by_nvcc(path, folder, str(error))
         return {"outcome": "refused by nvcc, too" if wrong else "refused", "detail": str(error)}
-    row: dict[str, Any] = {"instance": kernel.name, "ptx": why}
+    row: dict[str, Any] = {"instance": kernel.name, "ptx": why, "own": bool(own)}
     with tempfile.TemporaryDirectory() as place:
         library, message = any_references.build([kernel], Path(place))
         row.update(
             any_references.compared(
-                kernel, library, 0, SECONDS, blocks=[b for f in files for b in blocks_of(f, name)]
+                kernel,
+                library,
+                0,
+                SECONDS,
+                blocks=[b for f in files for b in blocks_of(f, name)],
+                own=own,
             )
         )
     if library is None and row["outcome"] == "not compared":
@@ -348,14 +383,24 @@ def _short(detail: str) -> str:
 
 
 def _refused_by_nvcc(path: Path, folder: Path, detail: str) -> bool:
-    """Whether nvcc, too, reports one of the errors in a message."""
+    """Whether nvcc, too, reports one of the errors in a message, or does not find a header.
+
+    Headers of PyTorch and HIP do not count, because coalesce has its own texts for them.
+    """
     errors = _errors(detail)
-    command = ["nvcc", "-rdc=true", "-ptx", "-arch=sm_90", "-x", "cu", "-o", os.devnull, str(path)]
-    command += include_options(path, folder)
     if not errors or shutil.which("nvcc") is None:
         return False
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return bool(errors & _errors(done.stdout + done.stderr))
+    with tempfile.TemporaryDirectory() as place:
+        hip = Path(place) / "hip"
+        hip.mkdir()
+        shutil.copy(Path(nvrtc.__file__).with_name("hip_runtime.h"), hip)
+        command = ["nvcc", "-rdc=true", "-ptx", "-arch=sm_90", "-x", "cu", "-o", os.devnull]
+        command += [*include_options(path, folder), f"-I{place}", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    log = done.stdout + done.stderr
+    missing = re.search(r"fatal error: ([^\s:]+): No such file", log)
+    not_there = missing is not None and not re.match(r"(torch|ATen|c10|hip)/", missing[1])
+    return not_there or bool(errors & _errors(log))
 
 
 def _errors(log: str) -> set[str]:
@@ -364,8 +409,22 @@ def _errors(log: str) -> set[str]:
     return {*re.findall(r"error: ([^\n]+)", log), *lines}
 
 
-def _worker(path: Path, name: str, folder: Path) -> dict[str, Any]:
+def key_of(path: Path, name: str, folder: Path) -> tuple[str, str, str]:
+    """Return the repository, the file and the kernel, as the results name them."""
+    repository = folder.name.partition("@")[0].replace("+", "/")
+    return repository, str(path.relative_to(folder)), name
+
+
+def own_of(file: Path | None, key: tuple[str, str, str]) -> dict[str, Any]:
+    """Return what the file of --arguments has for a kernel; see `any_files.Own`."""
+    known = json.loads(file.read_text()) if file else {}
+    own: dict[str, Any] = known.get(":".join(key), {})
+    return own
+
+
+def _worker(path: Path, name: str, folder: Path, arguments: Path | None) -> dict[str, Any]:
     command = [sys.executable, __file__, str(folder), "--one", str(path), name]
+    command += ["--arguments", str(arguments)] if arguments else []
     start = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
@@ -386,6 +445,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkouts", nargs="*", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--arguments", type=Path, help="a JSON file; see any_files.Own")
+    parser.add_argument("--commit", default="", help="the commit of coalesce, for the JSON")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="try only kernels whose FILE:NAME has this text")
     parser.add_argument(
@@ -397,45 +458,66 @@ def main() -> int:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.one:
+        path = Path(options.one[0])
+        own = own_of(options.arguments, key_of(path, options.one[1], options.checkouts[0]))
         try:
-            row = tried(Path(options.one[0]), options.one[1], options.checkouts[0])
+            row = tried(path, options.one[1], options.checkouts[0], own)
         except any_files._TooLong:
             row = {"outcome": "too long", "detail": "compilation"}
         except Exception:
             row = {"outcome": "exception", "detail": traceback.format_exc()[-900:]}
         print(json.dumps(row))
         return 0
-    seen: set[str] = set()
-    jobs = []
-    for folder in options.checkouts:
-        jobs += [(path, name, folder) for path, name in chosen(folder, seen)]
-    selected = [options.only in f"{path}:{name}" for path, name, _ in jobs]
-    if not options.resume:
-        jobs = [job for job, wanted in zip(jobs, selected, strict=True) if wanted]
-        selected = [True] * len(jobs)
     before = {}
     if options.resume and options.json.is_file():
-        for row in json.loads(options.json.read_text())["kernels"]:
+        found = json.loads(options.json.read_text())
+        for row in [*found["kernels"], *found.get("replaced", ())]:
             before[row["repository"], row["file"], row["kernel"]] = row
-    keys = [
-        (folder.name.partition("@")[0].replace("+", "/"), str(path.relative_to(folder)), name)
-        for path, name, folder in jobs
-    ]
-    rows = {number: before[key] for number, key in enumerate(keys) if key in before}
-    todo = [number for number in range(len(jobs)) if number not in rows]
-    todo += [n for n, row in rows.items() if row["outcome"] != "right" or row.get("ptx")]
-    todo = [number for number in todo if selected[number]]
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for number, row in zip(todo, pool.map(lambda n: _worker(*jobs[n]), todo), strict=True):
-            commit = jobs[number][2].name.partition("@")[2]
-            rows[number] = {"repository": keys[number][0], "commit": commit, **row}
-            said = (*keys[number], row["outcome"], row["seconds"], _short(row.get("detail", "")))
+    seen: set[str] = set()
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+
+    def done(job: tuple[Path, str, Path]) -> None:
+        key = key_of(*job)
+        wanted = options.only in ":".join(key)
+        row = before.get(key)
+        if row and row["outcome"] in ("right", *NOT_VALID) and not row.get("ptx"):
+            wanted = False
+        if wanted:
+            commit = job[2].name.partition("@")[2]
+            row = {"repository": key[0], "commit": commit, **_worker(*job, options.arguments)}
+            said = (*key, row["outcome"], row["seconds"], _short(row.get("detail", "")))
             print(*said, sep="\t", flush=True)
-            if options.json:
-                short = [{**r, "detail": _short(r["detail"])} for _, r in sorted(rows.items())]
-                where = f"{platform.machine()}, {os.cpu_count()} cores, {datetime.date.today()}"
-                found = {"chosen": len(jobs), "where": where, "kernels": short}
-                options.json.write_text(json.dumps(found, indent=1) + "\n")
+        if row:
+            rows[key] = {**row, "detail": _short(row["detail"])}
+
+    def save(order: Sequence[tuple[str, str, str]]) -> None:
+        known = [rows[key] for key in order if key in rows]
+        valid = [row for row in known if row["outcome"] not in NOT_VALID]
+        found = {
+            "chosen": len(order) - len(known) + len(valid),
+            "where": f"{platform.machine()}, {os.cpu_count()} cores, {datetime.date.today()}",
+            "coalesce": options.commit,
+            "kernels": valid,
+            "replaced": [row for row in known if row["outcome"] in NOT_VALID],
+        }
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+    orders = [(f, candidates(f, seen)) for f in options.checkouts]
+    taken = {folder: AT_MOST for folder, _ in orders}
+    todo = [(path, name, folder) for folder, order in orders for path, name in order[:AT_MOST]]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        while todo:
+            for _ in pool.map(done, todo):
+                if options.json:
+                    places = [(p, n, f) for f, order in orders for p, n in order[: taken[f]]]
+                    save([key_of(*place) for place in places])
+            todo = []  # the next candidates, instead of those that are not valid
+            for folder, order in orders:
+                tried_keys = [key_of(path, name, folder) for path, name in order[: taken[folder]]]
+                valid = [k for k in tried_keys if rows.get(k, {}).get("outcome") not in NOT_VALID]
+                more = order[taken[folder] :][: AT_MOST - len(valid)]
+                todo += [(path, name, folder) for path, name in more]
+                taken[folder] += len(more)
     for outcome, number in Counter(row["outcome"] for row in rows.values()).most_common():
         print(f"{number:6} {outcome}")
     return 0

@@ -378,6 +378,7 @@ namespace host {
 struct Texture {
     const void* texels;
     long extents[3];
+    long bytes;  // of a texel
 };
 template <class T>
 T texel(cudaTextureObject_t object, float x, float y, float z) {
@@ -388,6 +389,7 @@ T texel(cudaTextureObject_t object, float x, float y, float z) {
         const long extent = texture.extents[axis], i = long(std::floor(place[axis]));
         index = index * extent + std::clamp(i, 0L, extent - 1);
     }
+    if (texture.bytes != sizeof(T)) std::abort();  // the hardware would convert the texel
     return static_cast<const T*>(texture.texels)[index];
 }
 }  // namespace host
