@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,13 +12,14 @@ import numpy as np
 from coalesce._core import model
 from coalesce.common.forks import cached_property
 from coalesce.profiling.lane_runs import Thread
-from coalesce.profiling.patterns import Pattern, classify, shared_wavefronts
+from coalesce.profiling.patterns import LANES, Pattern, classify, shared_wavefronts
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
     from coalesce.simulate.events import Trace, TraceArray
 
 _ALL_LANES = 0xFFFFFFFF
+_LINE_BYTES = 128  # a cache line, and a row of the 32 banks of shared memory
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Example:
     @cached_property
     def sectors(self) -> int:
         """The number of distinct 32-byte sectors that the lanes touch."""
-        return len(model.sectors(self.active, self.width))
+        return _sectors(self._offsets, self.width)
 
     @cached_property
     def cost(self) -> int:
@@ -84,8 +86,18 @@ class Example:
     @cached_property
     def _wavefronts(self) -> list[int]:
         """The number of wavefronts for each group of lanes that shared memory serves together."""
-        load = self._drawn_kind == "load"
-        return shared_wavefronts(self.addresses, self.width, self.mask, load=load)
+        return _wavefronts(self._offsets, self.width, self.mask, self._drawn_kind == "load")
+
+    @cached_property
+    def _offsets(self) -> tuple[int, ...]:
+        """The active lanes' addresses from the start of their lowest cache line.
+
+        The cost depends only on these offsets. Many warps have the same ones, so each cost is
+        computed once.
+        """
+        active = self.active
+        start = min(active) // _LINE_BYTES * _LINE_BYTES
+        return tuple([address - start for address in active])
 
     @property
     def _drawn_kind(self) -> Literal["load", "store", "atomic"]:
@@ -156,6 +168,18 @@ class Example:
             offset=self.array.address % 32,
             title=title or None,
         )
+
+
+@lru_cache(maxsize=4096)
+def _sectors(offsets: tuple[int, ...], width: int) -> int:
+    return len(model.sectors(offsets, width))
+
+
+@lru_cache(maxsize=4096)
+def _wavefronts(offsets: tuple[int, ...], width: int, mask: int, load: bool) -> list[int]:
+    active = iter(offsets)
+    lanes = [next(active) if mask >> lane & 1 else 0 for lane in range(LANES)]
+    return shared_wavefronts(lanes, width, mask, load=load)
 
 
 def examples(trace: Trace) -> Mapping[int, list[Example]]:

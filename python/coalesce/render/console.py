@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from coalesce.common import checks
+from coalesce.render import plain
 
 LEAST, MOST = 80, 100  # the smallest and largest width of reports, in columns
 
@@ -31,9 +32,7 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
         legacy_windows=False,
         force_jupyter=False,  # otherwise rich would also display the output itself
     )
-    with console.capture() as capture:
-        console.print(item, soft_wrap=True)
-    lines = capture.get().splitlines()
+    lines = plain.printed(item, console) if color else plain.lines(item, console)
     return "\n".join(line if color else line.rstrip() for line in lines)
 
 
