@@ -9,8 +9,9 @@
 # %% [markdown]
 # # Read your first profile
 #
-# A profile shows the memory accesses of each source line of a kernel. This page explains a profile, from the summary at the top to one lane of one warp.
-# Its numbers come from running the code on this page on a machine without a GPU. If you run the code, you get the same numbers.
+# A profile shows what the memory accesses of each source line of a kernel cost. This page explains a profile, from the summary at the top to
+# one lane of one warp. The numbers come from running the code of this page on a machine without a GPU. If you run the code, you get the same
+# numbers.
 
 # %% tags=["remove-output"]
 import numpy as np
@@ -42,11 +43,12 @@ for sentence in p.verdict:
 #
 # - A **request** is one load or store instruction of one warp (32 threads).
 # - A **sector** is 32 bytes, the smallest unit that the caches transfer. A request transfers every sector that at least one of its lanes touches.
-# - **Ideal** is what the same request would cost if the elements of its lanes were adjacent: 4 sectors for 32 floats.
+# - **Needed** is the number of sectors that would be enough for the same request. If the elements of its lanes were adjacent, these would be
+#   4 sectors for 32 floats. If all lanes read the same element, 1 sector is enough.
 #
 # The requests show how *often* the kernel accesses memory. The sectors per request show how much each access costs.
 #
-# These numbers are exact counts. The line *Modelled* below the table has estimates by models of the caches and of time.
+# These numbers are exact counts. The line *Modelled* below the table has estimates, which come from models of the caches and of time.
 
 # %% tags=["counts"]
 for total in p.totals():

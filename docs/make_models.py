@@ -56,10 +56,10 @@ of all blocks.
 
 **Which blocks run.** A multiprocessor holds a limited number of blocks at once. The limits are its
 registers, its shared memory, its warps, and a maximum number of blocks. When a block ends, the next
-one starts. The model does the same. On a multiprocessor, older blocks have done more of their work
-than younger ones. Even if all blocks have the same work, they do not advance together: the distance
-between two blocks changes at random (a random walk). The size of these changes was fitted to the
-tiled matrix products.
+one starts. The model does the same. So the blocks on a multiprocessor have started at different
+times, and older blocks have done more of their work. Even blocks that start together and have the
+same work do not advance together. In the model, the distance between two blocks changes at random
+(a random walk). The size of these changes was fitted to the tiled matrix products.
 
 **Merged reads.** From compute capability 9.0 on, several multiprocessors can share one read of L2.
 A multiprocessor may read a sector while a neighbour still waits for the same sector. The two reads
@@ -96,15 +96,16 @@ are:
 | latency | the time in which all warps wait |
 
 **Latency.** If a multiprocessor has enough warps, some warps work while other warps wait. If it has
-too few warps, it happens that all of them wait, and the kernel takes longer. The model follows one
+too few warps, at times all of them wait, and the kernel takes longer. The model follows one
 warp through the machine code. The machine code says how many cycles each instruction must wait
 after the one before, and for which results it waits. The model of the caches says how often L1, L2
 and DRAM serve an access. A block lasts as long as its slowest warp.
 
-**The data stage of L1.** In one cycle, the data stage serves one word of each bank of shared
-memory, or up to four lines of the cache. The four lines must be in four different sets (parts of
-the cache). The set of a line depends on its address. The rule of the model was derived from the
-counters of single loads, and predicts exactly these counters (`tests/data/tag_sets_h200.json`).
+**The data stage of L1.** In one cycle, each of the 32 banks delivers one word of shared memory or
+of the cache. For a request to the cache, L1 also looks up the lines: up to four in one cycle, which
+must be in four different sets (parts of the cache). The set of a line depends on its address. The
+rule for the sets was derived from the counters of single loads, and predicts exactly these counters
+(`tests/data/tag_sets_h200.json`).
 
 **Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
 of them busy for a certain number of cycles. These numbers were recorded with a counter of an H200

@@ -344,20 +344,20 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For each address a DRAM delivers a **burst** of bytes, not one byte. A tutorial reports that the bandwidth falls from 110 to 15
-# GB/s if accesses are scattered. This is a factor of 7.3. The tutorial names neither the stride nor the size of the pieces that
-# its memory moves. So we compare 7.3 with two cases:
+# For each address, a DRAM delivers a **burst** of several bytes, not one byte. So scattered accesses waste bandwidth. A tutorial
+# reports that its bandwidth falls from 110 to 15 GB/s if the accesses are scattered. This is a factor of 7.3. Can we conclude from
+# this factor how large the pieces are? The tutorial does not say at which stride it measured, so there are two cases:
 #
 # 1. The kernel uses 4 of every 32 bytes that the memory moves. This is so at stride 8, and at larger strides if the
 #    pieces have 32 bytes. Then the bandwidth falls by a factor of 8 at most.
 # 2. The kernel uses 4 of every 64 bytes that the memory moves. This is so from stride 16 on, if the pieces have 64
 #    bytes. Then the bandwidth falls by a factor of 16 at most.
 #
-# The factor compares two bandwidths: that at stride 1, and that at the larger stride. The largest factor (8 or 16) is
-# reached only if the memory is fully busy at stride 1, too. If it is not, the bandwidth at stride 1 is below the peak,
-# and the factor is smaller. A factor of 7.3 is nearly 8, so it fits the first case. It can also be the second case, if
-# the bandwidth at stride 1 is far below the peak. So 7.3 alone does not say how large the pieces are. The GPU of our
-# plot is an example: at stride 1 it reaches only 2,700 of 4,800 GB/s, so its factors are far below 8 and 16:
+# The factor is the bandwidth at stride 1, divided by the bandwidth at the larger stride. It reaches its largest value
+# (8 or 16) only if the memory is fully busy at stride 1, too. If the memory is not fully busy there, the factor is
+# smaller. So 7.3 fits the first case, because it is nearly 8. But it also fits the second case, if the memory was only
+# half busy at stride 1. The factor alone does not say how large the pieces are. The GPU of our plot is an example: at
+# stride 1 it reaches only 2,700 of 4,800 GB/s, so its factors are far below 8 and 16:
 
 # %%
 if data.gbps is not None:
@@ -409,7 +409,7 @@ lessons.predict(
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
 # Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
 # of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
+# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
 
 # %%
 # %load_ext coalesce

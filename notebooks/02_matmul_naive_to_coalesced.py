@@ -214,9 +214,9 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # A request passes through several resources. The **load-store unit** of a multiprocessor accepts one request at a time. Our
 # time model counts 1.25 cycles per request: in our recordings, an H200 accepts less than 0.8 requests per cycle. Then the
-# **data stage** of L1 serves the request, one line (128 bytes) per pass. Data that is not in L1 comes from L2. Data that is not
-# in L2 comes from DRAM. The multipliers compute at the same time. The resource that needs the most time decides how long the
-# kernel takes: it is the **bound**.
+# **data stage** of L1 serves the request; in these kernels it needs one pass per line (128 bytes). Data that is not in L1 comes
+# from L2. Data that is not in L2 comes from DRAM. The multipliers compute at the same time. The resource that needs the most time
+# decides how long the kernel takes: it is the **bound**.
 
 
 # %%
@@ -388,9 +388,9 @@ for name, p in big.items():
 # these are 132 of 160 bytes: 82.5 %, although no load could be cheaper. In `naive`, one load uses 4 bytes of each of its 32
 # sectors, and the other is a broadcast. These are 132 of 1,056 bytes: 12.5 %.
 #
-# Our reports divide the sectors that are *needed* by the sectors that were *touched*. A broadcast needs one sector and touches
-# one: 100 %. The two loads of `naive` need 4 and 1 sectors, and touch 32 and 1. These are 5 of 33 sectors, or 2.5 of 16.5 per
-# request: 15 %.
+# Our reports count the bytes of every lane, even if several lanes ask for the same bytes. But a load never counts more bytes than
+# it moves. In the broadcast of `naive`, 32 lanes ask for 4 bytes each, which would be 128 bytes. It moves only one sector, so 32 of
+# 32 bytes count as used: 100 %. The other load uses 128 of 1,024 bytes. Together, these are 160 of 1,056 bytes: 15 %.
 #
 # ## alpha and beta
 #
@@ -424,7 +424,7 @@ lessons.predict(
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
 # Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
 # of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
+# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
 
 # %%
 # %load_ext coalesce

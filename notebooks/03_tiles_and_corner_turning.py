@@ -488,15 +488,15 @@ lessons.predict(
 )
 
 # %% [markdown]
-# (Our profile of `corner_turned` reports an 8-way conflict, not a 32-way conflict. The reason: the assembler merges
-# four iterations of the loop, so that each lane loads four neighbouring words (16 bytes) at once. A warp then wants 128
-# words. These take 4 wavefronts at best. The load takes 32 wavefronts, 8 times as many. But the kernel has only a
-# quarter as many loads, so the waste is the same.
+# (Why does the profile of `corner_turned` report an 8-way conflict, and not a 32-way conflict? The assembler merges the
+# loads of four iterations, so that each lane loads four neighbouring words (16 bytes) at once. A warp then wants 128
+# words. With 32 banks, these take 4 wavefronts at best. But all of these words are in only four banks, so the load takes
+# 32 wavefronts, 8 times as many. Without the merging, each of the four iterations would take 32 wavefronts: 128 in all.
 #
-# The load of `a_tile` is a broadcast, and a broadcast of 4-byte words takes 1 wavefront. But this load was merged, too,
-# and takes 2 wavefronts, without any conflict. The reason: a load of 16 bytes per lane is served in quarters of a warp,
-# and a load of 8 bytes in halves. If neighbouring lanes read the same address, as in a broadcast, two quarters or two
-# halves are served together. Four quarters, two at a time, take 2 wavefronts.)
+# The load of `a_tile` is a broadcast. If each lane loads 4 bytes, a broadcast takes 1 wavefront. But this load was
+# merged, too, and takes 2 wavefronts, although it has no conflict. The hardware serves a load of 16 bytes per lane in
+# four parts, one for each quarter of the warp, and a load of 8 bytes in two parts. If neighbouring lanes read the same
+# address, as in a broadcast, two parts are served together. So the four quarters take 2 wavefronts.)
 
 # %% [markdown]
 # ## Exercises
@@ -507,7 +507,7 @@ lessons.predict(
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
 # Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
 # of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
+# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
 
 # %%
 # %load_ext coalesce

@@ -87,9 +87,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The two kernels have the same counts, but with loads and stores exchanged. Of each sector that it reads, `naive_write` uses
-# only an eighth of the bytes. Of each sector that it writes, `naive_read` fills only an eighth. Are the kernels equally fast?
-# They differ in what happens behind L1 to the other seven eighths of these sectors.
+# The two kernels have the same counts, but with loads and stores exchanged. A load of `naive_write` uses only an eighth of each
+# sector that it reads. A store of `naive_read` fills only an eighth of each sector that it writes. Are the kernels equally fast?
+# That depends on what happens behind L1 to the other seven eighths of these sectors.
 
 # %%
 large = rng.random((1024, 1024), dtype=np.float32)
@@ -275,7 +275,7 @@ lessons.predict(
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
 # Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
 # of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
+# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
 
 # %%
 # %load_ext coalesce

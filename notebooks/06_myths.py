@@ -121,8 +121,8 @@ lessons.predict(
 # %% [markdown]
 # ## 4. "Here is the coalesced kernel: flatten the block, divide, take the remainder"
 #
-# Some tutorials show this kernel with `/` for the column and `%` for the row, like the code below. (The code below also exchanges
-# the axes of the grid. This makes no difference within a warp.)
+# Some tutorials show such a kernel with `/` for the column and `%` for the row, like the code below. (The code below also
+# exchanges the axes of the grid. This makes no difference within a warp.)
 
 # %%
 lessons.code("matmul", "coalesced_swapped")
@@ -375,7 +375,7 @@ lessons.predict(
     measured=lambda: (doubled("once"), doubled("again"))[1].sectors_per_request["load"],
     show=lambda: [
         lessons.times("lesson", ["once", "again"], n=1 << 24),
-        "The timed launches have 264 blocks, so there the second repeats the work 264 times.",
+        "The timed launches have 264 blocks, so `again` does the work 264 times there.",
     ],
 )
 
@@ -423,7 +423,7 @@ lessons.predict(
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
 # Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
 # of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
+# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
 
 # %%
 # %load_ext coalesce

@@ -82,8 +82,8 @@ lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
 # |---|---|
 # | schedulers | issue 4 instructions, each of one warp |
 # | float32 pipes | execute 4 multiply-adds, each of one warp (32 multiplications and 32 additions) |
-# | load-store unit | take 0.8 requests (fitted: no recorded kernel gets beyond) |
-# | data stage | make 1 pass: a wavefront of shared memory, or lines of a request to L1 |
+# | load-store unit | take 0.8 requests (fitted: no recorded kernel exceeds this) |
+# | data stage | make 1 pass: one wavefront of shared memory, or up to four lines of a request to L1 |
 #
 # So each of the 132 multiprocessors of an H200 executes the multiply-adds of 4 x 32 threads per cycle, at most. A
 # multiply-add of a thread is 2 operations, and there are 1.98 billion cycles per second. This is the **peak** of the
@@ -243,11 +243,15 @@ def on_the_gpu(*rungs):
 on_the_gpu("naive", "coalesced", "tiled")
 
 # %% [markdown]
-# The lines that begin with "a warp" say what a warp was doing. *Can issue*: its next instruction is ready, and the warp
-# waits only until a scheduler chooses it. *Full queue*: its load or store must wait, because the queue of the
-# load-store unit is full. *Shared memory*, and *L1, L2, DRAM*: the warp waits for the result of a load from there.
-# *Barrier*: it waits for other warps. (Branches and short fixed delays are left out. We call the load-store unit busy
-# for 100 % of the time if it takes 0.8 requests per cycle.)
+# The first three lines say how busy the units were. (We call the load-store unit busy for 100 % of the time if it takes
+# 0.8 requests per cycle.) The lines that begin with "a warp" say what a warp was doing:
+#
+# - *Can issue*: its next instruction is ready, and the warp waits only until a scheduler chooses it.
+# - *Full queue*: its load or store must wait, because the queue of the load-store unit is full.
+# - *Shared memory*, and *L1, L2, DRAM*: it waits for the result of a load from there.
+# - *Barrier*: it waits for other warps.
+#
+# Branches and short fixed delays are left out. The table shows the reasons for the speed of each kernel:
 #
 # - `naive`: the data stage is busy all the time (lesson 2), and the warps wait in its queue.
 # - `coalesced`: the load-store unit is busy for 94 % of the time.
@@ -443,8 +447,8 @@ first_load("vectorized", "b_tile")
 
 # %% [markdown]
 # In `vectorized`, each lane has 8 neighbouring columns (32 bytes), and one load takes 16 bytes of them. So the loads of neighbouring
-# lanes are 32 bytes apart. `warptiled` splits the 32 x 64 elements of a warp into four quarters. A thread gets 4 x 4 elements
-# of each quarter, so neighbouring lanes load neighbouring pieces of 16 bytes. Nothing else changes.
+# lanes are 32 bytes apart. `warptiled` divides the elements that a warp computes, 32 x 64, into four quarters. Each thread computes
+# 4 x 4 elements of each quarter, so neighbouring lanes load neighbouring pieces of 16 bytes. Nothing else changes.
 
 # %%
 lessons.code(
@@ -880,7 +884,7 @@ print(
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
 # Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
 # of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
+# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
 
 # %%
 # %load_ext coalesce

@@ -38,9 +38,10 @@ grey = np.zeros(n, np.float32)
 # %% [markdown]
 # ## Write it in a cell, and profile it
 #
-# `%%cuda` compiles a cell of CUDA C++ and runs it on the notebook's variables. `--profile` shows what its memory accesses cost.
+# `%%cuda` compiles a cell of CUDA C++ and runs its kernel on the notebook's variables. With `--profile`, it also shows what the
+# kernel's memory accesses cost.
 #
-# Here each thread reads the three colours of its pixel.
+# In the kernel below, each thread reads the three colours of its pixel.
 
 # %%
 # %%cuda --grid "n // 256" --block 256 pixels grey n
@@ -62,8 +63,9 @@ lessons.predict(
 # %% [markdown]
 # ## Check it: a race that gives the right answer
 #
-# To each element, this kernel adds the element 32 places before it in the same block. It passes the values through
-# shared memory.
+# In the kernel below, each thread adds two elements: its own, and the element 32 places before it. (The first 32 threads of a
+# block have no such element in their block, and copy their own.) The threads pass the elements to each other through shared
+# memory.
 
 # %%
 # %%cuda
@@ -135,7 +137,7 @@ except AssertionError as error:
 # outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
 # Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
 # of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint, and after the last hint the call for a solution.
+# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
 
 
 # %% [markdown]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 import coalesce
 from coalesce import cli
@@ -68,6 +70,19 @@ def test_demo_shows_no_figures_that_leave_something_out(capsys, on_simulator):
     assert "-: tma, tensor_map, bf16, tf32, tf32x3 use bulk copies" in out
     proposed = out.partition("--variants ")[2].split()[0].split(",")
     assert not set(proposed) & {"tma", "tensor_map", "bf16", "tf32", "tf32x3"}
+
+
+def test_demo_fits_a_terminal_of_80_columns():
+    from coalesce.cli import demo
+
+    console = Console(width=80, file=io.StringIO(), highlight=False)
+    longest = ("corner_turned_padded", "split_k", "tma")
+    assert demo.run_demo(console, size=64, device="sim", variants=longest)
+    out = console.file.getvalue()
+    assert "…" not in out
+    for heading in ("sectors/", "wavefronts/", "max.", "error"):
+        assert heading in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_demo_accepts_variants_and_a_dtype(capsys, device):

@@ -179,7 +179,7 @@ def test_a_reader_who_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = [text for text in shown if text.startswith("Predict:")]
     assert len(compared) == 7
     assert all("Your guess: " in text and "Measured: " in text for text in compared)
-    assert "You let y run fastest." in compared[1]
+    assert "You let y change fastest." in compared[1]
     assert "Right." in compared[2]
     assert "Score: 2 of 7 predictions right at the first guess" in compared[-1]
 

@@ -87,7 +87,7 @@ def _devices(options: argparse.Namespace) -> int:
         console().print(
             "Kernels run on the simulator, which counts as a GPU does. "
             f"Why not on a GPU here: {gpu_status().message}",
-            soft_wrap=True,
+            soft_wrap=not console().is_terminal,
         )
     return 0
 

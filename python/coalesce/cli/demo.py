@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,7 +80,9 @@ def run_demo(
             progress.advance(task)
     console.print(table(rows))
     for note in footnotes(rows, chosen, n):
-        console.print(note, style="dim")
+        indented = {"subsequent_indent": "  ", "break_on_hyphens": False}
+        for line in textwrap.wrap(note, console.width, **indented) or [""]:
+            console.print(line, style="dim")
     wrong = [row.variant for row in rows if not row.passed]
     if wrong:
         console.print(f"WRONG RESULT: {', '.join(wrong)}", style="bold red")
@@ -147,7 +150,7 @@ def table(rows: list[Row]) -> Table:
         "GFLOP/s",
         "sectors/\nrequest",
         "wavefronts/\nrequest",
-        "max. error",
+        "max.\nerror",
     ):
         result.add_column(heading, justify="right", no_wrap=True)
     slowest = max((row.timing.kernel_ms for row in rows if not row.timing.no_time), default=0.0)
@@ -179,8 +182,10 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
     """Say what the columns mean and where the numbers come from."""
     notes = [
         "",
-        "sectors/request: 32-byte sectors of global memory that one load of a warp touches. 32",
-        "  neighbouring floats take 4. Asynchronous copies (cp.async) are counted, too.",
+        (
+            "sectors/request: 32-byte sectors of global memory that one load of a warp touches. "
+            "32 neighbouring floats take 4. Asynchronous copies (cp.async) are counted, too."
+        ),
         "wavefronts/request: passes that one access of a warp to shared memory takes; 1 is ideal.",
     ]
     if device.kind == "cuda":
@@ -193,8 +198,9 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
         notes.append(benchmark_text.of_several_launches(prepared))
     uncounted = [row.variant for row in rows if row.uncounted]
     if uncounted:
+        verb = "use" if len(uncounted) > 1 else "uses"
         notes.append(
-            f"-: {', '.join(uncounted)} use bulk copies or products of warpgroups, which are "
+            f"-: {', '.join(uncounted)} {verb} bulk copies or products of warpgroups, which are "
             "neither counted nor modelled."
         )
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")

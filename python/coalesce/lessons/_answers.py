@@ -29,16 +29,18 @@ _LESSON_0 = {
         },
     ),
     "next thread": Answer(
-        "x runs fastest: after (3, 0) the row is full, and the line continues at (0, 1), "
-        "which has t = 0 + 1 · 4 = 4. The 16 threads fill half a warp. Its other 16 lanes "
-        "are idle.",
+        "x changes fastest. After (3, 0) the row is full, so the line of threads continues with "
+        "(0, 1). This thread has the number t = 0 + 1 · 4 = 4. The 16 threads fill half a warp. "
+        "The other 16 lanes of the warp are idle.",
         {
             "(4, 0)": "A row of this block ends at x = 3; there is no thread (4, 0).",
-            "(3, 1)": "You let y run fastest. In CUDA x does: (3, 1) has t = 3 + 1 · 4 = 7.",
+            "(3, 1)": "You let y change fastest. In CUDA, x does: (3, 1) has the number t = 3 + "
+            "1 · 4 = 7.",
         },
     ),
     "rows of a warp": Answer(
-        "A warp is 32 consecutive threads of the line, and a row has 16 of them.",
+        "A warp has 32 consecutive threads of the line. A row of this block has 16 threads, so a "
+        "warp has the threads of two rows.",
         {
             1: "You took a row for a warp. A warp has 32 threads whatever the block's shape is.",
             16: "You took the block for a warp. It has 256 threads, which are 8 warps.",
@@ -77,24 +79,25 @@ _LESSON_0 = {
         },
     ),
     "flattening": Answer(
-        "Thread t of the flat block and thread (t % 32, t / 32) of the square one have the same "
-        "place in the line: same warp, same lane.",
+        "Thread t of the flat block and thread (t % 32, t / 32) of the square block have the "
+        "same place in the line. So they are in the same warp and in the same lane.",
         {
             1024: "The shape gives the threads other names. Their order in the line is the same.",
-            992: "You expected a warp of the square block to be a column. x runs fastest, so it is "
-            "a row, as in the flat block.",
+            992: "You expected a warp of the square block to be a column. But x changes fastest, "
+            "so a warp is a row, as in the flat block.",
         },
     ),
 }
 
 _LESSON_1 = {
     "contiguous floats": Answer(
-        "32 lanes of 4 bytes are 128 bytes, 4 sectors of 32, and every byte is used. 8 "
-        "bytes per lane take 8 sectors, 16 bytes take 16. Small elements waste nothing. "
-        "Wide elements do not coalesce better; they move more bytes per request.",
+        "32 lanes that load 4 bytes each load 128 bytes. These are 4 sectors of 32 bytes, and "
+        "every byte is used. Loads of 8 bytes per lane take 8 sectors, and loads of 16 bytes "
+        "take 16. So small elements waste nothing. Wide elements do not coalesce better; they "
+        "move more bytes per request.",
         {
-            32: "You counted a sector per lane. Eight neighbouring lanes share one.",
-            1: "You counted lines. A line is 128 bytes, but it is filled in sectors of 32.",
+            32: "You counted a sector per lane. Eight neighbouring lanes share one sector.",
+            1: "You counted lines. A line has 128 bytes, but it is filled in sectors of 32 bytes.",
             128: "You counted bytes. A sector has 32 of them.",
         },
     ),
@@ -113,7 +116,8 @@ _LESSON_1 = {
         {32: "Lanes need not be in order. The same bytes are in the same 4 sectors."},
     ),
     "far lane": Answer(
-        "The 31 lanes touch 4 sectors, the far one touches a fifth: 32 bytes more.",
+        "The 31 neighbouring lanes touch 4 sectors. The far lane touches a fifth sector, so it "
+        "adds 32 bytes.",
         {
             8: "You added a whole line of 128 bytes. Only the sector that is needed is moved.",
             32: "One lane that is far away does not separate the others.",
@@ -121,8 +125,9 @@ _LESSON_1 = {
         },
     ),
     "offset 1": Answer(
-        "128 bytes that begin in the middle of a sector touch 5 sectors. Only an offset of whole "
-        "sectors, 8 floats, costs nothing. The fifth sector is the first one of the next warp.",
+        "128 bytes that begin in the middle of a sector touch 5 sectors. The fifth sector is "
+        "also the first sector of the next warp. An offset costs nothing only if it is a whole "
+        "number of sectors, such as 8 or 16 floats.",
         {
             8: "You added a whole line. One more sector suffices.",
             4: "It would be 4 if sectors began where the warp begins. They begin at multiples "
@@ -148,20 +153,22 @@ _LESSON_1 = {
         },
     ),
     "stride 2": Answer(
-        "The lanes span 256 bytes, 8 sectors, and use half of each.",
+        "The lanes span 256 bytes, which are 8 sectors. They use half of each sector.",
         {
             4: "You counted the bytes that are used. The bytes between them are moved, too.",
-            32: "Four lanes still share a sector: they are 8 bytes apart.",
-            16: "Four lanes share a sector, not two: 4 · 8 bytes are 32.",
+            32: "Neighbouring lanes are only 8 bytes apart, so four lanes share a sector.",
+            16: "Four lanes share a sector, not two: 4 · 8 bytes are 32 bytes.",
         },
     ),
     "worst stride": Answer(
-        "From a stride of 8 floats, 32 bytes, every lane has a sector of its own. There are 32 "
-        "lanes, so 32 sectors are the most.",
+        "A sector holds 8 floats. With a stride of 8 floats or more, every lane touches a sector "
+        "of its own. A warp has 32 lanes, so it cannot touch more than 32 sectors.",
         {
-            32: "At 32 each lane has a line of its own. For a sector of its own 32 bytes suffice.",
-            16: "16 floats are 64 bytes, two sectors. At 8 the lanes are already apart.",
-            4: "4 floats are 16 bytes: two lanes still share a sector.",
+            32: "With a stride of 32 floats, each lane has a line (128 bytes) of its own. To "
+            "have a sector of its own, a distance of 32 bytes is enough.",
+            16: "16 floats are 64 bytes, which are two sectors. The lanes have sectors of their "
+            "own already at stride 8.",
+            4: "4 floats are 16 bytes, so two lanes still share a sector.",
         },
     ),
     "piece of memory": Answer(
@@ -178,8 +185,8 @@ _LESSON_1 = {
         },
     ),
     "broadcast": Answer(
-        "One sector: no load is cheaper. It uses 4 of 32 bytes, but this is no waste: "
-        "every lane got what it asked for.",
+        "One sector: no load is cheaper. The request uses 4 of 32 bytes, but this is no waste, "
+        "because every lane got what it asked for.",
         {
             32: "You counted lanes. They all want the same sector.",
             4: "4 sectors are 32 different floats. This is one float.",
@@ -187,83 +194,93 @@ _LESSON_1 = {
         },
     ),
     "gather": Answer(
-        "Nearly one sector per lane. It is a little less than 32, because sometimes two "
-        "lanes want the same one of the 2,048 sectors.",
-        {4: "Neighbouring lanes read neighbours of `index`, but what they load is scattered."},
+        "Nearly one sector per lane. The average is a little less than 32: `x` has only 2,048 "
+        "sectors, so sometimes two lanes want the same one.",
+        {
+            4: "The loads of `index` are contiguous and take 4 sectors. But the elements of `x` "
+            "that they choose are scattered.",
+        },
     ),
 }
 
 _LESSON_2 = {
     "threads without work": Answer(
-        "4 x 3 blocks of 32 x 32 cover 128 x 96: 12,288 threads for 7,000 elements. The `if` on "
-        "`row` and `col` leaves the others without work.",
+        "4 x 3 blocks of 32 x 32 threads cover 128 x 96 elements. These are 12,288 threads for "
+        "7,000 elements. The `if` on `row` and `col` leaves the other threads without work.",
         {
-            0: "100 and 70 are no multiples of 32, so the last blocks stick out.",
-            12288: "That is how many threads there are.",
+            0: "100 and 70 are not multiples of 32, so the last blocks reach beyond the matrix.",
+            12288: "That is the number of all threads.",
         },
     ),
     "stray writes": Answer(
-        "`out[row * N + col]` with `col` from 70 on is in the **next row**, where another "
-        "thread writes, too. The result depends on which write comes last. Only in the "
-        "last row do the 26 stray threads read and write past the end of the array. The "
-        "check below finds both: 26 writes past the end, and 2,574 races.",
+        "If `col` is 70 or more, `out[row * N + col]` is an element of the **next row**, which "
+        "another thread writes, too. The result depends on which write comes last. Only in the "
+        "last row do the 26 stray threads write past the end of `out`. The check below finds both "
+        "mistakes: 2,574 races and 26 writes past the end. It also finds a third one: in the last "
+        "row of `b`, each of the 2,600 stray threads reads past the end.",
         {
-            0: "Only those of the last row leave the array. The others land in the next row.",
-            26: "That is how many leave the array.",
+            0: "Only the stray writes of the last row leave the array. The others land in the "
+            "next row.",
+            26: "That is the number of writes that leave the array.",
         },
     ),
     "naive sectors": Answer(
-        "32 sectors of `a`, because each lane reads another row, and 1 sector of `b`, "
-        "because all lanes read the same element. Of each sector of `a`, 4 bytes are "
-        "used.",
+        "The load of `a` touches 32 sectors, because each lane reads another row. It uses only 4 "
+        "of the 32 bytes of each sector. The load of `b` touches 1 sector, because all lanes "
+        "read the same element.",
         {
             64: "All lanes have the same column of `b`: one element, one sector.",
-            2: "That is the number of requests. Each has as many sectors as its lanes touch.",
+            2: "That is the number of requests. Each request has as many sectors as its lanes "
+            "touch.",
             5: "You gave the lanes neighbouring columns. Here `threadIdx.x` counts rows.",
-            36: "`b` is one element for all lanes, not 32 neighbours.",
+            36: "The lanes read one element of `b`, not 32 neighbours.",
             32: "You left out the load of `b`: one sector.",
         },
     ),
     "coalesced sectors": Answer(
-        "`a` is now a **broadcast**, 1 sector, and `b` is **contiguous**: 32 floats in 4 sectors, "
-        "every byte used. The store falls from 32 sectors to 4, too.",
+        "The load of `a` is now a **broadcast**, which takes 1 sector. The load of `b` is "
+        "**contiguous**: 32 floats in 4 sectors, and every byte is used. The store, too, takes 4 "
+        "sectors instead of 32.",
         {
-            8: "`a` is one element for all lanes: one sector, not four.",
-            33: "The lanes have changed places: 32 neighbouring columns of `b`, one row of `a`.",
-            2: "That would be 2 lines. 32 floats are 4 sectors.",
+            8: "The lanes read one element of `a`: one sector, not four.",
+            33: "That is `naive`. Now the lanes have one row of `a` and 32 neighbouring columns "
+            "of `b`.",
+            2: "That is the number of lines. 32 floats are 4 sectors.",
         },
     ),
     "the other bytes": Answer(
-        "L1 holds 99 % of the requested sectors, and DRAM reads the operands just once, "
-        "for both kernels. The sectors of 32 rows stay in L1 until all their 8 floats "
-        "were used. Many texts say that they are moved again and again from the memory. "
-        "They are not.",
+        "L1 holds 99 % of the requested sectors. The sectors of 32 rows stay in L1 until all of "
+        "their 8 floats have been used. DRAM reads the operands just once, for both kernels. "
+        "Many texts say that the sectors are moved again and again from the memory. This is "
+        "wrong.",
         {
-            "in DRAM: the sector is moved again": "DRAM reads 2.1 MB in both kernels, the size of "
-            "the operands.",
+            "in DRAM: the sector is moved again": "DRAM reads 2.1 MB in both kernels. This is "
+            "the size of the operands.",
             "in L2": "L2 serves only the 1 % that L1 does not hold.",
         },
     ),
     "what binds naive": Answer(
-        "L1's data stage serves one line of a request after the other. `naive` has 33 "
-        "lines per iteration and `coalesced` has 2, so `coalesced` needs 16.5 times fewer "
-        "passes. The time falls less, because the limit of `coalesced` is another "
-        "resource: the load-store unit, which takes each request. Sectors fall 6.6 times, "
-        "but they limit neither kernel: four sectors of one line are one pass.\n\n"
-        "The cycles of the busiest resource fall 13.2 times, and the time 12.6 times. The time of "
-        "both kernels also contains about 2 microseconds in which this resource does not work: "
+        "L1's data stage serves one line of a request after the other. `naive` has 33 lines per "
+        "iteration and `coalesced` has 2, so `coalesced` needs 16.5 times fewer passes. The time "
+        "falls less, because the limit of `coalesced` is another resource: the load-store unit, "
+        "which takes each request. The sectors fall 6.6 times, but they limit neither kernel: "
+        "four sectors of one line need only one pass.\n\nThe cycles of the busiest resource fall "
+        "13.2 times, and the time falls 12.6 times. The two ratios differ because the time of "
+        "both kernels contains about 2 microseconds in which the busiest resource does not work: "
         "the launch, and the wait for the first data.",
         {
-            "DRAM": "DRAM needs 940 of more than a million cycles.",
-            "the load-store unit": "It limits `coalesced`. Both kernels have as many requests.",
-            "the multipliers": "Both kernels have the same arithmetic, far from the limit.",
+            "DRAM": "DRAM is busy for only 940 of more than a million cycles.",
+            "the load-store unit": "The load-store unit limits `coalesced`. Both kernels have "
+            "the same number of requests.",
+            "the multipliers": "Both kernels have the same arithmetic, which is far from the "
+            "limit.",
         },
     ),
     "swapped": Answer(
-        "`/` and `%` have changed places, so neighbouring lanes have neighbouring rows "
-        "again. This is the naive kernel. The result is right. Only a count (or a clock) "
-        "shows it. The same tutorials call `naive_2d` naive. But there `col` follows "
-        "`threadIdx.x`, so its loads are coalesced.",
+        "`/` and `%` have changed places, so neighbouring lanes have neighbouring rows again, as "
+        "in `naive`. The result is right, so only a count (or a clock) shows the mistake. The "
+        "same tutorials call `naive_2d` naive. But in `naive_2d`, `col` follows `threadIdx.x`, "
+        "so its loads are coalesced.",
         {
             5: "Look at the lanes: the row is `threadIdx.x % 32`, so neighbouring lanes have "
             "neighbouring rows.",
@@ -272,108 +289,122 @@ _LESSON_2 = {
         },
     ),
     "beta": Answer(
-        "One request for each of the 512 warps. This is little: each warp makes 2 x 128 "
-        "requests in the loop.",
+        "Each of the 512 warps makes one more request. This is little: in the loop, each warp "
+        "makes 2 x 128 requests.",
         {
-            16384: "That is one per thread. A request is one per warp.",
-            2048: "That is sectors. A warp reads its 32 elements of `c` with one request.",
+            16384: "You counted one request per thread. A request belongs to a whole warp.",
+            2048: "That is the number of sectors. A warp reads its 32 elements of `c` with one "
+            "request.",
         },
     ),
 }
 
 _LESSON_3 = {
     "phase 1": Answer(
-        "There are 8 / 4 = 2 phases. In phase 1 the tile of `a` has moved 4 columns to the right, "
-        "that of `b` 4 rows down. Thread t = x + 4 y = 6 loads `a[1][6]` and `b[5][2]`.",
+        "There are 8 / 4 = 2 phases, 0 and 1. In phase 1, the tile of `a` is 4 columns further "
+        "to the right than in phase 0, and the tile of `b` is 4 rows further down. So the thread "
+        "(x = 2, y = 1) loads `a[1][4 + 2]` and `b[4 + 1][2]`.",
         {
             "a[1][2] and b[1][2]": "That is phase 0. In phase 1 both tiles have moved.",
-            "a[5][2] and b[1][6]": "The tile of `a` moves along a row, that of `b` down a column.",
+            "a[5][2] and b[1][6]": "The tile of `a` moves along a row, and the tile of `b` moves "
+            "down a column.",
         },
     ),
     "barriers": Answer(
-        "Without the first, threads multiply what others have not stored yet. Without the "
-        "second, a warp stores the next tile while another still reads this one. The "
-        "check reports both as data races. It would do so even if the result of this run "
-        "were right.",
+        "Without the first barrier, threads multiply elements that other threads have not stored "
+        "yet. Without the second barrier, a warp stores the next tile while another warp still "
+        "reads this one. The check reports both as data races, even if the result of this run is "
+        "right.",
         {
             "only the first": "The loop continues: the next tile is stored into the same memory.",
             "only the second": "A thread uses elements that other threads load.",
         },
     ),
     "fewer requests": Answer(
-        "Each element that a block loads serves 32 threads in a row or column of it: 32 "
-        "times fewer requests. The sectors fall only 20 times, from 1.25 N³ floats moved "
-        "to 0.0625 N³, because the untiled kernel's load of `a` is a broadcast: one "
-        "sector for 32 lanes.",
+        "Each element that a block loads is used by 32 threads: those of one row or one column "
+        "of the block. So there are 32 times fewer load requests. The sectors fall only 20 "
+        "times, from 1.25 N³ floats to 0.0625 N³ floats. The reason is that the untiled kernel's "
+        "load of `a` is a broadcast, which takes only one sector for 32 lanes.",
         {
-            16: "That is for tiles of 16.",
-            1024: "A tile has 1,024 elements, but each serves the 32 threads of a row or column.",
+            16: "That is the ratio for tiles of 16.",
+            1024: "A tile has 1,024 elements, but each element serves only the 32 threads of a "
+            "row or column.",
             20: "That is the ratio of the sectors.",
         },
     ),
     "gain of the tile": Answer(
-        "Much less than 32 or 20 times. `coalesced` did not wait for the memory: the "
-        "caches held the data. The load-store unit limits both kernels. `coalesced` gives "
-        "it two requests per multiply-add, `tiled` 1.4 (most of them of shared memory; "
-        "the assembler merges four loads of `a_tile` into one). The gain is about 2 / 1.4.",
+        "Much less than 32 or 20 times. `coalesced` did not wait for the memory, because the "
+        "caches held the data. The load-store unit limits both kernels. For each multiply-add, "
+        "`coalesced` gives it 2 requests, and `tiled` gives it 1.4. Most of these 1.4 requests "
+        "are loads from shared memory. (They are less than 2 because the assembler merges four "
+        "loads of `a_tile` into one.) So the kernel gains about 2 / 1.4.",
         {
-            32: "Global loads became shared loads. The load-store unit takes both.",
+            32: "The global loads were replaced by loads from shared memory. The load-store unit "
+            "takes both.",
             20: "The sectors did not limit the untiled kernel: L1 had 95 % of them.",
         },
     ),
     "who repeats a": Answer(
-        "Block (bx, by) needs rows by · 32 ... of `a` and columns bx · 32 ... of `b`. So "
-        "blocks with the same by load the same elements of `a`, and blocks with the same "
-        "bx load the same elements of `b`. The tutorial's note has the two swapped.",
-        {"those with the same bx": "These are above each other: they have other rows of `a`."},
+        "Block (bx, by) needs the 32 rows of `a` that begin at row 32 · by, and the 32 columns "
+        "of `b` that begin at column 32 · bx. So blocks with the same by load the same elements "
+        "of `a`, and blocks with the same bx load the same elements of `b`. The tutorial's note "
+        "exchanges the two.",
+        {
+            "those with the same bx": "These blocks are above each other, so they need different "
+            "rows of `a`.",
+        },
     ),
     "bytes from memory": Answer(
-        "Each byte once: 128 KiB. A tiled block loads each sector once, so it finds nothing in L1. "
-        "Four blocks load each sector, at about the same time. In the model, their multiprocessors "
-        "are neighbours, so three of the four reads are merged with the first one on the way to "
-        "L2: 384 of the 512 KiB. The fourth part, 128 KiB, comes from L2, which reads it from "
-        "memory. The untiled kernel loads the same data again and again, and finds it in L1.",
+        "Each byte comes from the memory once: 128 KiB. A tiled block loads each sector once, so "
+        "it finds nothing in L1. But four blocks load the same sector, at about the same time. "
+        "In the model, their multiprocessors are neighbours. So three of the four reads are "
+        "merged with the first one on the way to L2: 384 of the 512 KiB. The remaining 128 KiB "
+        "come from L2, which reads them from memory. The untiled kernel loads the same data "
+        "again and again, and finds it in L1.",
         {
             512: "Four blocks load each sector. The memory delivers it once: three of the four "
             "reads are merged on the way to L2.",
-            64: "That is one operand.",
+            64: "That is the size of one operand.",
         },
     ),
     "69 GB": Answer(
-        "The loads request eight times what the threads want of `b`, and a quarter of what they "
-        "want of `a`. Nothing moves the 69 GB: in a broadcast the threads want 128 bytes, and the "
-        "load requests one sector. Lanes that are a row of `b` apart want 4 bytes each, and each "
-        "requests a sector. If the caches keep them, the memory delivers each byte only once: "
-        "0.03 GB.",
+        "The 69 GB are what the threads read, not what the loads ask L1 for. The load of `a` is "
+        "a broadcast: the threads read 32 x 4 = 128 bytes, and the load asks for one sector of "
+        "32 bytes, a quarter. In the load of `b`, the lanes are a row apart: each lane reads 4 "
+        "bytes, and the load asks for a sector of 32 bytes, eight times as much. If the caches "
+        "keep the sectors, the memory delivers each byte only once: 0.03 GB.",
         {
-            69: "That is what the threads want. Loads ask for sectors.",
-            68.7: "That is what the threads want. Loads ask for sectors.",
-            43: "That is `coalesced`. Here the lanes are a row of `b` apart.",
+            69: "That is what the threads read. Loads ask for sectors.",
+            68.7: "That is what the threads read. Loads ask for sectors.",
+            43: "That is `coalesced`. In `transposed_b`, the lanes are a row of `b` apart.",
         },
     ),
     "a column of words": Answer(
-        "A row is 32 words, so a column is all in one bank, and the bank serves one word at a "
-        "time: a 32-way conflict.",
+        "A row of the tile has 32 words, and there are 32 banks. So all words of a column are in "
+        "the same bank. This bank serves one word at a time, and the load takes 32 wavefronts: a "
+        "32-way bank conflict.",
         {
-            1: "The words are 32 apart, and w mod 32 is the same for all.",
+            1: "The words are 32 apart, so w mod 32 is the same for all of them.",
             4: "That is the number of sectors. Sectors exist in global memory, not in shared "
             "memory.",
-            16: "All 32 lanes are in one bank, not 16.",
+            16: "All 32 lanes access the same bank, not 16 of them.",
         },
     ),
     "padded rows": Answer(
-        "Lane l reads word 33 l, in bank 33 l mod 32 = l: each bank once.",
+        "Lane l reads word 33 · l. This word is in bank (33 · l) mod 32 = l, so each lane reads "
+        "from a bank of its own.",
         {
-            32: "33 l mod 32 is l: every lane has a bank of its own.",
-            2: "33 l mod 32 is l: no two lanes share a bank.",
-            33: "The unused word is read by nobody.",
+            32: "(33 · l) mod 32 is l: every lane has a bank of its own.",
+            2: "(33 · l) mod 32 is l: no two lanes share a bank.",
+            33: "No lane reads the unused word.",
         },
     ),
     "transposed b": Answer(
-        "32 for `b`, where the lanes are a row apart, and 1 for `a`.",
+        "The load of `b` touches 32 sectors, because neighbouring lanes are a row apart. The "
+        "load of `a` is a broadcast and touches 1 sector.",
         {
-            5: "Each *thread* walks along a row. At one moment the lanes are a row apart.",
-            8: "Each *thread* walks along a row. At one moment the lanes are a row apart.",
+            5: "Each *thread* walks along a row. But at one moment the lanes are a row apart.",
+            8: "Each *thread* walks along a row. But at one moment the lanes are a row apart.",
             64: "The load of `a` is a broadcast.",
         },
     ),
@@ -390,113 +421,125 @@ _LESSON_3 = {
 
 _LESSON_4 = {
     "store of naive_read": Answer(
-        "The lanes write down a column: 32 rows, 32 sectors, 4 bytes of each. In `naive_write` "
-        "it is the other way round: 32 sectors for the load, 4 for the store.",
+        "The lanes write down a column of the result. So they write 4 bytes in each of 32 rows, "
+        "and touch 32 sectors. `naive_write` is the opposite: its loads touch 32 sectors, and "
+        "its stores touch 4.",
         {
             4: "That is its load. A warp that reads along a row writes down a column.",
-            8: "Neighbouring lanes write a whole row apart, so each has a sector of its own.",
+            8: "Neighbouring lanes write a whole row apart, so each lane touches a sector of its "
+            "own.",
         },
     ),
     "reads or writes": Answer(
-        "**Reads:** L1 keeps the rest of a sector until the next warp of the block wants it, so "
-        "L2 delivers each sector once. **Writes:** 4 bytes of a sector go to L2 at once, and the "
-        "other parts follow one by one. That is eight times the writes, and L2 is the limit.",
+        "The uncoalesced accesses of `naive_write` are **reads**. L1 keeps the rest of each "
+        "sector until the next warp of the block wants it, so L2 delivers each sector once. The "
+        "uncoalesced accesses of `naive_read` are **writes**. Each store sends 4 bytes of a "
+        "sector to L2 immediately, and the other parts of the sector follow one by one. So L2 "
+        "gets eight times as many writes, and becomes the limit.",
         {
-            "naive_read: its stores are uncoalesced": "A thread does not wait for its stores. But "
-            "each part of a sector goes to L2 by itself.",
-            "neither": "They touch as many sectors at L1. Behind L1 they differ eightfold.",
+            "naive_read: its stores are uncoalesced": "A thread does not wait for its stores. "
+            "But each part of a sector goes to L2 by itself.",
+            "neither": "They touch equally many sectors at L1. But behind L1 the numbers differ "
+            "eightfold.",
         },
     ),
     "conflicts of the tile": Answer(
-        "A column of a tile of 32 x 32 words is in one bank: 32 wavefronts (lesson 3). "
-        "The cost has moved from global into shared memory, and the profile finds it "
-        "there.",
+        "All words of a column of a 32 x 32 tile are in one bank, so the load takes 32 "
+        "wavefronts (lesson 3). The cost has moved from global memory to shared memory, where "
+        "the profile finds it.",
         {
-            1: "That would be a row. Word 32 r + c is in bank c, for all r.",
+            1: "That would be so for a row. Word 32 r + c is in bank c, for all r.",
             4: "That is the number of sectors. Sectors exist in global memory, not in shared "
             "memory.",
         },
     ),
     "swizzled banks": Answer(
-        "5 ^ r is different for each r, so the column meets each bank once, as does the padded "
-        "one.",
-        {1: "That is the plain tile: tile[r][5] is always in bank 5."},
+        "5 ^ r is different for each r. So the 32 elements of the column are in 32 different "
+        "banks, as in the padded tile.",
+        {
+            1: "That is the plain tile: tile[r][5] is in bank 5 for every r.",
+        },
     ),
     "near the copy": Answer(
-        "Padding reaches 94 % of the copy's bandwidth, and the swizzle 92 %. The tile "
-        "alone does not come near: its bank conflicts cost about what it saves. Like "
-        "`naive_write`, it is bound by L1's data stage, which serves both the lines of "
-        "global memory and the wavefronts of shared memory.",
+        "Padding reaches 94 % of the copy's bandwidth, and the swizzle reaches 92 %. The tile "
+        "alone does not come near: its bank conflicts cost about as much as it saves. Like "
+        "`naive_write`, it is bound by L1's data stage, which serves both the lines of global "
+        "memory and the wavefronts of shared memory.",
         {
-            "tiled, padded and swizzled": "The tile alone reads columns of one bank.",
-            "naive_write, padded and swizzled": "`naive_write` reaches half of the copy: L1 has to "
-            "look up 32 lines for each load.",
+            "tiled, padded and swizzled": "In the tile alone, the lanes read a column, which is "
+            "in one bank.",
+            "naive_write, padded and swizzled": "`naive_write` reaches half of the copy's "
+            "bandwidth: L1 has to look up 32 lines for each load.",
         },
     ),
     "transposing b first": Answer(
-        "If each thread walks along a row, this helps a CPU and hurts a GPU: each lane "
-        "then has a row of its own. The product takes 12 times as long, not a third of "
-        "the time. The transposition itself is cheap; its effect on the product is not. "
-        "To know in advance whether a transposition pays, count the sectors of the loads "
+        "It helps a CPU if each thread walks along a row. On a GPU it does harm, because each "
+        "lane then reads from a row of its own. The product takes 12 times as long, not a third "
+        "of the time. The transposition itself is cheap; its effect on the product is not. To "
+        "know in advance whether a transposition is worthwhile, count the sectors of the loads "
         "before and after, and add the sectors of the transposition.",
         {
-            8: "That needs the *lanes* side by side. Each thread walks along a row; the lanes are "
-            "a row apart.",
-            5: "Each lane has changed from a column of `b` to a row of its transpose.",
+            8: "That would need the *lanes* side by side. Each thread walks along a row, but the "
+            "lanes are a row apart.",
+            5: "That is the product without the transposition. Now each lane reads another row "
+            "of the transposed matrix.",
         },
     ),
 }
 
 _LESSON_5 = {
     "walk along the row": Answer(
-        "In each iteration the 32 lanes are in 32 rows: 32 sectors. A single thread that "
-        "walks along a row is good for a CPU. But a warp is 32 threads, and what counts "
-        "is where they are at the same moment. In `thread_per_column` they are side by "
-        "side: 4 sectors.",
+        "In each iteration the 32 lanes are in 32 rows, so they touch 32 sectors. A single "
+        "thread that walks along a row is good on a CPU. But a warp has 32 threads, and what "
+        "counts is where they are at the same moment. In `thread_per_column` they are side by "
+        "side, and touch 4 sectors.",
         {
             4: "That is `thread_per_column`. Here each lane is in a row of its own.",
             1: "One *thread* walks along a row. The lanes of the warp are in 32 rows.",
         },
     ),
     "conflicts of a tree": Answer(
-        "`i = 2 * s * t` lets the lanes step over 2 s words, so several of them meet in "
-        "one bank: 97 conflicts. `t % (2 * s) == 0` has none, because the few active "
-        "lanes of a warp access different banks. It is slow for another reason: it keeps "
-        "a few lanes of *every* warp busy, 95 shared load requests instead of 25. "
-        "`halves` has neither fault.",
+        "With `i = 2 * s * t`, neighbouring lanes access words that are 2 s apart. So several "
+        "lanes want different words of one bank: 97 bank conflicts. The tree with `t % (2 * s) "
+        "== 0` has none, because the few active lanes of a warp access different banks. This "
+        "tree is slow for another reason. It keeps a few lanes of *every* warp busy, and so "
+        "needs 95 load requests of shared memory instead of 25. `halves` has neither fault.",
         {
-            "t % (2 * s) == 0": "Many texts say so. Its active lanes are t and t + 2 s, ... of one "
-            "warp, all in different banks. It wastes lanes.",
-            "halves": "The threads that add stand side by side: 32 words in 32 banks.",
-            "none": "Two words that are 32 apart share a bank. Which tree has such steps?",
+            "t % (2 * s) == 0": "Many texts say so. But the active lanes of a warp are t, t + 2 "
+            "s, ..., and these are in different banks. This tree wastes lanes.",
+            "halves": "The threads that add are side by side: 32 words in 32 banks.",
+            "none": "Two words that are 32 apart share a bank. In which tree do lanes access "
+            "such words?",
         },
     ),
     "warps of a thread per row": Answer(
-        "256 threads are 8 warps, in one block. The matrix has 65,536 floats, or 8,192 "
-        "sectors. Every kernel except `thread_per_row` touches each of them once.",
+        "One thread per row is 256 threads, which are 8 warps in one block. The matrix has "
+        "65,536 floats, or 8,192 sectors. Every kernel of the table except `thread_per_row` "
+        "touches each sector once.",
         {
-            256: "That is the threads. 32 of them are a warp.",
-            2048: "That would be a thread for each element.",
+            256: "That is the number of threads. 32 of them are a warp.",
+            2048: "That would be the number of warps with a thread for each element.",
         },
     ),
     "not eight times": Answer(
         "Both kernels have the same number of warps, so the number of warps cannot be the "
-        "reason. `thread_per_row` touches eight times the sectors, but 87 % of them are "
-        "in L1: the next 7 iterations use the other floats of each sector. Both fetch the "
-        "same 8,192 sectors from L2. `thread_per_row` is bound by L1's data stage, which "
-        "looks up 32 lines for each load; `thread_per_column` by latency. So each kernel "
-        "has another limit, and the ratio of the sectors is not the ratio of the times.",
+        "reason. `thread_per_row` touches eight times as many sectors, but 87 % of them are in "
+        "L1, because the next 7 iterations use the other floats of each sector. So both kernels "
+        "fetch the same 8,192 sectors from L2. `thread_per_row` is bound by L1's data stage, "
+        "which looks up 32 lines for each load. `thread_per_column` is bound by latency. The two "
+        "kernels have different limits, so the ratio of their times is not the ratio of their "
+        "sectors.",
         {
-            8: "That is the ratio of the sectors at L1. Neither L2 nor DRAM sees it.",
-            1: "Their traffic behind L1 is the same, but L1 itself works 8 times as hard.",
+            8: "That is the ratio of the sectors at L1. L2 and DRAM do not see it.",
+            1: "The traffic behind L1 is the same, but L1 itself must work 8 times as hard.",
         },
     ),
     "share of the GPU": Answer(
-        "4,096 / 32 = 128 warps of 8,448.",
+        "4,096 threads are 4,096 / 32 = 128 warps, and an H200 can hold 8,448.",
         {
             100: "4,096 threads seem many. But they are 128 warps: fewer than one per "
             "multiprocessor.",
-            48: "You divided the threads by the capacity in warps.",
+            48: "You divided the number of threads by the number of warps that the GPU can hold.",
         },
     ),
     "dynamic shared memory": Answer(
@@ -504,25 +547,31 @@ _LESSON_5 = {
         {1: "The arrays have the same size and the same addresses."},
     ),
     "wavefront of 64": Answer(
-        "256 bytes are 2 lines. Two warps of 32 lanes touch the same lines. A wavefront "
-        "of 64 lanes needs half as many instructions, and each of them waits for twice as "
-        "many lines.",
-        {1: "64 floats are 256 bytes.", 64: "The lanes stand side by side."},
+        "64 floats are 256 bytes, which are 2 lines. Two warps of 32 lanes touch the same 2 "
+        "lines. A wavefront of 64 lanes needs half as many instructions as two warps, but each "
+        "instruction waits for twice as many lines.",
+        {
+            1: "64 floats are 256 bytes.",
+            64: "The lanes are side by side, so 32 of them share a line.",
+        },
     ),
 }
 
 _LESSON_6 = {
     "myth 1": Answer(
-        "**Verdict: wrong.** The unit is the warp: 32 lanes of 4 bytes fill 4 sectors to the last "
-        "byte. Wider loads help for another reason: fewer requests for the same bytes.",
-        {12.5: "That is a lane alone. The sector is shared by 8 lanes."},
+        "**Verdict: wrong.** A warp loads as a whole: 32 lanes of 4 bytes use every byte of 4 "
+        "sectors. Wider loads help for another reason: they need fewer requests for the same "
+        "bytes.",
+        {
+            12.5: "That would be one lane alone. 8 lanes share each sector.",
+        },
     ),
     "myth 2": Answer(
-        "**Verdict: nearly right.** One more *sector*, 32 bytes. A line has 128 bytes, but it is "
-        "filled sector by sector.",
+        "**Verdict: nearly right.** The far lane costs one more *sector*, which is 32 bytes. A "
+        "line has 128 bytes, but it is filled sector by sector.",
         {
             128: "That is a line. Only the sector that is needed is moved.",
-            4: "Less than a sector is never moved.",
+            4: "A GPU never moves less than a sector.",
         },
     ),
     "myth 3": Answer(
@@ -533,9 +582,9 @@ _LESSON_6 = {
         },
     ),
     "myth 4": Answer(
-        "**Verdict: wrong as printed.** Division and remainder are exchanged, so this is "
-        "the naive kernel again. The result is right, so no test of the *values* can "
-        "notice.",
+        "**Verdict: wrong as printed.** Division and remainder are exchanged, so the lanes read "
+        "as in the naive kernel. The result is right, so a test of the *values* cannot notice "
+        "the mistake.",
         {
             5: "Look at the lanes: the row is `threadIdx.x % 32`, so neighbouring lanes have "
             "neighbouring rows.",
@@ -543,34 +592,34 @@ _LESSON_6 = {
         },
     ),
     "myth 5": Answer(
-        "**Verdict: wrong.** `col` follows `threadIdx.x`, so lanes step along a row of "
-        "`b`, and `a` is a broadcast. It was coalesced from the start; the change of "
-        "claim 4 made it worse.",
+        "**Verdict: wrong.** `col` follows `threadIdx.x`. So neighbouring lanes read "
+        "neighbouring elements of a row of `b`, and the load of `a` is a broadcast. The kernel "
+        "was coalesced from the start. The change of claim 4 made it worse.",
         {33: "Here `threadIdx.x` counts columns: neighbouring lanes are neighbours in `b`."},
     ),
     "myth 6": Answer(
-        "**Verdict: wrong.** There was nothing to fix: both loads go along rows, 4 "
-        "sectors each. The change leaves their number and their cost as they were. But it "
-        "writes the tile by columns, into one bank. The kernel does not become six times "
-        "faster, but five times slower.",
+        "**Verdict: wrong.** There was nothing to fix: both loads go along rows and take 4 "
+        "sectors each. The change affects neither the number of loads nor their cost. But now "
+        "the tile is written by columns, and all words of a column are in one bank. The kernel "
+        "does not become six times faster, but five times slower.",
         {
             2048: "The load of `b` is executed as often as before.",
             4096: "Both matrices are still loaded.",
         },
     ),
     "stored twice": Answer(
-        "**Verdict: a race.** Two threads write different values to one element of the "
-        "tile, and no barrier is between them. The order of the lines orders only the "
-        "stores of one thread.",
+        "**Verdict: a race.** Two threads write different values to one element of the tile, and "
+        "there is no barrier between the two writes. The order of two lines orders only the "
+        "stores of the same thread.",
         {
-            "right: the second store wins": "For one thread it does. But the element is stored "
-            "by two different threads, and nothing orders them.",
+            "right: the second store wins": "This would be true if one thread executed both "
+            "stores. But two different threads store the element, and nothing orders them.",
         },
     ),
     "myth 7": Answer(
-        "**Verdict: half right.** The loads coalesce. But 32 lanes that read down a "
-        "column of 32 words all access one bank. One word of padding per row removes the "
-        "conflicts.",
+        "**Verdict: half right.** The loads of global memory coalesce. But in shared memory, 32 "
+        "lanes that read down a column of a 32 x 32 tile all access one bank. One word of "
+        "padding per row removes the conflicts.",
         {
             "right": "Look at the bank conflicts.",
             "wrong": "The loads of global memory do coalesce.",
@@ -587,153 +636,165 @@ _LESSON_6 = {
         },
     ),
     "myth 9": Answer(
-        "**Verdict: wrong.** Each *thread* walks along a row. At one moment the *lanes* are a row "
-        "apart.",
+        "**Verdict: wrong.** Each *thread* walks along a row. But at one moment the *lanes* are "
+        "a row apart.",
         {
             5: "Each *thread* walks along a row. Where are the lanes at one moment?",
             8: "Each *thread* walks along a row. Where are the lanes at one moment?",
         },
     ),
     "myth 10": Answer(
-        "**Verdict: a wrong result.** Fast, coalesced, and no matrix product: each element gets "
-        "one product per tile instead of 16. Compare with NumPy *before* comparing times.",
-        {16384: "Count the multiplications of one thread: n / 16, not n."},
+        "**Verdict: a wrong result.** The kernel is fast and coalesced, but it does not compute "
+        "the matrix product: each element gets one product per tile instead of 16. Compare with "
+        "NumPy *before* you compare times.",
+        {
+            16384: "Count the multiplications of one thread: n / 16, not n.",
+        },
     ),
     "myth 11": Answer(
-        "**Verdict: wrong.** Every request is perfectly coalesced. But each block does "
-        "all the work, so there are too many requests: those of one block, times the "
-        "blocks. Sectors *per request* say how good each load is, and requests say how "
-        "many loads there are. Look at both.",
+        "**Verdict: wrong.** Every request is perfectly coalesced. But each block does the work "
+        "of all blocks, so there are far too many requests. The sectors *per request* say how "
+        "good each load is, and the number of requests says how many loads there are. Look at "
+        "both.",
         {
-            32: "Neighbouring lanes load neighbours. They only do it too often.",
-            64: "A request is one warp. Repeating it does not make it heavier.",
+            32: "Neighbouring lanes load neighbouring elements. They only do it too often.",
+            64: "A request belongs to one warp. A repeated request is not more expensive than a "
+            "single one.",
         },
     ),
     "myth 12": Answer(
-        "**Verdict: half right.** The column sums touch an eighth of the sectors. But L1 "
-        "holds most of the sectors that the row sums touch again, so both fetch the same "
-        "from L2. The column sums are about 3.5 times as fast at n = 4096. Both are far "
-        "from what the GPU can do, because with one thread per row or column there are "
-        "few warps (lesson 5).",
+        "**Verdict: half right.** The column sums touch an eighth of the sectors. But when the "
+        "row sums touch a sector again, L1 usually holds it, so both kernels fetch the same "
+        "number of sectors from L2. The column sums are about 3.5 times as fast at n = 4096. "
+        "Both kernels are far from what the GPU can do, because with one thread per row or "
+        "column there are few warps (lesson 5).",
         {
-            "right": "They coalesce and are faster, but by less than half of what the sectors say.",
-            "wrong": "They do touch an eighth of the sectors, and are faster.",
+            "right": "They coalesce and are faster, but by less than half of what the sectors "
+            "suggest.",
+            "wrong": "They do touch an eighth of the sectors, and they are faster.",
         },
     ),
 }
 
 _LESSON_7 = {
     "two loads": Answer(
-        "Two requests for each multiply-add, and at most 0.8 requests per cycle: 0.4 multiply-adds "
-        "per cycle of 4 possible ones, a tenth of the peak. The kernel reaches 93 % of this "
-        "ceiling. `naive` has as many requests, but each of its loads of `a` makes 32 passes.",
+        "Each multiply-add needs two requests, and the load-store unit takes at most 0.8 "
+        "requests per cycle. So the kernel completes at most 0.4 multiply-adds per cycle. A "
+        "multiprocessor could execute 4, so the ceiling is a tenth of the peak. The kernel "
+        "reaches 93 % of this ceiling. `naive` has the same number of requests, but each of its "
+        "loads of `a` makes 32 passes.",
         {
             12.5: "That is one request per cycle. Recorded kernels stay below 0.8.",
             50: "A multiprocessor could execute four multiply-adds per cycle, not one.",
-            33: "You counted three instructions. The schedulers issue four per cycle; the "
-            "load-store unit takes less than one.",
+            33: "You counted three instructions. The schedulers issue four instructions per "
+            "cycle, but the load-store unit takes less than one request.",
         },
     ),
     "roofline": Answer(
-        "Right of it. Its requests touch 33 sectors, but L1 and L2 hold nearly all of "
-        "them: DRAM moves 8.5 GB, which is 16 operations for each byte. By the roofline "
-        "it is bound by arithmetic, but it reaches 1 % of the arithmetic peak. The "
-        "roofline of DRAM shows one limit of many. The bound of this kernel is inside the "
-        "multiprocessor, which the roofline does not show.",
+        "It is to the right of the ridge. Its requests touch 33 sectors per iteration, but L1 "
+        "and L2 hold nearly all of them. DRAM moves only 8.5 GB, which is 16 operations for each "
+        "byte. According to the roofline, the kernel is bound by arithmetic, but it reaches only "
+        "1 % of the arithmetic peak. The roofline of DRAM shows one of many limits. The bound of "
+        "this kernel is inside the multiprocessor, where the roofline does not look.",
         {
             "left: bound by memory": "Its accesses are bad, but the caches hide that from DRAM.",
         },
     ),
     "words of 8 x 1": Answer(
-        "8 words of `a` and 1 of `b` for 8 multiply-adds: 9 / 8. Only `b` is read less often. A "
-        "multiply-add needs a word of `a` of its own, as before; the assembler loads four of them "
-        "at once, neighbours along `k`.",
+        "For 8 multiply-adds, a thread loads 8 words of `a` and 1 word of `b`: 9 / 8 words for "
+        "each multiply-add. So only `b` is read less often. Each multiply-add still needs a word "
+        "of `a` of its own. (The assembler merges four of these loads into one, for neighbours "
+        "along `k`.)",
         {
             2: "A word of `b` now serves 8 multiply-adds of the thread.",
-            0.125: "That is the words of `b`. There are 8 words of `a`, too.",
+            0.125: "That counts only the words of `b`. There are 8 words of `a`, too.",
             0.25: "That would be a tile of 8 x 8.",
         },
     ),
     "gain of 8 x 1": Answer(
-        "Less than the ceiling, which rises 2.3 times. The data stage is still the "
-        "busiest unit, but not all the time. The sums take registers, so 32 warps are "
-        "left of 64, and there is more to wait for: a block loads new tiles every 8 steps "
-        "of `k`, `tiled` every 32.",
+        "The ceiling rises 2.3 times, but the speed rises less. The data stage is still the "
+        "busiest unit, but not all the time. The sums take registers, so a multiprocessor holds "
+        "only 32 warps instead of 64. And the warps have more to wait for: a block loads new "
+        "tiles every 8 steps of `k`, and `tiled` only every 32.",
         {
-            8: "The number of multiplications is the same. Only words of `b` are 8 times fewer.",
+            8: "The number of multiplications is the same. Only the words of `b` are 8 times "
+            "fewer.",
             1: "Shared memory was the bound, and this halves its work.",
         },
     ),
     "gain of 8 x 8": Answer(
-        "Hardly faster at all. The words fall 4.5 times, but the passes only by a "
-        "quarter. A load of `a` reads two rows that are 64 words apart, in one bank: 2 "
-        "wavefronts. A load of `b` takes 8, where 4 would be enough.\n\nAnd the warps wait "
-        "for the results of loads. With 64 sums in registers only 16 warps fit, and a "
-        "warp must read its 16 words before it can multiply. The data stage is busy for "
-        "half of the time, the schedulers for less. No unit is used to the full: the "
-        "kernel is bound by **latency**.",
+        "The kernel is hardly faster at all. The words fall 4.5 times, but the passes fall only "
+        "by a quarter. A load of `a` reads two rows that are 64 words apart. These words are in "
+        "the same bank, so the load takes 2 wavefronts. A load of `b` takes 8 wavefronts, where "
+        "4 would be enough.\n\nAnd the warps wait for the results of loads. With 64 sums in "
+        "registers, a multiprocessor holds only 16 warps, and a warp must read its 16 words "
+        "before it can multiply. The data stage is busy for half of the time, and the schedulers "
+        "for less. So no unit is busy all the time: the kernel is bound by **latency**.",
         {
-            4.5: "That is the ratio of the words. Wavefronts are what the data stage serves.",
+            4.5: "That is the ratio of the words. But the data stage serves wavefronts.",
             2: "This would be a good guess if wavefronts were the only bound.",
         },
     ),
     "gain of vectors": Answer(
-        "Before, a warp waited for shared memory for 41 % of its time; now for 24 %, as "
-        "it waits once for four words. The ceiling rises 1.5 times, and the kernel comes "
+        "Before, a warp waited for shared memory for 41 % of its time. Now it waits for 24 %, "
+        "because it waits once for four words. The ceiling rises 1.5 times, and the kernel comes "
         "a little nearer to it.",
         {
-            1: "The words are as many. The loads, and what the warps wait for, are not.",
+            1: "The number of words is the same. But there are fewer loads, and the warps wait "
+            "less.",
             4: "Only the loads of `a` became fewer, and multiply-adds take time, too.",
         },
     ),
     "wavefronts of a warp tile": Answer(
-        "4 is the least possible: 32 lanes want 16 bytes each, and a wavefront has 128 "
-        "bytes. The 8 lanes of each quarter-warp have 8 neighbouring groups of 16 bytes, "
-        "which are all 32 banks. (Lanes 8 to 15 read the same bytes as lanes 0 to 7. That "
-        "does not help: quarters are served one after the other.)",
+        "32 lanes want 16 bytes each, and a wavefront has 128 bytes. So 4 wavefronts are the "
+        "least possible. The 8 lanes of each quarter-warp now read 8 neighbouring groups of 16 "
+        "bytes, which are in all 32 banks. (Lanes 8 to 15 read the same bytes as lanes 0 to 7. "
+        "That does not help, because the quarters are served one after the other.)",
         {
-            1: "A wavefront has one word of each bank: 128 bytes. 32 lanes get 512.",
+            1: "A wavefront has one word of each bank: 128 bytes. 32 lanes want 512 bytes.",
             2: "That is what a load of `a` takes, where half a warp wants the same words.",
-            8: "That is what it was in `vectorized`.",
+            8: "That is the number in `vectorized`.",
         },
     ),
     "gain of a pipeline": Answer(
-        "Faster, with **more** instructions and a **lower** ceiling. A warp waited for "
-        "L1, L2 and DRAM for 24 % of its time; now it hardly does. The schedulers, which "
-        "were idle for four of ten cycles, are busy for eight of ten.",
+        "The kernel is faster, although it executes **more** instructions and its ceiling is "
+        "**lower**. Before, a warp waited for L1, L2 and DRAM for 24 % of its time; now it "
+        "hardly waits for them. The schedulers, which were idle in four of ten cycles, are now "
+        "busy in eight of ten.",
         {
-            0.9: "It would be so if the schedulers had been busy all the time before.",
+            0.9: "This would be so if the schedulers had been busy all the time before.",
             1: "Look at what the warps waited for.",
             4: "Four stages do not mean four times the speed. They hide one of several waits.",
         },
     ),
     "warps of tma": Answer(
-        "8 of 64: one block. Each warp has so much independent work, 128 multiply-adds for six "
-        "loads, and the loads of the next step start so early, that other warps are not needed "
-        "to hide the latency.",
+        "There is room for one block, so there are 8 warps of 64. Other warps are not needed to "
+        "hide the latency. Each warp has much independent work: 128 multiply-adds for six loads. "
+        "And the loads of the next step start early.",
         {
-            64: "The ring of one block leaves no room for a second one.",
+            64: "The ring of one block leaves no room for a second block.",
             16: "Two rings would take 384 KiB of shared memory.",
-            1: "That is the blocks. Each has 8 warps.",
+            1: "That is the number of blocks. Each block has 8 warps.",
         },
     ),
     "gain of tma": Answer(
-        "The loop has 1.06 instructions for each multiply-add, where `pipelined` executes "
-        "1.44. The rest are 48 loads and a few tests. The conflicts between the banks of "
-        "registers cost more: 88 cycles of 1170 (NVRTC 13.5).",
+        "The loop has 1.06 instructions for each multiply-add, and `pipelined` executes 1.44. In "
+        "the loop of `tma`, the instructions that are not multiply-adds are 48 loads and a few "
+        "tests. The conflicts between the banks of registers cost more: 88 cycles of 1170 (NVRTC "
+        "13.5).",
         {
             1.05: "Addresses and copies took a third of the instructions, not a twentieth.",
-            2: "More than the peak is not possible.",
+            2: "The kernel would then be faster than the peak.",
         },
     ),
     "small product": Answer(
-        "It takes nearly seven times as long. A block computes 128 x 128 elements, so the "
-        "product has 16 of them, for 132 multiprocessors. `tiled` has 256. The counts per "
-        "multiply-add are the same as before; here it matters how many multiprocessors "
-        "have work.",
+        "`blocktiled_2d` takes nearly seven times as long as `tiled`. A block of `blocktiled_2d` "
+        "computes 128 x 128 elements, so this product has only 16 blocks for 132 "
+        "multiprocessors. `tiled` has 256 blocks. The counts per multiply-add are the same as "
+        "for large products; here it matters how many multiprocessors have work.",
         {
             1.8: "That needs enough blocks for all multiprocessors. How many are there?",
-            1: "16 blocks and 256 blocks cannot be as fast on 132 multiprocessors.",
+            1: "16 blocks and 256 blocks cannot be equally fast on 132 multiprocessors.",
         },
     ),
     "behind cuBLAS": Answer(
@@ -744,21 +805,23 @@ _LESSON_7 = {
         },
     ),
     "one HMMA": Answer(
-        "One HMMA multiplies 16 x 16 by 16 x 8 values: 2,048 multiply-adds, 64 for each "
-        "lane. One `wgmma` of a warpgroup is 262,144.",
+        "One HMMA multiplies 16 x 16 by 16 x 8 values. These are 2,048 multiply-adds, 64 for "
+        "each lane. One `wgmma` of a warpgroup executes 262,144.",
         {
             1: "It is one instruction for a product of matrices, not of numbers.",
-            2048: "That is what it computes. A multiply-add of a warp is 32 of them.",
-            128: "Each 16 x 16 x 16 product takes two of them.",
+            2048: "That is the number of single multiply-adds. A multiply-add of a warp is 32 of "
+            "them.",
+            128: "Each 16 x 16 x 16 product takes two HMMA instructions.",
         },
     ),
     "three products": Answer(
-        "The tensor cores multiply TF32 values about seven times as fast as cuBLAS "
-        "multiplies float32. Three products, and the work to split the operands, leave a "
-        "factor of 2.8. This includes the time to prepare `a`. Its error is even smaller: "
-        "it adds up sums of 32 steps each, so fewer roundings follow each other.",
+        "The tensor cores multiply TF32 values about seven times as fast as cuBLAS multiplies "
+        "float32. But `tf32x3` computes three products, and it must split the operands. This "
+        "leaves a factor of 2.8, which includes the time to prepare `a`. The error of `tf32x3` "
+        "is even smaller than that of float32: it adds up sums of 32 steps each, so fewer "
+        "roundings follow each other.",
         {
-            0.33: "Three times the work, on a unit that is about seven times as fast.",
+            0.33: "It does three times the work, but on a unit that is about seven times as fast.",
             7: "That is `tf32`, with one product and fewer correct digits.",
         },
     ),
@@ -766,23 +829,26 @@ _LESSON_7 = {
 
 _LESSON_8 = {
     "three colours": Answer(
-        "The lanes are 12 bytes apart, so 32 of them span 12 sectors, and each of the "
-        "three loads visits all 12 for a third of their bytes. The second and the third "
-        "load usually find these sectors in L1, so the *traffic* may be fine. But each "
-        "*request* touches three times the sectors that it needs. With three separate "
-        "arrays, for red, green and blue, the loads would be contiguous.",
+        "Neighbouring lanes are 12 bytes apart, so 32 lanes span 12 sectors. Each of the three "
+        "loads touches all 12 sectors and uses a third of their bytes. The second and the third "
+        "load usually find these sectors in L1, so the *traffic* may be fine. But each *request* "
+        "touches three times the sectors that it needs. With three separate arrays, for red, "
+        "green and blue, the loads would be contiguous.",
         {
             4: "That needs 32 neighbouring floats. The red values are three floats apart.",
-            32: "The lanes are 12 bytes apart: two or three share a sector.",
+            32: "The lanes are 12 bytes apart, so two or three lanes share a sector.",
             3: "That is the number of loads.",
         },
     ),
     "right and correct": Answer(
-        "A warp reads what *another* warp wrote, and nothing makes it wait. The result "
-        "was right because the warps happened to run in order. On a GPU, too, it may be "
-        "right a million times. The check does not look at what happened in this run, but "
-        "at what is ordered in every run. It names both lines.",
-        {"yes: the result is right": "It is right in this run. What makes warp 1 wait for warp 0?"},
+        "A warp reads what *another* warp wrote, and nothing makes it wait. The result was right "
+        "because the warps happened to run in order. On a GPU, too, it may be right a million "
+        "times. The check does not judge what happened in this run. It judges whether the two "
+        "accesses are ordered in every run. It names the lines of both accesses.",
+        {
+            "yes: the result is right": "It is right in this run. What makes warp 1 wait for "
+            "warp 0?",
+        },
     ),
 }
 

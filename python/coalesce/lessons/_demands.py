@@ -171,15 +171,18 @@ def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
 
     A pass accesses each element once. The limit is `most` times its requests or sectors.
     """
-    text = f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array"
+    text = (
+        f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array, which "
+        f"{kind}s each element once"
+    )
     return Demand(text, partial(_few, kind, quantity, most, _ONE_PASS))
 
 
 def loads_of_tiles(most: float) -> Demand:
     """Return a demand for matrix products: each block loads its part of the operands once."""
     text = (
-        f"the loads take at most {most:g} times the requests of blocks that load their rows of a "
-        "and columns of b once"
+        f"the loads take at most {most:g} times the requests that are needed if each block loads "
+        "its rows of a and its columns of b once"
     )
     return Demand(text, partial(_few, "load", "requests", most, _TILED))
 

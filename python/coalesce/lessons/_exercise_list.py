@@ -249,11 +249,17 @@ _EXERCISES: tuple[Exercise, ...] = (
     _exercise(
         0,
         _thread_number,
-        "writes the number of each thread in the line of its block to out[z, y, x].",
+        (
+            "writes the number of each thread to out[z, y, x]: its place in the block's line of "
+            "threads."
+        ),
         "one block of several layers",
         (demand.sectors("store", 4.5),),
-        "Which of x, y and z runs fastest?",
-        "x counts in steps of 1, y in steps of blockDim.x. And z?",
+        "Which of x, y and z changes fastest in the line of threads?",
+        (
+            "A step of x adds 1 to the number, and a step of y adds blockDim.x. What does a step "
+            "of z add?"
+        ),
     ),
     _exercise(
         0,
@@ -262,7 +268,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         "one block of width x height threads",
         (demand.sectors("store", 4.5),),
         "A warp is not a row. What is the thread's number in the line?",
-        "Each 32 numbers of the line are a warp.",
+        "Every 32 consecutive numbers of the line are a warp.",
     ),
     _exercise(
         1,
@@ -294,7 +300,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         "copies the first `width` columns of an image.",
         "blocks of 32 x 8 threads over the result's columns and rows",
         (*demand.GOOD, *demand.ONCE),
-        "Does width divide by 32?",
+        "Is width a multiple of 32?",
         "What do the threads with col >= width write, and where is that in out?",
     ),
     _exercise(
@@ -327,8 +333,11 @@ _EXERCISES: tuple[Exercise, ...] = (
             demand.CONFLICTS,
         ),
         "The three loads visit the same sectors, each for a third of their bytes.",
-        "Let the block load its 768 floats side by side, into shared memory.",
-        "Each thread then reads its three floats there. Is a step of three words a bank conflict?",
+        "Let the block load its 768 floats into shared memory, neighbouring lanes side by side.",
+        (
+            "Each thread then reads its three floats there. Do lanes that are three words apart "
+            "have bank conflicts?"
+        ),
     ),
     _exercise(
         3,
@@ -347,17 +356,20 @@ _EXERCISES: tuple[Exercise, ...] = (
         (demand.loads_of_tiles(1.05), demand.sectors("store", 4.5), demand.CONFLICTS),
         "How often does a block load the same element of a?",
         "Load a tile of a and a tile of b into shared memory, one element per thread.",
-        "Two barriers per tile. At the edge let the tile hold zeros.",
+        "Use two barriers per tile. Where a tile reaches beyond the matrix, store zeros.",
     ),
     _exercise(
         3,
         _corner,
-        "multiplies a with b, whose columns are the rows of bt.",
+        "multiplies a and b. The kernel gets the transpose of b, bt.",
         "blocks of 32 x 32 threads, one per element",
         (demand.loads_of_tiles(1.05), demand.sectors("load", 4.5), demand.CONFLICTS),
         "Loads of global memory are fine. How do the lanes read b_tile?",
-        "b_tile[tx][k]: one row per lane, and a row has 32 words. In which bank is each?",
-        "A row length that is odd in words puts a column into 32 banks.",
+        (
+            "Each lane reads b_tile[tx][k] from another row, and a row has 32 words. In which "
+            "banks are these words?"
+        ),
+        "If a row has an odd number of words, the words of a column are in 32 different banks.",
     ),
     _exercise(
         4,
@@ -367,7 +379,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         (*demand.GOOD, *demand.ONCE, demand.CONFLICTS),
         "Read along rows and write along rows. The order must change in between.",
         "Store the tile in shared memory, wait, and let the lanes read a column of it.",
-        "The tile changes its place, too: blockIdx.x chooses the rows of the result.",
+        "The tile as a whole changes its place, too: blockIdx.x chooses the rows of the result.",
     ),
     _exercise(
         4,
@@ -375,16 +387,22 @@ _EXERCISES: tuple[Exercise, ...] = (
         "transposes a tile of 32 x 32 elements through shared memory, without padding.",
         "one block of 32 x 32 threads",
         (demand.CONFLICTS, *demand.GOOD, demand.no_padding(4096)),
-        "All elements of a column are in one bank. Move each row's elements by another amount.",
-        "Keep element (r, c) at column c ^ r.",
+        (
+            "All elements of a column are in one bank. Store the elements of each row in another "
+            "order."
+        ),
+        "Store element (r, c) in column c ^ r.",
     ),
     _exercise(
         4,
         _mirror,
         "mirrors an image: out[r, c] = image[r, cols - 1 - c].",
-        "blocks of 16 x 16 threads, as many along x as along y",
+        "blocks of 16 x 16 threads; the grid has as many blocks along x as along y",
         (*demand.GOOD, *demand.ONCE),
-        "A reversed order costs nothing. In which direction are neighbouring lanes apart?",
+        (
+            "The reverse order costs nothing. But are neighbouring lanes in neighbouring columns, "
+            "or in neighbouring rows?"
+        ),
         "Let threadIdx.x count columns.",
     ),
     _exercise(
@@ -395,7 +413,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         (demand.repeats("load", "requests", 1.25), demand.sectors("load", 4.5)),
         "31 lanes of each warp do nothing.",
         "Let lane l add the columns l, l + 32, ...",
-        "__shfl_down_sync adds up the parts of the lanes in five steps.",
+        "Then add up the parts of the 32 lanes with __shfl_down_sync, in five steps.",
     ),
     _exercise(
         5,
@@ -403,8 +421,8 @@ _EXERCISES: tuple[Exercise, ...] = (
         "adds up 256 elements per block.",
         "blocks of 256 threads",
         (demand.CONFLICTS, demand.repeats("load", "requests", 1.05)),
-        "With s = 4 the lanes read part[0], part[8], part[16], ... In which banks?",
-        "Let the threads that add stand side by side.",
+        "With s = 4 the lanes read part[0], part[8], part[16], ... In which banks are these words?",
+        "Let the threads that add be neighbours, so that they access neighbouring words.",
         "Begin with s = 128: part[t] += part[t + s] for t < s.",
     ),
     _exercise(
@@ -417,8 +435,8 @@ _EXERCISES: tuple[Exercise, ...] = (
             demand.sectors("load", 4.5),
             demand.CONFLICTS,
         ),
-        "A warp reads a column, so its lanes are in 32 rows.",
-        "Let the lanes be 32 neighbouring columns, and each warp take every eighth row.",
+        "Each warp reads a column, so its 32 lanes read from 32 rows.",
+        "Let the lanes read 32 neighbouring columns, and let each warp read every eighth row.",
         "Combine the eight parts of a column in shared memory, part[8][32].",
     ),
     _exercise(
@@ -446,7 +464,10 @@ _EXERCISES: tuple[Exercise, ...] = (
         "8 blocks of 256 threads",
         (demand.ATOMICS, demand.repeats("load", "requests", 1.25)),
         "How many atomics of global memory does each element cost?",
-        "Count in 64 integers of shared memory: set them to 0, wait, count, wait, add them.",
+        (
+            "Count in 64 integers of shared memory. Set them to 0, wait, count, wait, and add "
+            "them to counts."
+        ),
     ),
     _exercise(
         7,
@@ -454,9 +475,15 @@ _EXERCISES: tuple[Exercise, ...] = (
         "multiplies two square matrices; each thread computes 16 elements.",
         _BLOCKS_OF_64,
         (demand.shared_words(0.41), demand.loads_of_tiles(1.05), demand.sectors("load", 4.5)),
-        "For each k a thread loads 16 words of a and 1 of b. How many would a square tile need?",
+        (
+            "For each k, a thread loads 16 words of a and 1 word of b. How many words would a "
+            "square tile need?"
+        ),
         "With 4 x 4 elements a thread needs 4 words of a and 4 of b for 16 multiply-adds.",
-        "t / 16 is the thread's row of tiles, t % 16 its column; a tile has 4 x 4 elements.",
+        (
+            "A block has 16 x 16 register tiles of 4 x 4 elements. Thread t computes tile (t / "
+            "16, t % 16)."
+        ),
     ),
     _exercise(
         7,
@@ -464,10 +491,18 @@ _EXERCISES: tuple[Exercise, ...] = (
         "multiplies two square matrices; the tile of a is stored transposed.",
         _BLOCKS_OF_64,
         (demand.CONFLICTS, demand.loads_of_tiles(1.05), demand.sectors("load", 4.5)),
-        "Which k and which rows do the 32 lanes of a warp store, and in which banks are they?",
-        "Lane l stores k = l % 16 of row r + l / 16. With rows of L words that is bank "
-        "(L * k + r + l / 16) mod 32.",
-        "Choose L, from 64 on, so that L * k + {0, 1} for k = 0 to 15 are 32 different banks.",
+        (
+            "For which k and which rows do the 32 lanes of a warp store elements, and in which "
+            "banks are these?"
+        ),
+        (
+            "Lane l stores the element with k = l % 16 of row r + l / 16. If a row of the tile "
+            "has L words, this element is in bank (L * k + r + l / 16) mod 32."
+        ),
+        (
+            "Choose an L of 64 or more, so that the banks L * k and L * k + 1 (mod 32) are all "
+            "different for k = 0 to 15."
+        ),
     ),
     _exercise(
         8,
@@ -486,12 +521,15 @@ _EXERCISES: tuple[Exercise, ...] = (
         (*demand.GOOD, *demand.ONCE, demand.CONFLICTS),
         "Which side is strided, and what did lesson 4 do about it?",
         "A tile in shared memory is read along rows of the image, and written along rows of out.",
-        "The tile's column ty is a row of the result, back to front.",
+        "A column of the tile is a row of the result, in reverse order.",
     ),
     _exercise(
         8,
         _smooth,
-        "replaces each element by the mean of the 17 around it; the ends are repeated.",
+        (
+            "writes the mean of each element and its 8 neighbours on both sides. Beyond the ends, "
+            "the first or the last element is repeated."
+        ),
         "one thread per element, blocks of 256",
         (
             demand.repeats("load", "requests", 1.5),
@@ -501,6 +539,9 @@ _EXERCISES: tuple[Exercise, ...] = (
         ),
         "How often is each element loaded?",
         "Neighbouring threads want nearly the same 17 elements.",
-        "The block needs 256 elements and 8 at each end. Load them once.",
+        (
+            "A block needs 256 elements, and 8 more at each end. Load each of them once, into "
+            "shared memory."
+        ),
     ),
 )
