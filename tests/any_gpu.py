@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import argparse
 import csv
+import ctypes
+import datetime
 import json
 import os
 import re
@@ -37,6 +39,21 @@ LONGEST = 40  # seconds for the launches of one process
 AT_ONCE = 12  # the launches of one process
 
 
+class Driver:
+    """The functions of the CUDA driver that CuPy does not offer for machine code of others."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL("libcuda.so.1")
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function; raise a RuntimeError if it fails."""
+        error = getattr(self.library, name)(*arguments)
+        if error:
+            said = ctypes.c_char_p()
+            self.library.cuGetErrorString(error, ctypes.byref(said))
+            raise RuntimeError(f"CUDA: {name}: {(said.value or b'').decode()}")
+
+
 class Launched:
     """A stored launch on the GPU."""
 
@@ -47,10 +64,13 @@ class Launched:
         self.folder = folder
         self.launch = launch
         self.before = [self._read(a, a["before"]) for a in launch["arrays"]]
-        self.module = cupy.RawModule(
-            path=str(folder / launch["cubin"]), enable_cooperative_groups=launch["cooperative"]
-        )
-        self.function = self.module.get_function(launch["entry"])
+        cupy.zeros(1)  # makes the context
+        self.driver = Driver()
+        self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        file = str(folder / launch["cubin"]).encode()
+        self.driver.call("cuModuleLoad", ctypes.byref(self.module), file)
+        entry = launch["entry"].encode()
+        self.driver.call("cuModuleGetFunction", ctypes.byref(self.function), self.module, entry)
         variables = launch["variables"]
         self.device: dict[int, Any] = {}
         self.kept: list[Any] = []
@@ -76,8 +96,13 @@ class Launched:
         return (before.view("u1") ^ change).view(before.dtype)
 
     def _variable(self, symbol: str, number: int) -> Any:
-        memory = self.module.get_global(symbol)
-        return self.cupy.ndarray((self.before[number].nbytes,), "u1", memory)
+        address, size = ctypes.c_void_p(), ctypes.c_size_t()
+        where = ctypes.byref(address), ctypes.byref(size)
+        self.driver.call("cuModuleGetGlobal_v2", *where, self.module, symbol.encode())
+        count = self.before[number].nbytes
+        memory = self.cupy.cuda.UnownedMemory(address.value, count, self, 0)
+        pointer = self.cupy.cuda.MemoryPointer(memory, 0)
+        return self.cupy.ndarray((count,), "u1", pointer)
 
     def _texture(self, array: np.ndarray[Any, Any], how: dict[str, Any]) -> Any:
         texture = self.cupy.cuda.texture
@@ -128,12 +153,20 @@ class Launched:
                 data = bytearray.fromhex(p["bytes"])
                 for place, number, offset in p.get("pointers", ()):
                     data[place : place + 8] = self._address(number, offset)
-            parameters.append(np.frombuffer(bytes(data), "u1"))
-        if self.launch["shared"] > 48 << 10:
-            self.function.max_dynamic_shared_size_bytes = self.launch["shared"]
-        grid, block = tuple(self.launch["grid"]), tuple(self.launch["block"])
-        self.function(grid, block, tuple(parameters), shared_mem=self.launch["shared"])
-        self.cupy.cuda.runtime.deviceSynchronize()
+            parameters.append(ctypes.create_string_buffer(bytes(data), len(data)))
+        shared = self.launch["shared"]
+        if shared > 48 << 10:
+            largest = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self.driver.call("cuFuncSetAttribute", self.function, largest, shared)
+        places = (ctypes.c_void_p * max(1, len(parameters)))(*map(ctypes.addressof, parameters))
+        sizes = [ctypes.c_uint(n) for n in (*self.launch["grid"], *self.launch["block"], shared)]
+        self.cupy.cuda.runtime.deviceSynchronize()  # the copies have ended
+        if self.launch["cooperative"]:
+            launch = self.function, *sizes, None, places
+            self.driver.call("cuLaunchCooperativeKernel", *launch)
+        else:
+            self.driver.call("cuLaunchKernel", self.function, *sizes, None, places, None)
+        self.driver.call("cuCtxSynchronize")
 
     def after(self, number: int) -> np.ndarray[Any, Any]:
         """Return an array after the launch."""
@@ -308,10 +341,14 @@ def main() -> int:
         return 0
     if options.action == "compare":
         results = compare(options.folder, options.jobs, options.only)
+        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+        found = {"gpu": gpu, "date": str(datetime.date.today()), "results": results}
     else:
-        results = json.loads(options.json.read_text())
+        found = json.loads(options.json.read_text())
+        results = found["results"]
         count(options.folder, results, options.seconds)
-    options.json.write_text(json.dumps(results, indent=1) + "\n")
+    options.json.write_text(json.dumps(found, indent=1) + "\n")
     said = [r["outcome"] for r in results.values()]
     print({outcome: said.count(outcome) for outcome in sorted(set(said))})
     counted = [r for r in results.values() if "counted" in r]

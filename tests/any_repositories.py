@@ -468,13 +468,13 @@ def main() -> int:
             row = {"outcome": "exception", "detail": traceback.format_exc()[-900:]}
         print(json.dumps(row))
         return 0
-    before = {}
+    before: dict[tuple[str, str, str], dict[str, Any]] = {}
     if options.resume and options.json.is_file():
         found = json.loads(options.json.read_text())
         for row in [*found["kernels"], *found.get("replaced", ())]:
             before[row["repository"], row["file"], row["kernel"]] = row
     seen: set[str] = set()
-    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    rows = dict(before)  # also those that this run does not reach, if it is interrupted
 
     def done(job: tuple[Path, str, Path]) -> None:
         key = key_of(*job)

@@ -192,35 +192,35 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows = json.loads(options.json.read_text())["kernels"]
+    rows = {
+        ":".join((row["repository"], row["file"], row["kernel"])): row
+        for row in json.loads(options.json.read_text())["kernels"]
+    }
     folders = {f.name.partition("@")[0].replace("+", "/"): f for f in options.checkouts}
     if options.one is not None:
         row = rows[options.one]
-        key = (row["repository"], row["file"], row["kernel"])
-        own = any_repositories.own_of(options.arguments, key)
+        own = any_repositories.own_of(options.arguments, tuple(options.one.split(":")))
         print(json.dumps(_one(folders[row["repository"]], row, own, options.out)))
         return 0
     known = options.out / "launches.json"
     launches = json.loads(known.read_text()) if known.is_file() else {}
 
-    def store(number: int) -> tuple[str, Any]:
-        row = rows[number]
-        key = ":".join((row["repository"], row["file"], row["kernel"]))
-        command = [sys.executable, __file__, *sys.argv[1:], "--one", str(number)]
+    def store(key: str) -> tuple[str, Any]:
+        command = [sys.executable, __file__, *sys.argv[1:], "--one", key]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         line = (done.stdout.splitlines() or [""])[-1]
         return key, json.loads(line) if line[:1] in ("{", '"') else done.stderr[-300:]
 
-    wanted: Sequence[int] = [
-        n
-        for n, row in enumerate(rows)
+    wanted: Sequence[str] = [
+        key
+        for key, row in rows.items()
         if "launch" in row
         and row["outcome"] not in ("fault", "nothing written")
-        and options.only in ":".join((row["repository"], row["file"], row["kernel"]))
-        and ":".join((row["repository"], row["file"], row["kernel"])) not in launches
+        and options.only in key
+        and key not in launches
     ]
     with ThreadPoolExecutor(options.jobs) as pool:
         for key, launch in pool.map(store, wanted):
