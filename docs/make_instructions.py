@@ -25,6 +25,23 @@ traces and steps, it executes PTX, NVIDIA's assembly language.
 If a kernel has PTX that the simulator does not know, `UnsupportedInstruction` is raised before
 anything runs. The error names the instruction and its line. This also holds for an unknown type or
 modifier. [Adding an instruction](adding_an_instruction.md) shows how to add a row to these tables.
+
+The tables use these terms ([the glossary](../notebooks/glossary.md) explains all others):
+
+- *Special register*: a register whose value the hardware provides, such as `%tid.x`, the x index of
+  a thread.
+- *Predicate*: a register that holds true or false for each lane.
+- *Uniform register*: a register of machine code with a single value for the whole warp.
+- *Member mask*: a number with a bit for each lane. The bits that are set name the lanes that take
+  part.
+- *State space*: a kind of memory, such as global or shared memory. A *generic address* can be in
+  several state spaces.
+- *Constant bank*: read-only memory with the arguments of a launch and other constants.
+- *Fragment*: the part of a small matrix that one lane holds in its registers.
+- *Phase*: an mbarrier is used again and again. A phase ends when all expected threads and bytes
+  have arrived, and then the next phase begins.
+- *Convergence barrier*: a register of machine code that stores which lanes of a diverged warp must
+  wait for each other.
 """
 
 SECTION = re.compile(r"^// ---- (?P<language>PTX|machine code): (?P<title>.*) ----$")

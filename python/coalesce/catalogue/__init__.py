@@ -294,7 +294,7 @@ def _needs(entry: ops.Variant) -> str:
     if shared := entry.static_shared_bytes():
         parts.append(f"{shared} B shared")
     if dynamic_bytes:
-        parts.append(f"{dynamic_bytes} B shared, dynamic")
+        parts.append(f"{dynamic_bytes} B dynamic shared")
     if entry.tiles:
         parts.append("tile " + "/".join(str(tile) for tile in entry.tiles))
     if entry.preparation == "transpose_b":
