@@ -10,7 +10,7 @@
 # # 1. One warp, one load
 #
 # **The question.** A warp executes one load: 32 lanes, 32 addresses, one instruction. What does the memory
-# system do with it, and what does it cost when the addresses are not side by side?
+# system do with such a load, and what does the load cost if the addresses are not side by side?
 #
 # **Time:** 60 minutes. **You need:** [lesson 0](00_threads_blocks_warps.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -171,7 +171,7 @@ lessons.predict(
 
 # %%
 def behind_l1():
-    """How many times more sectors come from L2 with an offset of 1; each step, modelled."""
+    """Print where the sectors come from (modelled). Return how many times more come from L2 with an offset of 1."""
     found = {}
     for offset in (0, 1):
         p = coalesce.profile("access", x, pattern="offset", offset=offset, device="sim")
@@ -221,7 +221,7 @@ lessons.predict(
 # %% tags=["counts"]
 lessons.predict(
     "worst stride",
-    "At which stride does it stop getting worse in sectors?",
+    "With larger strides, a request touches more sectors. From which stride on does this number stop growing?",
     guess=...,
     measured=lambda: next(s for s in range(1, 33) if load(pattern="stride", stride=s) == 32),
     show=strides,

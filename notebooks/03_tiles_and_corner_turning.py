@@ -115,7 +115,7 @@ a, b = rng.random((2, N, N), dtype=np.float32)
 
 
 def without(barrier):
-    """The kernel without a barrier: how many elements are right, and what the check says."""
+    """Run the kernel without one barrier. Print how many elements are right, and what the check finds."""
     lines = [line for line in tiled_16.splitlines() if not line.endswith(f"// {barrier}")]
     kernel = coalesce.Kernel("\n".join(lines), "product")
     out = np.zeros_like(a)
@@ -217,7 +217,7 @@ def binds():
 
 lessons.predict(
     "gain of the tile",
-    "The tile of 32 has 32 times fewer load requests and 20 times fewer sectors. How many times faster is it?",
+    "With tiles of 32, `tiled` has 32 times fewer load requests and 20 times fewer sectors than `coalesced`. How many times faster is it?",
     guess=...,
     measured=lambda: (
         measured.ratio("tiled") or profiles["coalesced"].modelled_ms / profiles["tiled"].modelled_ms

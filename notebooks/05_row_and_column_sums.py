@@ -97,7 +97,7 @@ TREES = {
 
 
 def tree(name):
-    """Profile of one block that adds 256 numbers with this tree."""
+    """Return the profile of one block that adds 256 numbers with this tree."""
     text = """
 extern "C" __global__ void tree(const float* x, float* out) {
     __shared__ float part[256];
@@ -236,7 +236,7 @@ def occupancy():
 # %% tags=["counts"]
 lessons.predict(
     "share of the GPU",
-    "With one thread for each of 4,096 columns, which share of the warps that an H200 can hold is there?",
+    "An H200 can hold 132 x 64 warps at once. Which share of them does a kernel with one thread for each of 4,096 columns have?",
     guess=...,
     measured=lambda: 100 * 4096 / 32 / capacity,
     unit="%",

@@ -183,7 +183,7 @@ def instructions():
 
 lessons.predict(
     "myth 6",
-    "How many global load requests does the change save, of 4,096?",
+    "`tiled` executes 4,096 global load requests. How many of them does the change save?",
     guess=...,
     measured=lambda: (
         product("tiled").metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
@@ -224,7 +224,7 @@ twice_check = twice.check((4, 4), (16, 16), a64, b64, c64, 64)
 # %% tags=["counts"]
 lessons.predict(
     "stored twice",
-    "What is its result?",
+    "What is the result of this kernel?",
     choices=["right: the second store wins", "unknown: it is a race"],
     guess=...,
     measured=lambda: "unknown: it is a race" if twice_check else "right: the second store wins",

@@ -253,7 +253,8 @@ on_the_gpu("naive", "coalesced", "tiled")
 #
 # Branches and short fixed delays are left out. The table shows the reasons for the speed of each kernel:
 #
-# - `naive`: the data stage is busy all the time (lesson 2), and the warps wait in its queue.
+# - `naive`: the data stage is busy all the time (lesson 2). The requests pile up in front of it: the queue of the load-store
+#   unit is full, and the warps wait for space in this queue.
 # - `coalesced`: the load-store unit is busy for 94 % of the time.
 # - `tiled`: the load-store unit and the data stage are both busy for about 90 % of the time. Global loads have become
 #   rare. The loads of **shared memory** keep both units busy: they take 1.25 requests and 1.5 wavefronts for each
@@ -529,7 +530,7 @@ lessons.code("matmul", "tma", part=("while (schedule.next(part)) {", "barrier_ar
 # %% tags=["counts"]
 lessons.predict(
     "warps of tma",
-    "A block has 256 threads. Its ring of four stages takes 192 of the 228 KiB of shared memory. How many warps, of 64, are on a multiprocessor?",
+    "A block has 256 threads. Its ring of four stages takes 192 of the 228 KiB of shared memory. A multiprocessor has room for 64 warps. How many does it hold here?",
     guess=...,
     measured=lambda: profile("tma").block[0] // 32 * (228 * 1024 // profile("tma").shared_bytes),
     show=lambda: [
