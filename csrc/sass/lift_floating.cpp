@@ -216,17 +216,22 @@ void Lifter::halves(const Instruction& in) {
         // HADD2.F32 R0, -RZ, R1.H0_H0 converts a half to a float.
         const Operand& o = operand(in, 2);
         if (in.opcode != "HADD2" || !is_register(operand(in, 1)) || operand(in, 1).number >= 0 ||
-            o.absolute || o.kind != Operand::Kind::reg ||
+            o.kind != Operand::Kind::reg ||
             !(o.part.empty() || o.part == "H0_H0" || o.part == "H1_H1"))
             unsupported();
         Operand whole = o;
         whole.part = {};
-        whole.negated = false;
+        whole.negated = whole.absolute = false;
         Locator half = word(whole);
         if (o.part.starts_with("H1")) {
             const Locator upper = scratch();
             help(MachineOp::shift_right_u32, {upper, half}, sim::ShiftOperand{.by = 16});
             half = upper;
+        }
+        if (o.absolute) {
+            const Locator positive = scratch();
+            help_as_ptx(OpCode::and_, {"b32"}, {positive, half, constant(0x7fff)});
+            half = positive;
         }
         if (o.negated) {
             const Locator flipped = scratch();
@@ -358,8 +363,14 @@ void Lifter::convert(const Instruction& in) {
         type[0] = char(type[0] - 'a' + 'A');
         source = part(o, type);
     }
-    as_ptx(OpCode::cvt, {mode, flushing(in), in.has("SAT") ? "sat" : "", to, from},
-           {result(operand(in, 0), to.ends_with("64") ? 2 : 1), source});
+    const Locator d = result(operand(in, 0), to.ends_with("64") ? 2 : 1);
+    const std::string_view sat = in.has("SAT") ? "sat" : "";
+    if (to != "s16" && to != "s8")
+        return as_ptx(OpCode::cvt, {mode, flushing(in), sat, to, from}, {d, source});
+    // The register receives the sign in all its upper bits. The compiler relies on this.
+    const Locator narrow = scratch();
+    help_as_ptx(OpCode::cvt, {mode, flushing(in), sat, to, from}, {narrow, source});
+    as_ptx(OpCode::cvt, {"s32", to}, {d, narrow});
 }
 
 // F2FP.F16.E4M3.UNPACK_B R0, R2.H1 converts two 8-bit floats to halves.
@@ -392,8 +403,10 @@ void Lifter::pack_fp8(const Instruction& in) {
 void Lifter::pack_floats(const Instruction& in) {
     if (in.has("E4M3") || in.has("E5M2")) return pack_fp8(in);
     only(in, {"F16", "BF16", "F32", "PACK_AB", "RZ", "RELU"});
-    if (in.has("RELU") || in.has("RZ") || !in.has("F32") || !in.has("PACK_AB")) unsupported();
-    as_ptx(OpCode::cvt, {"rn", in.has("BF16") ? "bf16x2" : "f16x2", "f32"},
+    if (!in.has("F32") || !in.has("PACK_AB")) unsupported();
+    as_ptx(OpCode::cvt,
+           {in.has("RZ") ? "rz" : "rn", in.has("RELU") ? "relu" : "",
+            in.has("BF16") ? "bf16x2" : "f16x2", "f32"},
            {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2))});
 }
 

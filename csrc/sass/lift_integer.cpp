@@ -271,9 +271,16 @@ void Lifter::sel(const Instruction& in) {
 }
 
 void Lifter::prmt(const Instruction& in) {
-    only(in, {});
+    only(in, {"F4E", "B4E", "RC8", "ECL", "ECR", "RC16"});
+    const std::string_view mode = in.has("F4E")    ? "f4e"
+                                  : in.has("B4E")  ? "b4e"
+                                  : in.has("RC8")  ? "rc8"
+                                  : in.has("ECL")  ? "ecl"
+                                  : in.has("ECR")  ? "ecr"
+                                  : in.has("RC16") ? "rc16"
+                                                   : "";
     as_ptx(
-        OpCode::prmt, {"b32"},
+        OpCode::prmt, {"b32", mode},
         {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 3)), word(operand(in, 2))});
 }
 

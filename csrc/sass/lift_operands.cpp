@@ -157,6 +157,11 @@ Locator Lifter::half_pair(const Operand& o, bool bfloat) {
         help_as_ptx(OpCode::prmt, {"b32"},
                     {d, at, at, constant(part == "H0_H0" ? 0x1010 : 0x3232)});
         at = d;
+    } else if (part == "H0_NH1") {  // the upper half is half 0; the lower half is minus half 1
+        const Locator swapped = scratch(), d = scratch();
+        help_as_ptx(OpCode::prmt, {"b32"}, {swapped, at, at, constant(0x1032)});
+        help_as_ptx(OpCode::xor_, {"b32"}, {d, swapped, constant(0x8000)});
+        at = d;
     } else if (!part.empty() && part != "H1_H0") {
         unsupported("the halves ." + std::string(part));
     }

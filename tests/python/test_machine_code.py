@@ -149,6 +149,64 @@ def test_integers_packed_into_bytes_and_halves():
     np.testing.assert_array_equal(out[1][:, 2], np.stack([lower, upper], 1).view(np.int32)[:, 0])
 
 
+def test_narrow_signed_results_fill_the_register():
+    """The compiler stores the result of F2I.S16 or F2I.S8 as an int, without extending its sign."""
+    source = """
+    #include <cuda_fp16.h>
+    extern "C" __global__ void k(const float* x, int* out) {
+        const int t = threadIdx.x;
+        short s;
+        out[t] = __half2short_rz(__float2half(x[t]));
+        asm("cvt.rni.s16.f32 %0, %1;" : "=h"(s) : "f"(x[t]));
+        out[32 + t] = s;
+        asm("{.reg .s8 q; cvt.rni.s8.f32 q, %1; cvt.s32.s8 %0, q;}"
+            : "=r"(out[64 + t]) : "f"(x[t]));
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert why_ptx(kernel) == ""
+    x = np.arange(-16, 16, dtype=np.float32)
+    for counts in (False, True):
+        out = np.zeros((3, 32), np.int32)
+        counting.prepare(kernel, 1, 32, [x, out], 0).run(counts=counts)
+        np.testing.assert_array_equal(out, [x] * 3)
+
+
+def test_less_common_bytes_and_halves():
+    """Modes of PRMT; halves that an instruction negates, swaps or makes positive; PACK_AB.RZ."""
+    source = """
+    #include <cuda_fp16.h>
+    extern "C" __global__ void k(const unsigned* x, const unsigned* y, unsigned* out) {
+        const int t = threadIdx.x;
+        unsigned a = x[t], b = y[t], c = b >> t % 32, n = 0;
+    #define NEXT "=r"(out[t + 96 * n++])
+    #define PERMUTE(mode) asm("prmt.b32." mode " %0, %1, %2, %3;" : NEXT : "r"(a), "r"(b), "r"(c));
+        PERMUTE("f4e") PERMUTE("b4e") PERMUTE("rc8") PERMUTE("ecl") PERMUTE("ecr") PERMUTE("rc16")
+        const half2 p = *(const half2*)&a, q = *(const half2*)&b;
+        out[t + 96 * n++] = __float_as_uint(__half2float(__habs(p.x)));
+        out[t + 96 * n++] = __float_as_uint(-__half2float(__habs(p.y)));
+        *(half2*)&out[t + 96 * n++] = __hcmadd(p, q, q);
+        const float v = __uint_as_float(a), w = __uint_as_float(b);
+        out[t + 96 * n++] = __half_as_ushort(__float2half_rz(v));
+    #define PACK(mode) asm("cvt." mode ".f32 %0, %1, %2;" : NEXT : "f"(v), "f"(w));
+        PACK("rz.f16x2") PACK("rn.relu.f16x2") PACK("rz.relu.bf16x2") PACK("rn.bf16x2")
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert why_ptx(kernel) == ""
+    halves = np.random.default_rng(3).standard_normal((2, 192)).astype(np.float16)
+    halves[0, :4] = np.inf, -0.0, 65504, 2**-24
+    x, y = halves.view(np.uint32)
+    x[48:], y[48:] = np.random.default_rng(4).standard_normal((2, 48), np.float32).view(np.uint32)
+    out = []
+    for counts in (False, True):
+        out.append(np.zeros((14, 96), np.uint32))
+        counting.prepare(kernel, 1, 96, [x, y, out[-1]], 0).run(counts=counts)
+    np.testing.assert_array_equal(out[0], out[1])
+    lower = x.astype(np.uint16).view(np.float16)
+    np.testing.assert_array_equal(out[1][6].view(np.float32)[:48], abs(lower[:48]))
+    byte = x >> 8 * (y >> np.arange(96) % 32 & 3) & 255
+    np.testing.assert_array_equal(out[1][2], byte * 0x1010101)
+
+
 def test_asynchronous_copies_of_zero_bytes_in_some_lanes():
     """A lane that copies nothing writes zeros, and its source address may be invalid."""
     source = """
