@@ -167,7 +167,7 @@ def test_narrow_signed_results_fill_the_register():
     x = np.arange(-16, 16, dtype=np.float32)
     for counts in (False, True):
         out = np.zeros((3, 32), np.int32)
-        counting.prepare(kernel, 1, 32, [x, out], 0).run(counts=counts)
+        prepare(kernel, 1, 32, [x, out], 0).run(counts=counts)
         np.testing.assert_array_equal(out, [x] * 3)
 
 
@@ -199,7 +199,7 @@ def test_less_common_bytes_and_halves():
     out = []
     for counts in (False, True):
         out.append(np.zeros((14, 96), np.uint32))
-        counting.prepare(kernel, 1, 96, [x, y, out[-1]], 0).run(counts=counts)
+        prepare(kernel, 1, 96, [x, y, out[-1]], 0).run(counts=counts)
     np.testing.assert_array_equal(out[0], out[1])
     lower = x.astype(np.uint16).view(np.float16)
     np.testing.assert_array_equal(out[1][6].view(np.float32)[:48], abs(lower[:48]))
