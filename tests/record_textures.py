@@ -2,8 +2,9 @@
 
     python tests/record_textures.py [--output FILE]
 
-Needs a GPU. `texture_cases.py` has the cases. The results are in tests/data/textures_gpu.npz, with
-the names of the GPU and of the driver, and with checksums of the inputs.
+Needs a GPU. `texture_cases.py` has the cases. The results are in tests/data/textures_<gpu>.npz,
+with the names of the GPU and of the driver, and with checksums of the inputs.
+tests/python/test_recorded_textures.py compares them with the simulator.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import texture_cases
 
 import coalesce
 
-FILE = Path(__file__).parent / "data" / "textures_gpu.npz"
+FILE = Path(__file__).parent / "data" / "textures_h100.npz"
 
 
 @functools.cache

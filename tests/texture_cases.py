@@ -494,6 +494,16 @@ def _modes() -> Iterator[Case]:
         )
 
 
+def _border(dtype: str, color: float) -> float:
+    """Return the color of a border that is set to a float.
+
+    For integer texels, the recording passed the float itself. The hardware reads its lowest bits.
+    """
+    if dtype.startswith("float"):
+        return color
+    return int(np.float32([color]).view(dtype)[0])
+
+
 def _reads() -> Iterator[Case]:
     inside = np.stack([np.arange(-1, 9) + 0.5, np.full(10, 0.5)])
     for dtype, channels in itertools.product(
@@ -517,7 +527,11 @@ def _reads() -> Iterator[Case]:
             "tex2D",
             texels,
             inside,
-            {**given, "address": "border", "border": (3, 5.75, -7, 300)},
+            {
+                **given,
+                "address": "border",
+                "border": tuple(_border(dtype, color) for color in (3, 5.75, -7, 300)),
+            },
             channels=4,
             kind=kind,
         )
@@ -566,7 +580,6 @@ def _reads() -> Iterator[Case]:
     bits = np.random.default_rng(18).integers(0, 2**32, 500, dtype=np.uint64).astype(np.uint32)
     bits[:6] = [0x7F800001, 0xFFC12345, 1, 0x80000001, 0x007FFFFF, 0x7FC00000]
     yield Fetch("read all float32", "tex1D", bits.view(np.float32), np.arange(500)[None] + 0.5)
-    # An integer border is passed as the bits of floats, or as numbers.
     for dtype, kind in (("int32", SIGNED), ("uint8", UNSIGNED), ("int16", SIGNED)):
         for border in (2.0**-149 * 77, 1.0, -1.0, 300.5, 1e10):
             yield Fetch(
@@ -574,7 +587,7 @@ def _reads() -> Iterator[Case]:
                 "tex2D",
                 np.ones((1, 2), dtype),
                 inside,
-                {"address": "border", "border": border},
+                {"address": "border", "border": _border(dtype, border)},
                 channels=4,
                 kind=kind,
             )

@@ -9,7 +9,8 @@
 // after row, slice after slice (or layer after layer), level after level.
 //
 // The rules of texture fetches are those of the CUDA C++ Programming Guide ("Texture Fetching").
-// docs/textures.md lists the rules that are not documented, and what is done here.
+// docs/textures.md lists the rules that are not documented. They were found by comparing results
+// with those of an H100 (tests/record_textures.py).
 #pragma once
 
 #include <array>

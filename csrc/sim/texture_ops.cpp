@@ -34,9 +34,10 @@ std::string shape_of(const TextureObject& o) {
            std::to_string(o.dimensions) + (o.dimensions == 1 ? " dimension" : " dimensions");
 }
 
-// Returns an error message if an instruction cannot use an object, or an empty string. The object
-// may have more dimensions than the instruction if their extent is 1. For a surface instruction,
-// the faces of a cube map are layers.
+// Returns an error message if an instruction cannot use an object, or an empty string. An array of
+// two dimensions may be used like one of one dimension if its height is 1. A GPU returns zeros if
+// an array of three dimensions is used like one of two. For a surface instruction, the faces of a
+// cube map are layers.
 std::string mismatch(const TextureObject& o, const TextureAccess& access, bool surface) {
     const TextureGeometry& g = access.geometry;
     if (surface != o.surface)
@@ -49,7 +50,7 @@ std::string mismatch(const TextureObject& o, const TextureAccess& access, bool s
                    ? ""
                    : "the texture object is for linear memory, which only tex1Dfetch() can read";
     const bool layers = surface ? o.layered || o.cube : o.layered;
-    const uint32_t needed = o.depth > 1 ? 3 : o.height > 1 ? 2 : 1;
+    const uint32_t needed = o.dimensions == 3 ? 3 : o.height > 1 ? 2 : 1;
     const bool fits = g.dimensions >= needed && g.dimensions <= std::max<uint32_t>(o.dimensions, 2);
     if (fits && g.layered == layers && (surface || g.cube == o.cube)) return "";
     return "the object is for " + shape_of(o) + ", but the instruction is for " +
@@ -203,6 +204,8 @@ SurfacePlace surface_place(Warp& w, const TextureObject& o, const TextureAccess&
     hold(place[0], row - bytes);
     hold(place[1], int64_t{o.height} - 1);
     hold(place[2], int64_t{o.depth} - 1);
+    // A negative layer is clamped to the last one, as if it were unsigned.
+    if (layer < 0 && a.beyond == Beyond::clamp) layer = o.layers;
     hold(layer, int64_t{o.layers} - 1);
     at.offset = uint64_t(place[0]) + uint64_t(place[1]) * o.row_bytes +
                 uint64_t(o.layered || o.cube ? layer : place[2]) * o.slice_bytes_of(0);

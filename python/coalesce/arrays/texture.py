@@ -82,7 +82,9 @@ def texture(
         ``"element"``: a fetch returns the values of the array. ``"normalized"``: it converts
         integers of 8 or 16 bits to floats from 0 to 1, or from -1 to 1 if they are signed.
     border : float or sequence of float
-        The value, or the value of each channel, outside the array for ``address="border"``.
+        The value, or the value of each channel, outside the array for ``address="border"``. For
+        texels that are read as integers, an integer in the range of their dtype. With
+        ``read="normalized"``, it is clamped to [0, 1] or [-1, 1], and rounded like a texel.
     channels : {1, 2, 4}
         The number of channels of a texel. If it is 2 or 4, the array's last axis has the channels:
         shape (height, width, 4) for ``tex2D<float4>``.
@@ -148,16 +150,6 @@ def texture(
                     f"{array.shape} and dtype {array.dtype}"
                 )
         array = np.concatenate([level.ravel() for level in (array, *levels)])
-    colors = (
-        [checks.number("border", color) for color in checks.several("border", border)]
-        if np.iterable(border)
-        else [checks.number("border", border)] * 4
-    )
-    if len(colors) not in (channels, 4):
-        raise ValueError(
-            f"border must be one number, or one for each of the {channels} channels; got "
-            f"{len(colors)} numbers"
-        )
     floats = array.dtype.kind == "f"
     if read == "normalized" and (floats or array.dtype.itemsize == 4):
         raise ValueError(
@@ -168,6 +160,9 @@ def texture(
             f'filter="linear" needs texels that are read as floats; the array has dtype '
             f'{array.dtype}. Pass floats, or read="normalized" for integers of 8 or 16 bits'
         )
+    colors = _border(border, channels)
+    if not floats and read == "element":
+        colors = [_integer_border(color, array.dtype) for color in colors]
     return Texture(
         array,
         False,
@@ -339,6 +334,37 @@ def _extents(
             + f"; it has shape {array.shape}"
         )
     return shape[::-1], layers
+
+
+def _border(border: float | Sequence[float], channels: int) -> list[float]:
+    """Return the color of the border: one number per channel, or four."""
+    if not np.iterable(border):
+        return [checks.number("border", border)] * 4
+    colors = [checks.number("border", color) for color in checks.several("border", border)]
+    if len(colors) not in (channels, 4):
+        raise ValueError(
+            f"border must be one number, or one for each of the {channels} channels; got "
+            f"{len(colors)} numbers"
+        )
+    return colors
+
+
+def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
+    """Return the float whose bits are an integer, as the hardware takes it for integer texels."""
+    limits = np.iinfo(dtype)
+    if color != int(color) or not limits.min <= color <= limits.max:
+        raise ValueError(
+            f"border must be an integer from {limits.min} to {limits.max}, because the texels "
+            f"have dtype {dtype}; got {color:g}"
+        )
+    bits = np.array(int(color) & 0xFFFFFFFF, np.uint32)
+    found = float(bits.view(np.float32))
+    if np.float32(found).view(np.uint32) != bits:
+        raise ValueError(
+            f"border cannot be {int(color)}: its bits are those of a signaling NaN, which cannot "
+            "be passed to a texture"
+        )
+    return found
 
 
 def _modes(address: Address | Sequence[Address]) -> tuple[int, int, int]:
