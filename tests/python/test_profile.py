@@ -381,3 +381,30 @@ def test_examples_of_the_docstrings():
     for example in examples:
         runner.run(example)
     assert runner.failures == 0
+
+
+@pytest.mark.usefixtures("machine_code")
+@pytest.mark.parametrize(
+    ("statement", "recorded"),
+    [
+        ("*y = *x;", True),
+        ("*y = __ldcs(x);", True),
+        ("atomicAdd(y, *x);", True),
+        ('asm volatile("prefetch.global.L2 [%0];" ::"l"(x)); *y = *x;', False),
+        ('asm volatile("ld.global.L1::no_allocate.b32 %0, [%1];" : "=r"(*y) : "l"(x));', False),
+        ('asm volatile("ld.global.L2::128B.b32 %0, [%1];" : "=r"(*y) : "l"(x));', False),
+        ("atomicAdd_block(y, *x);", False),
+        ("atomicAdd_system(y, *x);", False),
+    ],
+)
+def test_counts_of_forms_that_were_never_recorded_are_not_called_exact(statement, recorded):
+    """Cache hints, prefetches and other scopes may cost what no recording shows."""
+    source = f"""extern "C" __global__ void k(const int* x, int* y) {{
+        x += threadIdx.x; y += threadIdx.x; {statement}
+    }}"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    p = kernel.profile(1, 32, np.ones(32, np.int32), np.zeros(32, np.int32), caches=False)
+    of_global_memory = {n for n, v in p.metrics().items() if "_global_op" in n and v}
+    assert (of_global_memory <= p.exact) == recorded
+    assert bool(of_global_memory & p.exact) == recorded
+    assert "smsp__inst_executed.sum" in p.exact

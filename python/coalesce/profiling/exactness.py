@@ -9,6 +9,7 @@ called exact with these recordings.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,15 @@ MBARRIERS = (
     "what the hardware counts for accesses to mbarriers is not known, and how often a loop tests "
     "an mbarrier differs from run to run"
 )
+UNRECORDED = (
+    "the kernel prefetches, or an access has a cache hint or a scope with which no counters of a "
+    "GPU were recorded"
+)
+# Modifiers of machine instructions that no recorded kernel has: cache hints, and the scope of a
+# block (SM, CTA). Atomics of the scope SYS and prefetches (CCTL.E.PF1) were not recorded, either.
+_UNRECORDED = re.compile(
+    r"(LD|ST|ATOM|RED).*\.(NA|EL|EU|LTC\d+B|MMIO|PRIVATE|SM|CTA)\b|(ATOM|RED).*\.SYS\b|CCTL\.E\.PF"
+)
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
@@ -96,6 +106,8 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         return dict.fromkeys(metrics, OUTSIDE)
     if (table["mbarrier"] & executed).any():
         return dict.fromkeys(metrics, MBARRIERS)
+    if any(_UNRECORDED.match(code) for code in table["opcode"][executed].tolist()):
+        add([n for n in metrics if "global" in n or "generic" in n], UNRECORDED)
     if table["diverged"].any():
         add(TOTALS, DIVERGED)
     add([n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]], ARBITRATED)
