@@ -296,7 +296,7 @@ def test_explain_a_file(capsys, tmp_path):
     assert (status, err) == (0, "")
     assert out.startswith("add\ngrid 4, block 256: 32 warps")
     assert "▲   5 │ if (i < n) y[i] += x[2 * at[i]];" in out
-    assert re.search(r"load x +32 x 8 sectors +ideal 4", out)
+    assert re.search(r"load x +32 x 8 sectors +needs 4", out)
     assert "\x1b" not in out
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert json.loads(data.read_text())["kernel"] == "add"

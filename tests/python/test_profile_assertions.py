@@ -50,7 +50,7 @@ def test_sectors_per_request(naive):
     message = str(failure.value)
     assert message.startswith("global loads take 16.5 sectors per request; at most 4 are allowed")
     assert f"line {line}: sum += a[INDEX(row) * K + k] * b[INDEX(k) * N + col];" in message
-    assert "32 sectors, ideal 4" in message
+    assert "32 sectors, needs 4" in message
     assert "1 sector," not in message  # the message does not blame b
     assert "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef" in message  # each lane reads its own sector
     with pytest.raises(AssertionError):

@@ -44,8 +44,8 @@ def test_text_of_naive(profiles):
     text = profiles[0].to_text()
     assert text.startswith("matmul, variant naive\ngrid 2 x 2, block 32 x 32: 128 warps")
     assert re.search(r"▲ +\d+ │ sum \+= a\[", text)
-    assert re.search(r"█+.? +\d\d% +load a +8,192 x 32 sectors +ideal 4  12% used", text)
-    assert re.search(r"load b +8,192 x 1 sector +ideal 1  broadcast", text)
+    assert re.search(r"█+.? +\d\d% +load a +8,192 x 32 sectors +needs 4  12% used", text)
+    assert re.search(r"load b +8,192 x 1 sector +needs 1  broadcast", text)
     assert "modelled" in text
 
 
@@ -457,7 +457,7 @@ def test_writes_are_scattered_and_reads_gathered(random, statement, words):
 
 
 def test_a_narrow_report_keeps_what_the_numbers_mean():
-    """At 80 columns the report drops the ideal before the share of bytes used and the pattern."""
+    """At 80 columns the report drops "needs N" before the share of bytes used and the pattern."""
     a = np.ones((64, 64), np.float32)
     text = coalesce.profile("matmul", a, a, variant="naive", device="sim").to_text(80)
     assert "12% used" in text

@@ -232,8 +232,8 @@ def source_line(
         row = _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
         error = f"  {plus_minus(access.error, access.cost)}" if access.error else ""
         remark = _remark(access)
-        if len(row) + len(error) + len(remark) > width:  # leave out the ideal, before the remark
-            row.right_crop(len(_ideal(access)))
+        if len(row) + len(error) + len(remark) > width:  # leave out this number, before the remark
+            row.right_crop(len(_needs(access)))
         row.append(error, FAINT)
         row.append(remark if len(row) + len(remark) <= width else "", FAINT)
         yield row
@@ -253,7 +253,7 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
     name = access.name if len(access.name) <= names else f"{access.name[: names - 1]}…"
     row.append(f"{name:<{names}}{_counted(access.requests, 0):>12} x ", "not dim")
     row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
-    row.append(_ideal(access), FAINT)
+    row.append(_needs(access), FAINT)
     return row
 
 
@@ -264,18 +264,18 @@ def _remark(access: Access) -> str:
     return f"  {access.pattern.name}" if access.pattern is not None else ""
 
 
-def _ideal(access: Access) -> str:
-    return f" ideal {number(access.needed_per_request)}"
+def _needs(access: Access) -> str:
+    return f" needs {number(access.needed_per_request)}"
 
 
 def plain_access(access: Access) -> list[str]:
     """Return the lines about an access in a message without colours."""
-    ideal = number(access.needed_per_request)
+    cost = f"{access.takes}, needs {number(access.needed_per_request)}"
     picture = None if access.example is None else access.example.picture()
     share = f"{percent(access.share)} of the kernel's {access.unit}"
     return [
         f"  {access.place}: {access.source.strip()}",
-        f"    {access.name}: {access.requests:,} requests x {access.takes}, ideal {ideal}; {share}",
+        f"    {access.name}: {access.requests:,} requests x {cost}; {share}",
         *textwrap.wrap(
             f"{access.sentence} {access.merge}", 92, initial_indent="    ", subsequent_indent="    "
         ),
