@@ -10,8 +10,8 @@
 # # 8. Your own kernel
 #
 # **The question.** You wrote a kernel, and its result is right. Is the kernel *correct*, that is, right in every run? And is it
-# wasteful? A right result answers neither question. Four tools answer them. This lesson shows each tool with a small kernel, and
-# then it is your turn.
+# wasteful? A right result answers neither question. Three tools do: profiles, checks and assertions. This lesson shows each tool
+# with a small kernel, and then it is your turn.
 #
 # **Time:** 90 minutes. **You need:** [lessons 0 to 5](00_threads_blocks_warps.ipynb). No GPU. Terms: [glossary](glossary.md).
 

@@ -60,7 +60,7 @@ class Instruction:
         The passes in which shared memory served the requests.
     ideal : int
         Sectors (wavefronts for shared memory) that the same lanes would take if their elements were
-        adjacent.
+        adjacent. For sectors, this is at most `sectors`: a broadcast has an ideal of 1.
     merged : int
         How many instructions of the PTX the assembler merged into this one; 1 if it did not merge.
     array : str
@@ -200,12 +200,12 @@ class Access:
 
     @property
     def excess(self) -> int:
-        """Sectors or wavefronts above the ideal; 0 if the cost is below it, as for a broadcast."""
+        """Sectors or wavefronts above the ideal; 0 if the cost is below it."""
         return max(0, self.cost - self.ideal)
 
     @property
     def needed(self) -> int:
-        """The smaller of `cost` and `ideal`. `cost` may be smaller if lanes share addresses."""
+        """The smaller of `cost` and `ideal`."""
         return min(self.cost, self.ideal)
 
     @property
