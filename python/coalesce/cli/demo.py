@@ -80,8 +80,8 @@ def run_demo(
             progress.advance(task)
     console.print(table(rows))
     for note in footnotes(rows, chosen, n):
-        indented = {"subsequent_indent": "  ", "break_on_hyphens": False}
-        for line in textwrap.wrap(note, console.width, **indented) or [""]:
+        lines = textwrap.wrap(note, console.width, subsequent_indent="  ", break_on_hyphens=False)
+        for line in lines or [""]:
             console.print(line, style="dim")
     wrong = [row.variant for row in rows if not row.passed]
     if wrong:
