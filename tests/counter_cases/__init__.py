@@ -16,6 +16,7 @@ from typing import Any
 from counter_cases import (
     awkward,
     cooperative,
+    hints,
     many_lines,
     patterns,
     programs,
@@ -40,6 +41,7 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "together": together.cases,
     "slow_paths": slow_paths.cases,
     "cooperative": cooperative.cases,
+    "hints": hints.cases,
     "textures": textures.cases,
     "matrices": tensor_cores.accesses,
     "tensor_cores": tensor_cores.cases,
