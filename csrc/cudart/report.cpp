@@ -50,6 +50,11 @@ std::string finding(const analysis::Finding& f, const sim::Program& program) {
         .text();
 }
 
+// A program may load the same code several times, or kernels of one name in different codes.
+std::string key_of(const Function& function) {
+    return function.module->code.key + " " + function.entry;
+}
+
 std::string total(const KernelTotal& k) {
     return json::Object()
         .add("entry", k.entry)
@@ -88,8 +93,7 @@ std::pair<std::string, uint64_t> object_of(const void* address) {
 }
 
 KernelTotal& Report::kernel(const Function& function) {
-    // A program may load the same code several times, or kernels of one name in different codes.
-    const std::string key = function.module->code.key + " " + function.entry;
+    const std::string key = key_of(function);
     const auto [known, added] = kernels_.try_emplace(key);
     KernelTotal& k = known->second;
     if (added) {
@@ -137,11 +141,11 @@ void Report::add_mistake(const std::string& kind, const std::string& text, void*
 
 void Report::add_outside_reads(const Function& function, const std::string& first, uint64_t count) {
     for (OutsideRead& known : outside_reads_)
-        if (known.kernel == function.name) {
+        if (known.key == key_of(function)) {
             known.count += count;
             return;
         }
-    outside_reads_.push_back({function.name, first, count});
+    outside_reads_.push_back({key_of(function), function.name, first, count});
 }
 
 void Report::write(const std::string& file) const {

@@ -40,6 +40,7 @@ struct HostFinding {
 
 // Reads outside every array, after which the kernel continued (sim::OutsideReads).
 struct OutsideRead {
+    std::string key;           // of the kernel; other modules may have kernels of the same name
     std::string kernel, text;  // of the first read
     uint64_t count = 0;        // instructions of a warp, in all launches of the kernel
 };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,8 @@ def test_invalid_files(tmp_path: Path, content: bytes, message: str) -> None:
     [
         ("kernels/tile.cu", ValueError, r"there is no file 'kernels/tile.cu'"),
         ("\n// \0", ValueError, "NUL character in line 2"),
+        ("\n// \udc80", ValueError, r"surrogate \('.udc80'\), which is not text, in line 2"),
+        (tempfile.gettempdir(), ValueError, "is a folder"),
         ("", ValueError, "no kernel"),
         ("int main() {}", ValueError, "the source has no kernel"),
         ("#include <iostream>\n", ValueError, "the source has no kernel"),

@@ -477,6 +477,23 @@ __global__ void far(const float *x, float *y, long distance) { *y = x[distance];
 """
 
 
+def test_each_overload_that_reads_outside_is_named(tmp_path: Path) -> None:
+    kernels = """
+    __global__ void next(float *x) { x[threadIdx.x] += x[threadIdx.x + 1]; }
+    __global__ void next(int *x) { x[threadIdx.x] += x[threadIdx.x + 1]; }
+    """
+    body = """
+    float *x; int *n;
+    cudaMalloc(&x, 128); cudaMalloc(&n, 128);
+    cudaMemset(x, 0, 128); cudaMemset(n, 0, 128);
+    next<<<1, 32>>>(x); next<<<1, 32>>>(n);
+    cudaFree(x); cudaFree(n);
+    """
+    done = coalesce("run", written(tmp_path, main_of(body, kernels)))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("kernel next read outside an array") == 2
+
+
 @pytest.mark.parametrize("launches", [1, 3])
 def test_reads_near_an_array_continue_with_zeros(tmp_path: Path, launches: int) -> None:
     # The third launch is not counted. `pairs` reads 16 bytes of which 8 are in the array.

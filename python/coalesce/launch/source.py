@@ -35,9 +35,12 @@ def _check_source(source: Any) -> None:
             f"there is no file {source.strip()!r} in {Path.cwd()}; source must be the path of a "
             "file, or the text of a kernel"
         )
-    if "\0" in source:
-        line = source.count("\n", 0, source.index("\0")) + 1
-        raise ValueError(f"source has a NUL character in line {line}")
+    if len(source) < 250 and source.startswith("/") and Path(source.strip()).is_dir():
+        raise ValueError(f"source {source.strip()!r} is a folder; it must be the path of a file")
+    if bad := re.search("[\0\ud800-\udfff]", source):
+        line = source.count("\n", 0, bad.start()) + 1
+        kind = "NUL character" if bad[0] == "\0" else f"surrogate ({bad[0]!r}), which is not text,"
+        raise ValueError(f"source has a {kind} in line {line}")
 
 
 def _read(path: Path) -> tuple[str, list[str]]:
