@@ -315,3 +315,25 @@ def test_gaps_must_not_hide_a_member(device: str) -> None:
     gap = np.dtype({"names": ["a"], "formats": ["i4"], "offsets": [0], "itemsize": 8})
     with pytest.raises(TypeError, match=r"no field for the member `b` \(integer of 4 bytes"):
         kernel[1, 1](np.zeros((), gap)[()], np.zeros(1, np.int32))
+
+
+@pytest.mark.parametrize(
+    "fields", [[("n", ">i4"), ("v", "f4", 2)], [("n", "i4"), ("v", ">f4", 2)]], ids=str
+)
+def test_fields_in_another_byte_order_are_refused(fields: list[Any], device: str) -> None:
+    """A field that is an array counts, too: NumPy's `isnative` overlooks it."""
+    kernel = coalesce.Kernel(
+        "struct S { int n; float v[2]; };"
+        "__global__ void k(S s, const S *p, float *x) { *x = s.n + s.v[1] + p->n + p->v[1]; }",
+        device=device,
+    )
+    native, other = (np.ones(1, dtype) for dtype in ([("n", "i4"), ("v", "f4", 2)], fields))
+    x = np.zeros(1, np.float32)
+    kernel[1, 1](native[0], native, x)
+    assert x[0] == 4
+    with pytest.raises(TypeError, match=r"`s` \(S\) has dtype .*not in this machine's byte order"):
+        kernel[1, 1](other[0], native, x)
+    with pytest.raises(TypeError, match=r"`p` .*not in this machine's byte order"):
+        kernel[1, 1](native[0], other, x)
+    kernel[1, 1](other[0].astype(other.dtype.newbyteorder("=")), native, x)
+    assert x[0] == 4

@@ -26,6 +26,14 @@ def dtype_name(code: str) -> str:
         return code
 
 
+def is_native(dtype: np.dtype[Any]) -> bool:
+    """Whether all numbers of a dtype are in this machine's byte order.
+
+    NumPy's `isnative` does not look into fields that are arrays.
+    """
+    return dtype.isnative and (dtype.names is None or dtype == dtype.newbyteorder("="))
+
+
 def number(value: Any) -> np.dtype[Any]:
     """Return `value` as a NumPy dtype. Raises TypeError if kernels cannot have such numbers."""
     if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype

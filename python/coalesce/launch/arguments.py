@@ -19,7 +19,7 @@ from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.pointer import Pointer
 from coalesce.arrays.texture import Texture
 from coalesce.common import checks
-from coalesce.common.dtypes import code_of, dtype_name
+from coalesce.common.dtypes import code_of, dtype_name, is_native
 from coalesce.cxx import numba
 from coalesce.cxx.signature import Parameter, Signature
 from coalesce.launch.scalars import scalar
@@ -234,7 +234,7 @@ def _host_array(
             f"argument {parameter} has dtype {dtype}, which a kernel cannot read; "
             f"it needs {_wanted_array(parameter)}"
         )
-    if not dtype.isnative:
+    if not is_native(dtype):
         raise TypeError(
             f"argument {parameter} has dtype {dtype}, not in this machine's byte order; "
             f"convert it: {parameter.name}.astype({parameter.name}.dtype.newbyteorder('='))"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from coalesce.common import checks
+from coalesce.common.dtypes import is_native
 from coalesce.compile.structures import Array, Member, Structure
 from coalesce.cxx.signature import Parameter
 
@@ -192,6 +193,11 @@ class Packer:
             value = value[()]
         if isinstance(value, np.void) and value.dtype.names:
             if value.dtype.itemsize == structure.bytes:
+                if not is_native(value.dtype):
+                    raise TypeError(
+                        f"argument {shown} has dtype {value.dtype}, not in this machine's byte "
+                        f"order; convert it: {path}.astype({path}.dtype.newbyteorder('='))"
+                    )
                 if wrong := wrong_layout(structure, value.dtype):
                     raise TypeError(
                         f"argument {shown}: the dtype {value.dtype} does not have the layout of "
