@@ -248,6 +248,15 @@ def test_mistakes_are_reported_in_a_few_lines(capsys, tmp_path, words, message):
     assert "more lines" not in err
 
 
+def test_a_program_without_main_is_explained(capsys, tmp_path):
+    file = tmp_path / "add.cu"
+    file.write_text("__global__ void add(float* x) { x[threadIdx.x] += 1; }")
+    status, out, err = run(capsys, "run", str(file))
+    assert (status, out) == (1, "")
+    assert err.startswith("coalesce: add.cu has no main(), so it is not a whole program.")
+    assert "coalesce run add.cu KERNEL --grid X --block X ARGUMENTS" in err
+
+
 def test_an_unknown_option_is_named(capsys):
     with pytest.raises(SystemExit):
         cli.main(["run", "k.cu", "k", "--grid", "1", "--block", "1", "--optoin", "-DX=1", "2"])

@@ -333,6 +333,12 @@ def _error(path: Path, log: str) -> Exception:
         "cc1plus" in log and "cannot execute" in log
     ) or "Failed to preprocess host compiler" in log:
         return LookupError(f"nvcc needs a host compiler: install g++. It said: {log.strip()[:500]}")
+    if "undefined reference to `main'" in log:
+        return CompileError(
+            f"{path.name} has no main(), so it is not a whole program. To run one of its kernels, "
+            f"name the kernel and its launch: coalesce run {path.name} KERNEL --grid X --block X "
+            "ARGUMENTS"
+        )
     return CompileError(log.strip())
 
 
