@@ -18,6 +18,15 @@ import coalesce
 from coalesce.arrays import devices
 
 HEADER = """
+#include <cuda_fp16.h>
+__device__ half half_of(unsigned x) { return __ushort_as_half(x); }
+__device__ half2 halves_of(unsigned x) { half2 h; memcpy(&h, &x, 4); return h; }
+__device__ unsigned word_of(half2 h) { unsigned x; memcpy(&x, &h, 4); return x; }
+#define PERMUTE(mode) __device__ unsigned mode(unsigned x, unsigned y, unsigned z) { \\
+    unsigned d; \\
+    asm("prmt.b32." #mode " %0, %1, %2, %3;" : "=r"(d) : "r"(x), "r"(y), "r"(z)); \\
+    return d; }
+PERMUTE(f4e) PERMUTE(b4e) PERMUTE(rc8) PERMUTE(ecl) PERMUTE(ecr) PERMUTE(rc16)
 typedef unsigned long long u64;
 __device__ __noinline__ unsigned f0(unsigned x) { return x * 2654435761u ^ x >> 7; }
 __device__ __noinline__ unsigned f1(unsigned x) { return x / 7 + (x % 13 ? x << 3 : ~x); }
@@ -39,6 +48,9 @@ UNARY = [
     "(unsigned)(__double_as_longlong(sqrt((double){a})) >> 9)",
     "(unsigned)((long long)(int){a} / 1000003)", "(unsigned)((long long)(int){a} % 77)",
     "memory[{a} % 96]", "local[{a} % 8]", "in[{a} % 192]",
+    "(unsigned)__half2short_rz(half_of({a}))",
+    "(unsigned)__half2ushort_rn(half_of({a}))", "__half_as_ushort(__uint2half_rz({a}))",
+    "(unsigned)__half2int_ru(half_of({a} >> 9))", "__half_as_ushort(__int2half_rd((int){a}))",
 ]  # fmt: skip
 
 BINARY = [
@@ -57,12 +69,20 @@ BINARY = [
     "__float_as_uint((float)(int){a} / (float)(int){b})",
     "(unsigned)__double_as_longlong((double){a} / (double)(int){b})",
     "(unsigned)(__double_as_longlong(fma((double){a}, 1.1, (double){b})) >> 21)",
+    "f4e({a}, {b}, {a})", "b4e({a}, {b}, {b})", "rc8({a}, {b}, {b})", "ecl({a}, {b}, {a})",
+    "ecr({a}, {b}, {b})", "rc16({a}, {b}, {a})", "__hgt2_mask(halves_of({a}), halves_of({b}))",
+    "__half_as_ushort(__float2half(__int_as_float({a}) + __int_as_float({b})))",
+    "__vcmpgts4({a}, {b})", "__viaddmax_s32({a}, {b}, {a})", "__vimin3_u32({a}, {b}, 77)",
+    "__funnelshift_rc({a}, {b}, {b} & 63)", "__dp2a_lo((int){a}, (int){b}, 3)",
+    "(unsigned)((long long)((u64){a} << 32 | {b}) % (int)({b} | 1))",
 ]  # fmt: skip
 
 # The lanes of `mask` that execute the instruction.
 EXCHANGES = [
     "__shfl_sync(mask, {a}, {b} & 31)", "__shfl_xor_sync(mask, {a}, 5)",
-    "__shfl_up_sync(mask, {a}, 3, 8)", "__shfl_down_sync(mask, {a}, {b} & 7, 16)",
+    "__shfl_up_sync(mask, {a}, 3, 8)", "__shfl_sync(mask, {a}, {b}, 4)",
+    "__shfl_down_sync(mask, {a}, 9, 2)", "__shfl_xor_sync(mask, {a}, 17, 16)",
+    "__shfl_down_sync(mask, {a}, {b} & 7, 16)",
     "__ballot_sync(mask, {a} & 4)", "__any_sync(mask, {a} % 5 == 0)", "__all_sync(mask, {a} % 3)",
     "__match_any_sync(mask, {a} % 3)", "__match_any_sync(mask, (u64)({a} % 3) << 32)",
     "__reduce_add_sync(mask, {a})", "__reduce_min_sync(mask, {a})", "__reduce_or_sync(mask, {a})",
@@ -195,18 +215,19 @@ def words() -> np.ndarray:
 
 
 def difference(seed: int) -> str:
-    """Say how a seed's machine code differs from its PTX; empty if they agree."""
+    """Say how a seed's machine code, or its check, differs from its PTX; empty if they agree."""
     kernel = coalesce.Kernel(source(seed), "k", device="sim", instruction_limit=10_000_000)
     left, errors = [], []
-    for how in (kernel.launch, kernel.profile):
+    for how in (kernel.launch, kernel.profile, kernel.check):
         left.append(np.zeros(4 * 96, np.uint32))
         try:
             how(1, 96, words(), left[-1])
         except coalesce.CoalesceError as error:
             errors.append(str(error))
-    places = np.flatnonzero(left[0] != left[1])
-    if places.size:
-        errors.append(f"{places.size} words differ, the first at {places[0]}")
+    for name, words_left in zip(("profile", "check"), left[1:], strict=True):
+        places = np.flatnonzero(left[0] != words_left)
+        if places.size:
+            errors.append(f"{name}: {places.size} words differ, the first at {places[0]}")
     return "; ".join([*errors, kernel._program(devices.resolve("sim")).why_ptx("k")]).strip("; ")
 
 

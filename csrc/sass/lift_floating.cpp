@@ -347,6 +347,8 @@ void Lifter::convert(const Instruction& in) {
         source = raw(o, 2);
     } else if (from == "f32") {
         source = real(o);
+    } else if (is_float(from) && (o.kind == Kind::real || o.kind == Kind::integer)) {
+        source = constant(immediate(o, half_bits(o, from == "bf16")));
     } else if (is_float(from)) {
         Operand whole = o;
         whole.part = {};
