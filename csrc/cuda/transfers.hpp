@@ -45,6 +45,12 @@ struct Step {
     std::function<void(Stream)> launch = nullptr;
 };
 
+// The number of bytes that a list of steps copies in each direction.
+struct StepBytes {
+    size_t up = 0, down = 0;
+};
+[[nodiscard]] StepBytes bytes_of(std::span<const Step> steps);
+
 // The streams of the steps. They may be the same stream.
 struct Streams {
     Stream up = nullptr, compute = nullptr, down = nullptr;
@@ -99,7 +105,7 @@ class Transfers {
         std::atomic<unsigned> left{0};  // number of pieces that are not finished
     };
     using Ring = std::array<Slot, slot_count>;
-    class Overlapped;
+    class Overlapped;  // defined in overlapped_transfers.cpp
 
     Result run_small(std::span<const Step> steps, const Streams& streams, const Waiting& waiting);
     Result run_overlapped(std::span<const Step> steps, const Streams& streams,
