@@ -9,8 +9,8 @@
 
 namespace coalesce::analysis {
 
-using ptx::DataFlow;
 using sim::Access;
+using sim::DataFlow;
 
 namespace {
 

@@ -7,9 +7,9 @@ namespace coalesce::analysis {
 
 namespace {
 
-using ptx::DataFlow;
 using ptx::Space;
 using sim::Access;
+using sim::DataFlow;
 using sim::InstructionInfo;
 using sim::OpCode;
 

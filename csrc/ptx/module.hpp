@@ -123,6 +123,9 @@ struct Instruction {
     [[nodiscard]] bool has(std::string_view modifier) const {
         return std::find(modifiers.begin(), modifiers.end(), modifier) != modifiers.end();
     }
+    // The parser knows only branches and calls by name, because their operands have a special
+    // syntax.
+    [[nodiscard]] bool is_call() const { return opcode == "call"; }
 };
 
 // One value of an initializer: a number, or the address of a symbol (a string, a table of

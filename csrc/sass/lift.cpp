@@ -170,10 +170,8 @@ void Lifter::describe_instructions() {
     };
     std::map<uint32_t, Line> by_line;
     for (const ptx::Function* f : graph_.functions) {
-        std::vector<sim::OpCode> codes;
-        for (const ptx::Instruction& in : f->body)
-            codes.push_back(sim::opcode_named(sim::full_opcode(in)));
-        const std::vector<sim::Origin> origins = sim::address_origins(module_, *f, codes);
+        const std::vector<sim::Origin> origins =
+            sim::address_origins(module_, *f, sim::traits_of(*f));
         for (size_t i = 0; i < f->body.size(); ++i) {
             Line line{f->body[i].written, origins[i]};
             if (f != &entry_) line.origin.parameter = -1;
@@ -295,7 +293,7 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
             {&Lifter::halves, {"HADD2", "HMUL2", "HFMA2"}},
             {&Lifter::hsetp, {"HSETP2"}},
             {&Lifter::hset, {"HSET2"}},
-            {&Lifter::hmnmx, {"HMNMX2"}},
+            {&Lifter::hmnmx, {"HMNMX2", "VHMNMX"}},
             {&Lifter::convert, {"F2F", "F2I", "I2F", "I2FP", "FRND"}},
             {&Lifter::pack_integers, {"I2IP"}},
             {&Lifter::pack_floats, {"F2FP"}},

@@ -17,14 +17,14 @@ size_t callee_operand(const ptx::Instruction& call) {
 
 std::string_view callee_name(const ptx::Instruction& in) {
     const size_t n = callee_operand(in);
-    if (in.opcode != "call" || n >= in.operands.size()) return {};
+    if (!in.is_call() || n >= in.operands.size()) return {};
     return in.operands[n].kind == Kind::symbol ? in.operands[n].name : std::string_view{};
 }
 
 References references(const ptx::Module& module, const ptx::Function& f) {
     References found;
     for (const ptx::Instruction& in : f.body) {
-        const size_t callee = in.opcode == "call" ? callee_operand(in) : SIZE_MAX;
+        const size_t callee = in.is_call() ? callee_operand(in) : SIZE_MAX;
         for (size_t n = 0; n < in.operands.size(); ++n) {
             const ptx::Operand& o = in.operands[n];
             if (n == callee && o.kind == Kind::reg) found.calls_pointers = true;

@@ -71,16 +71,17 @@ Program Decoder::decode(const ptx::Function& entry) {
 }
 
 void Decoder::decode_function(uint32_t index) {
-    Scope scope;
+    CurrentFunction current;
     const ptx::Function& f = *graph_.functions[index];
-    scope.function = &f;
-    scope.flow = ptx::control_flow(f);
-    scope.ranges = ptx::live_ranges(f, scope.flow);
-    scope.families = ptx::address_families(f, scope.ranges);
-    scope_ = &scope;
+    current.function = &f;
+    current.traits = traits_of(f);
+    current.flow = control_flow(f, current.traits);
+    current.ranges = live_ranges(f, current.traits, current.flow);
+    current.families = address_families(f, current.traits, current.ranges);
+    current_ = &current;
     frame_ = {};
     function_ = index;
-    allocate_registers(scope);
+    allocate_registers(current);
     lay_out_frame(index);
 
     if (index == 0) {
@@ -88,32 +89,33 @@ void Decoder::decode_function(uint32_t index) {
         // with the other lanes, because this could be a deadlock. An example is `if (i >= n)
         // return;` before a shuffle with a full mask: the shuffle waits for all lanes that have not
         // exited. It would never continue if the lanes that return were still waiting.
-        for (ptx::Block& b : scope.flow.blocks) {
-            if (b.reconvergence == ptx::no_block) continue;
-            const ptx::Instruction& in = f.body[scope.flow.blocks[b.reconvergence].first];
-            if (in.guard < 0 && (in.opcode == "ret" || in.opcode == "exit"))
-                b.reconvergence = ptx::no_block;
+        for (BasicBlock& b : current.flow.blocks) {
+            if (b.reconvergence == no_block) continue;
+            const uint32_t first = current.flow.blocks[b.reconvergence].first;
+            const OpCode code = current.traits[first].code;
+            if (f.body[first].guard < 0 && (code == OpCode::ret || code == OpCode::exit))
+                b.reconvergence = no_block;
         }
     }
-    scope.is_meeting.assign(scope.flow.blocks.size(), false);
-    for (const ptx::Block& b : scope.flow.blocks) {
-        if (b.reconvergence != ptx::no_block) scope.is_meeting[b.reconvergence] = true;
+    current.is_meeting.assign(current.flow.blocks.size(), false);
+    for (const BasicBlock& b : current.flow.blocks) {
+        if (b.reconvergence != no_block) current.is_meeting[b.reconvergence] = true;
     }
     const uint32_t first = uint32_t(program_.ops.size());
     const uint32_t first_instruction = uint32_t(program_.instructions.size());
     const uint32_t first_table = uint32_t(program_.tables.size());
-    scope.op_of.resize(f.body.size() + 1);
+    current.op_of.resize(f.body.size() + 1);
     for (uint32_t i = 0; i < f.body.size(); ++i) {
-        const uint32_t block = scope.flow.block_of[i];
-        if (scope.is_meeting[block] && scope.flow.blocks[block].first == i && i > 0) {
+        const uint32_t block = current.flow.block_of[i];
+        if (current.is_meeting[block] && current.flow.blocks[block].first == i && i > 0) {
             append_between(Control::join);
         }
-        scope.op_of[i] = uint32_t(program_.ops.size());
+        current.op_of[i] = uint32_t(program_.ops.size());
         decode_instruction(i);
     }
     describe_function(first_instruction);
     // If control reaches the end of a body, the function returns.
-    scope.op_of[f.body.size()] = uint32_t(program_.ops.size());
+    current.op_of[f.body.size()] = uint32_t(program_.ops.size());
     append_between(index == 0 ? Control::exit : Control::ret);
 
     // Branch targets are still indices of instructions, and reconvergence points are indices of
@@ -122,15 +124,15 @@ void Decoder::decode_function(uint32_t index) {
         Op& op = program_.ops[i];
         if (op.is<Branch>() && !op.skips_guarded()) {
             uint32_t& target = op.get<Branch>().target;
-            target = scope.op_of[target];
+            target = current.op_of[target];
         }
         uint32_t& meeting = program_.reconvergence[i];
         if (meeting == no_op) continue;
         meeting = meeting & resolved_op ? meeting & ~resolved_op
-                                        : scope.op_of[scope.flow.blocks[meeting].first];
+                                        : current.op_of[current.flow.blocks[meeting].first];
     }
     for (uint32_t t = first_table; t < program_.tables.size(); ++t) {
-        for (uint32_t& target : program_.tables[t]) target = scope.op_of[target];
+        for (uint32_t& target : program_.tables[t]) target = current.op_of[target];
     }
     if (index == 0 && engine_.memory.multiply_chain) {
         find_family_changes(first, first_instruction);
@@ -138,37 +140,34 @@ void Decoder::decode_function(uint32_t index) {
     }
     FunctionInfo& info = program_.functions[index];
     info.name = readable(f.name);
-    info.entry = scope.op_of[0];
+    info.entry = current.op_of[0];
     info.register_bytes = round_up(frame_.bytes, slot_alignment);
     info.red_zones = std::move(frame_.red_zones);
-    scope_ = nullptr;
+    current_ = nullptr;
 }
 
 // Finds the parameter or variable from which the address of each decoded instruction is computed
 // (origins.hpp). Also describes the registers if the caller of decode() wants that.
 void Decoder::describe_function(uint32_t first_instruction) {
-    const ptx::Function& f = *scope_->function;
+    const ptx::Function& f = *current_->function;
     const auto decoded = std::span(program_.instructions).subspan(first_instruction);
-    std::vector<OpCode> codes;
-    codes.reserve(decoded.size());
-    for (const InstructionInfo& info : decoded) codes.push_back(info.traits.code);
-    std::vector<Origin> origins = address_origins(module_, f, codes);
+    std::vector<Origin> origins = address_origins(module_, f, current_->traits);
     for (size_t i = 0; i < decoded.size(); ++i) {
         decoded[i].origin = std::move(origins[i]);
         if (function_ != 0) decoded[i].origin.parameter = -1;
     }
     if (registers_)
-        registers_->push_back(
-            describe_registers(f, codes, scope_->flow, scope_->slots, first_instruction));
+        registers_->push_back(describe_registers(f, current_->traits, current_->flow,
+                                                 current_->slots, first_instruction));
 }
 
 // Gives each register a slot, in the order in which the live ranges begin (the linear scan method).
 // The live range of a register is the range of instructions in which its value is needed. A slot is
 // reused only after the instruction at which the live range of its register ends. So an instruction
 // never writes the slot of one of its operands, unless result and operand are the same register.
-void Decoder::allocate_registers(Scope& scope) {
-    const auto& registers = scope.function->registers;
-    const std::vector<ptx::LiveRange>& ranges = scope.ranges;
+void Decoder::allocate_registers(CurrentFunction& current) {
+    const auto& registers = current.function->registers;
+    const std::vector<LiveRange>& ranges = current.ranges;
     std::vector<uint32_t> order;
     for (uint32_t r = 0; r < registers.size(); ++r) {
         if (ranges[r].first <= ranges[r].last) order.push_back(r);
@@ -180,12 +179,12 @@ void Decoder::allocate_registers(Scope& scope) {
     std::map<uint32_t, std::vector<uint32_t>> free;
     // The key is the last instruction that uses the register, and the value is the register.
     std::multimap<uint32_t, uint32_t> busy;
-    scope.slots.assign(registers.size(), no_operand);
+    current.slots.assign(registers.size(), no_operand);
     uint32_t bytes = 0;
     for (const uint32_t r : order) {
         while (!busy.empty() && busy.begin()->first < ranges[r].first) {
             const uint32_t done = busy.begin()->second;
-            free[slot_bytes(registers[done].type)].push_back(scope.slots[done] >> 1);
+            free[slot_bytes(registers[done].type)].push_back(current.slots[done] >> 1);
             busy.erase(busy.begin());
         }
         const uint32_t size = slot_bytes(registers[r].type);
@@ -201,7 +200,7 @@ void Decoder::allocate_registers(Scope& scope) {
             for (uint32_t at = bytes + piece; at > bytes; at -= size) list.push_back(at - size);
             bytes += piece;
         }
-        scope.slots[r] = list.back() << 1;
+        current.slots[r] = list.back() << 1;
         list.pop_back();
         busy.emplace(ranges[r].last, r);
     }
@@ -212,7 +211,7 @@ void Decoder::allocate_registers(Scope& scope) {
 // results of the function itself, and of its calls).
 void Decoder::lay_out_frame(uint32_t index) {
     uint32_t offset = 0;
-    const ptx::Function& f = *scope_->function;
+    const ptx::Function& f = *current_->function;
     const auto grow = [&](uint64_t bytes) {
         if (offset + bytes > most_local_bytes)
             throw LaunchError(program_.kernel + ": " + readable(f.name) + " needs " +
@@ -227,13 +226,14 @@ void Decoder::lay_out_frame(uint32_t index) {
         grow(argument_layout(f, offsets));
         program_.functions[index].argument_bytes = offset;
         size_t n = 0;
-        for (const ptx::Parameter& p : f.parameters) scope_->formals.emplace(p.name, offsets[n++]);
-        for (const ptx::Parameter& p : f.results) scope_->formals.emplace(p.name, offsets[n++]);
+        for (const ptx::Parameter& p : f.parameters)
+            current_->formals.emplace(p.name, offsets[n++]);
+        for (const ptx::Parameter& p : f.results) current_->formals.emplace(p.name, offsets[n++]);
     }
     for (const ptx::Variable& v : f.variables) {
         const bool in_frame = v.space == ptx::Space::local || v.space == ptx::Space::param;
         if (in_frame) offset = round_up(offset, std::max({1u, v.alignment, ptx::size_of(v.type)}));
-        scope_->variables.push_back(offset);
+        current_->variables.push_back(offset);
         if (v.space == ptx::Space::local)
             program_.functions[index].locals.push_back({offset, uint32_t(v.bytes())});
         if (in_frame) grow(std::max<uint64_t>(1, v.bytes()));
@@ -242,15 +242,16 @@ void Decoder::lay_out_frame(uint32_t index) {
 }
 
 void Decoder::decode_instruction(uint32_t at) {
-    const ptx::Instruction& in = scope_->function->body[at];
+    const ptx::Instruction& in = current_->function->body[at];
     instruction_ = &in;
     InstructionInfo& info = program_.instructions.emplace_back();
     info.text = one_line(in.text);
-    info.set_opcode(full_opcode(in));
+    info.opcode = full_opcode(in);
+    info.traits = current_->traits[at];
     info.ptx_line = in.position.line;
     info.source = in.written;
     info.function = function_;
-    program_.data_flow.push_back(ptx::data_flow(in));
+    program_.data_flow.push_back(data_flow(in, info.traits));
     begin_instruction(uint32_t(program_.instructions.size() - 1));
     if (opcode_ == OpCode::unknown) unsupported(in);
     try {

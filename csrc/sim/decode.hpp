@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "ptx/data_flow.hpp"
 #include "round_up.hpp"
 #include "sim/call_graph.hpp"
+#include "sim/data_flow.hpp"
 #include "sim/emitter.hpp"
 #include "sim/modifiers.hpp"
 #include "sim/program.hpp"
@@ -22,7 +22,7 @@ namespace coalesce::sim {
 // block, and is later replaced by the number of an op. This bit marks the entries that have been
 // replaced.
 inline constexpr uint32_t resolved_op = 1u << 31;
-static_assert(no_op == ptx::no_block);
+static_assert(no_op == no_block);
 
 // The limit on local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per
 // Compute Capability").
@@ -41,11 +41,12 @@ class Decoder : private Emitter {
 
   private:
     // The PTX function that is being decoded.
-    struct Scope {
+    struct CurrentFunction {
         const ptx::Function* function = nullptr;
-        ptx::ControlFlow flow;
-        std::vector<ptx::LiveRange> ranges;  // the live ranges of the function's registers
-        ptx::AddressFamilies families;
+        std::vector<Traits> traits;  // one entry for each instruction of the body
+        ControlFlow flow;
+        std::vector<LiveRange> ranges;  // the live ranges of the function's registers
+        AddressFamilies families;
         std::vector<Locator> slots;  // the slots of the function's registers
         // Byte offsets in the local memory of the function's frame. `variables` has one offset for
         // each variable of the function. `formals` has the offsets of the parameters and results of
@@ -59,7 +60,7 @@ class Decoder : private Emitter {
 
     // Defined in decode.cpp.
     void decode_function(uint32_t index);
-    void allocate_registers(Scope& scope);
+    void allocate_registers(CurrentFunction& current);
     void lay_out_frame(uint32_t index);
     void decode_instruction(uint32_t at);
     void describe_function(uint32_t first_instruction);
@@ -167,7 +168,7 @@ class Decoder : private Emitter {
     const ptx::Module& module_;
     std::shared_ptr<ModuleMemory> memory_;
     RegisterMap* registers_;
-    Scope* scope_ = nullptr;
+    CurrentFunction* current_ = nullptr;
     uint32_t function_ = 0;
     const ptx::Instruction* instruction_ = nullptr;  // the current instruction
     CallGraph graph_;

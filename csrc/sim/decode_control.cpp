@@ -65,8 +65,8 @@ void Decoder::emit_control(const ptx::Instruction& in, Op op, uint32_t block_rec
 }
 
 bool Decoder::decode_control(uint32_t at) {
-    const ptx::Instruction& in = scope_->function->body[at];
-    const uint32_t reconvergence = scope_->flow.blocks[scope_->flow.block_of[at]].reconvergence;
+    const ptx::Instruction& in = current_->function->body[at];
+    const uint32_t reconvergence = current_->flow.blocks[current_->flow.block_of[at]].reconvergence;
     Op op;
     if (opcode_ == OpCode::bra) {
         op.control = Control::branch;
@@ -80,8 +80,8 @@ bool Decoder::decode_control(uint32_t at) {
         return true;
     }
     if (opcode_ == OpCode::brx) {
-        const auto table = scope_->function->branch_targets.find(in.operands.at(1).name);
-        if (table == scope_->function->branch_targets.end()) return false;
+        const auto table = current_->function->branch_targets.find(in.operands.at(1).name);
+        if (table == current_->function->branch_targets.end()) return false;
         op.control = Control::branch_table;
         op.operand[1] = source(in.operands[0], Type::u32);
         op.set(BranchTable{uint32_t(program_.tables.size())});
@@ -164,7 +164,7 @@ void Decoder::decode_call(const ptx::Instruction& in) {
         }
     }
     program_.calls.push_back(std::move(site));
-    emit_control(in, op, ptx::no_block);
+    emit_control(in, op, no_block);
 }
 
 // Returns the .param variable of the current function that is an operand of a call. PTX passes
@@ -173,7 +173,7 @@ const ptx::Variable& Decoder::passed(const Operand& operand) const {
     const bool variable =
         operand.kind == Operand::Kind::symbol && operand.variable >= 0 && operand.offset == 0;
     if (variable) {
-        const ptx::Variable& v = scope_->function->variables[size_t(operand.variable)];
+        const ptx::Variable& v = current_->function->variables[size_t(operand.variable)];
         if (v.space == ptx::Space::param) return v;
     }
     unsupported(*instruction_, "an argument that is not a .param variable");
@@ -247,7 +247,7 @@ void Decoder::decode_cluster_barrier(const ptx::Instruction& in) {
         m.take(word);
     if (!m.empty()) unsupported(in, "the modifier ." + std::string(m.first()));
     if (!in.operands.empty()) malformed("it has too many operands");
-    emit_control(in, op, ptx::no_block);
+    emit_control(in, op, no_block);
 }
 
 void Decoder::decode_barrier(const ptx::Instruction& in) {
@@ -283,7 +283,7 @@ void Decoder::decode_barrier(const ptx::Instruction& in) {
         operand.negated = p.negated;
     }
     op.set(operand);
-    emit_control(in, op, ptx::no_block);
+    emit_control(in, op, no_block);
 }
 
 }  // namespace coalesce::sim

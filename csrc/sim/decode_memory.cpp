@@ -89,7 +89,7 @@ bool Decoder::decode_memory(const ptx::Instruction& in) {
 
 // Returns the state space of a variable or parameter, or `reg` for any other name.
 Space Decoder::space_of(const Operand& symbol) const {
-    const ptx::Function& f = *scope_->function;
+    const ptx::Function& f = *current_->function;
     if (symbol.variable >= 0) return f.variables[size_t(symbol.variable)].space;
     if (find_shared(symbol.name)) return Space::shared;
     for (const auto* list : {&f.parameters, &f.results}) {
@@ -110,7 +110,7 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
     memory.offset = int64_t(uint64_t(address.offset) - before);
     if (address.reg >= 0) {
         op.operand[5] = address_slot(address.reg);
-        const Type type = scope_->function->registers[size_t(address.reg)].type;
+        const Type type = current_->function->registers[size_t(address.reg)].type;
         memory.form = ptx::size_of(type) == 4 ? AddressForm::narrow : AddressForm::wide;
         return;
     }
@@ -162,7 +162,7 @@ void Decoder::check_parameter_access(const Operand& address, uint32_t bytes) con
         malformed(std::to_string(bytes) + " bytes at offset " + std::to_string(address.offset) +
                   " are not within `" + v.name + "`, which has " + std::to_string(size) + " bytes");
     };
-    const ptx::Function& f = *scope_->function;
+    const ptx::Function& f = *current_->function;
     if (address.variable >= 0) return check(f.variables[size_t(address.variable)]);
     for (const auto* list : {&f.parameters, &f.results}) {
         for (const ptx::Parameter& p : *list) {
@@ -267,7 +267,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     op.run = word ? engine_.memory.words[row_of(space)][is_load ? 0 : 1][0]
                   : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
     if (!op.run) return false;
-    if (address.reg >= 0) memory.family = scope_->families.of_register[size_t(address.reg)];
+    if (address.reg >= 0) memory.family = current_->families.of_register[size_t(address.reg)];
     emit(in, op);
     return true;
 }

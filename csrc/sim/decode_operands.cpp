@@ -45,7 +45,7 @@ Locator Decoder::negated(Locator predicate) {
 
 uint32_t Decoder::register_bytes(const Operand& operand) const {
     if (operand.kind != Operand::Kind::reg) return 0;
-    const Type t = scope_->function->registers[size_t(operand.reg)].type;
+    const Type t = current_->function->registers[size_t(operand.reg)].type;
     return t == Type::pred ? 0 : std::max(2u, ptx::size_of(t));
 }
 
@@ -99,7 +99,7 @@ Locator Decoder::destination(const Operand& operand, Type type) {
 // instruction needs a predicate. Also checks that the register has the width of the type. Only ld,
 // st and cvt accept wider registers (PTX ISA, "Operand Size Exceeding Instruction-Type Size").
 Locator Decoder::slot(int32_t reg, Type type) const {
-    const ptx::Register& r = scope_->function->registers[size_t(reg)];
+    const ptx::Register& r = current_->function->registers[size_t(reg)];
     const bool widens = opcode_ == OpCode::ld || opcode_ == OpCode::ldu || opcode_ == OpCode::st ||
                         opcode_ == OpCode::cvt;
     const uint32_t have = ptx::size_of(r.type), need = ptx::size_of(type);
@@ -113,17 +113,17 @@ Locator Decoder::slot(int32_t reg, Type type) const {
                        : std::string("the operand needs ") +
                              (widens && type != Type::pred ? "at least ." : ".") +
                              std::string(ptx::name_of(type))));
-    const Locator at = scope_->slots[size_t(reg)];
+    const Locator at = current_->slots[size_t(reg)];
     if (at == no_operand) malformed("register " + r.name + " is neither written nor read here");
     return at;
 }
 
 Locator Decoder::address_slot(int32_t reg) const {
-    const Type type = scope_->function->registers[size_t(reg)].type;
+    const Type type = current_->function->registers[size_t(reg)].type;
     const bool real =
         type == Type::f32 || type == Type::f64 || type == Type::f16x2 || type == Type::bf16x2;
     if (real || (ptx::size_of(type) != 4 && ptx::size_of(type) != 8))
-        malformed("register " + scope_->function->registers[size_t(reg)].name + " has type ." +
+        malformed("register " + current_->function->registers[size_t(reg)].name + " has type ." +
                   std::string(ptx::name_of(type)) +
                   ", but an address needs an integer of 32 or 64 bits");
     return slot(reg, type);
@@ -137,18 +137,18 @@ void Decoder::malformed(const std::string& why) const {
 bool Decoder::find_local(const Operand& symbol, uint32_t& offset) const {
     if (symbol.variable >= 0) {
         const size_t n = size_t(symbol.variable);
-        const ptx::Space space = scope_->function->variables[n].space;
-        offset = scope_->variables[n];
+        const ptx::Space space = current_->function->variables[n].space;
+        offset = current_->variables[n];
         return space == ptx::Space::local || space == ptx::Space::param;
     }
-    const auto found = scope_->formals.find(symbol.name);
-    if (found == scope_->formals.end()) return false;
+    const auto found = current_->formals.find(symbol.name);
+    if (found == current_->formals.end()) return false;
     offset = found->second;
     return true;
 }
 
 const ptx::Variable* Decoder::find_shared(std::string_view name) const {
-    for (const ptx::Variable& v : scope_->function->variables) {
+    for (const ptx::Variable& v : current_->function->variables) {
         if (v.name == name && v.space == ptx::Space::shared) return &v;
     }
     const ptx::Variable* v = module_.find_variable(name);
@@ -163,7 +163,7 @@ uint64_t Decoder::address_of_symbol(const Operand& operand) {
         return program_.reserved_shared + by +
                (v->count == 0 ? dynamic : program_.shared_variables.at(name).first);
     }
-    if (scope_->function->entry) {
+    if (current_->function->entry) {
         for (const ParameterInfo& p : program_.parameters) {
             if (p.name == name) return p.offset + by;
         }

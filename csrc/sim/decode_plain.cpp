@@ -10,7 +10,7 @@ namespace coalesce::sim {
 // Sets Program::family_changes and MemoryOperand::family_renewed for the ops of the kernel. At this
 // time, there are no later ops: the functions that the kernel calls are decoded after the kernel.
 void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction) {
-    const ptx::AddressFamilies& families = scope_->families;
+    const AddressFamilies& families = current_->families;
     std::vector<Op>& ops = program_.ops;
     const auto changes_of = [&](const Op& op) {
         const size_t instruction = op.pc - first_instruction;
@@ -22,7 +22,7 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
     uint64_t renewed = 0;
     for (uint32_t i = first_op; i < ops.size(); ++i) {
         Op& op = ops[i];
-        if (op.has_memory() && op.memory().family != ptx::AddressFamilies::none) {
+        if (op.has_memory() && op.memory().family != AddressFamilies::none) {
             const uint64_t family = uint64_t{1} << op.memory().family;
             op.memory().family_renewed = renewed & family;
             // When this op runs, it determines the stride of its family, and later ops use this
@@ -47,13 +47,13 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
 
 // Returns the registers that exactly one instruction writes and exactly one instruction reads.
 std::vector<bool> Decoder::registers_read_once() const {
-    const ptx::Function& f = *scope_->function;
+    const ptx::Function& f = *current_->function;
     std::vector<uint8_t> reads(f.registers.size()), writes(f.registers.size());
     const auto count = [](std::vector<uint8_t>& counts, const std::vector<uint32_t>& registers) {
         for (const uint32_t r : registers) counts[r] = uint8_t(std::min(2, counts[r] + 1));
     };
-    for (const ptx::Instruction& in : f.body) {
-        const ptx::Effects effects = ptx::effects(in);
+    for (size_t i = 0; i < f.body.size(); ++i) {
+        const Effects effects = effects_of(f.body[i], current_->traits[i]);
         count(reads, effects.reads);
         count(writes, effects.writes);
     }
@@ -88,7 +88,7 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
     std::vector<Op>& ops = program_.ops;
     const std::vector<bool> once = registers_read_once();
     const auto operand = [&](const Op& op, size_t n) -> const ptx::Operand& {
-        return scope_->function->body[op.pc - first_instruction].operands[n];
+        return current_->function->body[op.pc - first_instruction].operands[n];
     };
     const auto is_read_once = [&](const Op& op) {
         const ptx::Operand& d = operand(op, 0);
@@ -104,7 +104,8 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
         const int32_t reg = operand(load, 1).reg;
         if (reg < 0 || operand(before, 1).reg != reg) return false;
         for (uint32_t pc = before.pc; pc < load.pc; ++pc) {
-            const auto writes = ptx::effects(scope_->function->body[pc - first_instruction]).writes;
+            const size_t i = pc - first_instruction;
+            const auto writes = effects_of(current_->function->body[i], current_->traits[i]).writes;
             if (std::ranges::find(writes, uint32_t(reg)) != writes.end()) return false;
         }
         return true;

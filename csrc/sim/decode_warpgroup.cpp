@@ -66,7 +66,7 @@ void Decoder::decode_warpgroup_wait(const ptx::Instruction& in) {
     op.operand[1] = constant(0, 4);
     op.operand[2] = constant(warpgroup_warps * warp_size, 4);
     op.set(BarrierOperand{.of_warpgroup = true});
-    emit_control(in, op, ptx::no_block);
+    emit_control(in, op, no_block);
 }
 
 // Reads the operands of a product: {d...}, a, b-descriptor, p, imm-scale-a, imm-scale-b

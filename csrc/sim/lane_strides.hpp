@@ -4,7 +4,7 @@
 //
 // METHOD
 // A family is a group of registers with addresses that differ between lanes in the same way
-// (ptx/address_families.hpp). So all registers of a family have the same stride. The stride is
+// (sim/address_families.hpp). So all registers of a family have the same stride. The stride is
 // determined once for a family, and kept until a register of the family gets a new value. This is
 // done only while all lanes execute together. If only a part of the warp changes a register of the
 // family, the registers of the family may then have different strides. So the stride of this family
@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "ptx/address_families.hpp"
+#include "sim/address_families.hpp"
 
 namespace coalesce::sim {
 
@@ -23,13 +23,13 @@ struct LaneStrides {
 
     uint64_t known = 0;     // a bit for each family whose stride is known
     uint64_t given_up = 0;  // a bit for each family whose stride must not be used again
-    int64_t stride[ptx::AddressFamilies::most];
+    int64_t stride[AddressFamilies::most];
 
     [[nodiscard]] bool knows(uint8_t family) const {
-        return family != ptx::AddressFamilies::none && (known >> family & 1);
+        return family != AddressFamilies::none && (known >> family & 1);
     }
     void keep(uint8_t family, int64_t value) {
-        if (family == ptx::AddressFamilies::none || (given_up >> family & 1)) return;
+        if (family == AddressFamilies::none || (given_up >> family & 1)) return;
         known |= uint64_t{1} << family;
         stride[family] = value;
     }

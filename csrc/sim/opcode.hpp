@@ -67,6 +67,14 @@ inline constexpr uint32_t bulk = 1u << 12;     // copies without the load/store 
 inline constexpr uint32_t matrix = 1u << 13;   // lanes provide the addresses of a matrix's rows
 inline constexpr uint32_t texture = 1u << 14;  // accesses a texture or surface, by the texture unit
 inline constexpr uint32_t cluster = 1u << 15;  // communicates with the blocks of its cluster
+// These four traits are for the analyses of control flow and data flow (control_flow.hpp,
+// data_flow.hpp, address_families.hpp). Only rows of PTX have them. `pure`: the result depends only
+// on the operands, so lanes with equal operands get equal results. This trait is used only for an
+// optimization, so a row may omit it.
+inline constexpr uint32_t branch = 1u << 16;       // goes to a label of the function
+inline constexpr uint32_t leaves = 1u << 17;       // returns from the function, or ends the thread
+inline constexpr uint32_t accumulates = 1u << 18;  // reads its destination before it writes it
+inline constexpr uint32_t pure = 1u << 19;
 }  // namespace trait
 
 // One row of the table.

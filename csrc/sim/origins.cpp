@@ -87,8 +87,8 @@ bool has_address(OpCode code) {
 class OriginFinder {
   public:
     OriginFinder(const ptx::Module& module, const ptx::Function& function,
-                 std::span<const OpCode> codes)
-        : function_(function), codes_(codes), of_register_(function.registers.size()) {
+                 std::span<const Traits> traits)
+        : function_(function), traits_(traits), of_register_(function.registers.size()) {
         for (const ptx::Parameter& p : function.parameters) {
             number_of_.emplace(p.name, uint32_t(names_.size()));
             names_.push_back(p.name);
@@ -105,8 +105,8 @@ class OriginFinder {
         mark_pointers();
         std::vector<Origin> origins;
         origins.reserve(function_.body.size());
-        for (size_t i = 0; i < codes_.size(); ++i)
-            origins.push_back(origin_of(function_.body[i], codes_[i]));
+        for (size_t i = 0; i < traits_.size(); ++i)
+            origins.push_back(origin_of(function_.body[i], traits_[i].code));
         return origins;
     }
 
@@ -121,14 +121,14 @@ class OriginFinder {
 
     bool spread() {
         bool changed = false;
-        for (size_t n = 0; n < codes_.size(); ++n) {
+        for (size_t n = 0; n < traits_.size(); ++n) {
             const Instruction& in = function_.body[n];
             if (in.operands.empty()) continue;
             Origins from;
-            if (codes_[n] == OpCode::ld && loads_parameter(in)) {
+            if (traits_[n].code == OpCode::ld && loads_parameter(in)) {
                 from = of_operand(in.operands[1]);
             } else {
-                const auto [first, count] = carriers(codes_[n]);
+                const auto [first, count] = carriers(traits_[n].code);
                 for (size_t i = first; i < first + count && i < in.operands.size(); ++i)
                     add(from, of_operand(in.operands[i]));
             }
@@ -160,9 +160,10 @@ class OriginFinder {
     }
 
     void mark_pointers() {
-        for (size_t n = 0; n < codes_.size(); ++n) {
+        for (size_t n = 0; n < traits_.size(); ++n) {
             const Instruction& in = function_.body[n];
-            if (codes_[n] != OpCode::cvta || !in.has("to") || in.operands.size() < 2) continue;
+            if (traits_[n].code != OpCode::cvta || !in.has("to") || in.operands.size() < 2)
+                continue;
             const Origins from = of_operand(in.operands[1]);
             if (from.size() == 1 && from[0] < pointer_.size()) pointer_[from[0]] = true;
         }
@@ -191,7 +192,7 @@ class OriginFinder {
     }
 
     const ptx::Function& function_;
-    std::span<const OpCode> codes_;
+    std::span<const Traits> traits_;
     std::vector<std::string> names_;
     std::map<std::string, uint32_t, std::less<>> number_of_;
     std::vector<bool> pointer_;  // for each parameter: whether it is known to be a pointer
@@ -201,8 +202,8 @@ class OriginFinder {
 }  // namespace
 
 std::vector<Origin> address_origins(const ptx::Module& module, const ptx::Function& function,
-                                    std::span<const OpCode> codes) {
-    return OriginFinder(module, function, codes).find();
+                                    std::span<const Traits> traits) {
+    return OriginFinder(module, function, traits).find();
 }
 
 }  // namespace coalesce::sim

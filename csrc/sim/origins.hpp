@@ -30,9 +30,9 @@ struct Origin {
 };
 
 // Returns one entry for each instruction of the body. An entry is empty if its instruction accesses
-// no memory, or if the origin is not known. `codes` are the OpCodes of the instructions.
+// no memory, or if the origin is not known. `traits` are those of the instructions.
 [[nodiscard]] std::vector<Origin> address_origins(const ptx::Module& module,
                                                   const ptx::Function& function,
-                                                  std::span<const OpCode> codes);
+                                                  std::span<const Traits> traits);
 
 }  // namespace coalesce::sim

@@ -33,18 +33,11 @@ std::string readable(const std::string& name) {
 // or clusters.
 static void record_requirements(Program& program, const ptx::Module& module,
                                 const ptx::Instruction& in) {
-    const std::string_view called = callee_name(in), opcode = in.opcode;
+    const std::string_view called = callee_name(in);
     if ((called == "malloc" || called == "free") && !has_body(module, called))
         program.allocates = true;
     if (in.text.find("%envreg2") != std::string_view::npos) program.asks_for_grid = true;
-    const auto has = [&](std::string_view modifier) {
-        return std::ranges::find(in.modifiers, modifier) != in.modifiers.end();
-    };
-    const bool accesses =
-        opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "atom" || opcode == "red";
-    if (opcode == "mapa" || opcode == "getctarank" || (opcode == "barrier" && has("cluster")) ||
-        (accesses && has("shared::cluster")))
-        program.has_clusters = true;
+    if (traits_of(full_opcode(in)).cluster) program.has_clusters = true;
 }
 
 Program outline(const ptx::Module& module, const ptx::Function& entry, const CallGraph& graph,

@@ -18,8 +18,8 @@
 #include <new>
 #include <type_traits>
 
-#include "ptx/address_families.hpp"
 #include "ptx/module.hpp"
+#include "sim/address_families.hpp"
 #include "sim/address_space.hpp"
 #include "sim/locator.hpp"
 #include "sim/mbarrier.hpp"
@@ -35,12 +35,12 @@ enum class AddressForm : uint8_t { wide, narrow, pair };
 struct MemoryOperand {
     int64_t offset = 0;  // added to the address register
     uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
-    // The family of the address register (ptx/address_families.hpp): a group of registers whose
+    // The family of the address register (sim/address_families.hpp): a group of registers whose
     // addresses have the same stride. `family_renewed` is true if the stride may have changed since
     // the previous memory op with this family in the same segment. For the first such op of a
     // segment, it is true if the stride may have changed since the start of the segment. (A segment
     // is a sequence of ops up to the next branch or barrier; see Program::segment_end.)
-    uint8_t family = ptx::AddressFamilies::none;
+    uint8_t family = AddressFamilies::none;
     bool family_renewed = false;
     AddressForm form = AddressForm::wide;
     bool frame_relative = false;  // the address is relative to the frame's local memory

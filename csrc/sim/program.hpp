@@ -26,10 +26,10 @@
 #include <utility>
 #include <vector>
 
-#include "ptx/address_families.hpp"
-#include "ptx/data_flow.hpp"
 #include "ptx/module.hpp"
+#include "sim/address_families.hpp"
 #include "sim/address_space.hpp"
+#include "sim/data_flow.hpp"
 #include "sim/lanes.hpp"
 #include "sim/locator.hpp"
 #include "sim/matrix.hpp"
@@ -288,7 +288,7 @@ struct Program {
     std::vector<uint32_t> reconvergence;
     std::vector<InstructionInfo> instructions;
     // For PTX: the data flow of each instruction. Machine code has none.
-    std::vector<ptx::DataFlow> data_flow;
+    std::vector<DataFlow> data_flow;
     std::vector<FunctionInfo> functions;  // functions[0] is the kernel
     std::vector<CallSite> calls;
     // the payload of an instruction on matrices has an index into this list

@@ -71,9 +71,8 @@ size_t copied_operands(OpCode code) {
 
 }  // namespace
 
-FunctionRegisters describe_registers(const ptx::Function& function, std::span<const OpCode> codes,
-                                     const ptx::ControlFlow& flow,
-                                     const std::vector<Locator>& slots,
+FunctionRegisters describe_registers(const ptx::Function& function, std::span<const Traits> traits,
+                                     const ControlFlow& flow, const std::vector<Locator>& slots,
                                      uint32_t first_instruction) {
     const auto& registers = function.registers;
     std::vector<Uses> uses(registers.size());
@@ -85,13 +84,13 @@ FunctionRegisters describe_registers(const ptx::Function& function, std::span<co
         return r;
     };
     FunctionRegisters result;
-    for (size_t i = 0; i < codes.size(); ++i) {
+    for (size_t i = 0; i < traits.size(); ++i) {
         const ptx::Instruction& in = function.body[i];
-        const size_t same = copied_operands(codes[i]);
+        const size_t same = copied_operands(traits[i].code);
         int32_t copied = -1;
         for (size_t n = 0; n < in.operands.size(); ++n) {
             const Operand& operand = in.operands[n];
-            const Type type = type_of_operand(in, codes[i], n);
+            const Type type = type_of_operand(in, traits[i].code, n);
             const auto use = [&](const Operand& o) {
                 if (o.kind == Operand::Kind::reg && o.reg >= 0)
                     note(uses[size_t(o.reg)], registers[size_t(o.reg)].type, type);
@@ -121,7 +120,7 @@ FunctionRegisters describe_registers(const ptx::Function& function, std::span<co
         all.of_signed += uses[r].of_signed;
         all.of_unsigned += uses[r].of_unsigned;
     }
-    const std::vector<ptx::LiveRange> ranges = ptx::live_ranges(function, flow);
+    const std::vector<LiveRange> ranges = live_ranges(function, traits, flow);
     for (uint32_t r = 0; r < registers.size(); ++r) {
         RegisterPlace place;
         place.name = registers[r].name;

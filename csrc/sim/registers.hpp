@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "ptx/data_flow.hpp"
 #include "ptx/module.hpp"
+#include "sim/data_flow.hpp"
 #include "sim/program.hpp"
 
 namespace coalesce::sim {
@@ -39,12 +39,12 @@ using RegisterMap = std::vector<FunctionRegisters>;
                              std::shared_ptr<ModuleMemory> memory, const Engine& engine,
                              RegisterMap& registers);
 
-// Describes the registers of a function. `codes` are the OpCodes of its instructions, and `slots`
-// are the slots of its registers. `first_instruction` is the index of its first instruction in
+// Describes the registers of a function. `traits` are those of its instructions, and `slots` are
+// the slots of its registers. `first_instruction` is the index of its first instruction in
 // Program::instructions.
 [[nodiscard]] FunctionRegisters describe_registers(const ptx::Function& function,
-                                                   std::span<const OpCode> codes,
-                                                   const ptx::ControlFlow& flow,
+                                                   std::span<const Traits> traits,
+                                                   const ControlFlow& flow,
                                                    const std::vector<Locator>& slots,
                                                    uint32_t first_instruction);
 

@@ -4,6 +4,8 @@
 #include <initializer_list>
 #include <vector>
 
+#include "ptx/module.hpp"
+
 namespace coalesce::sim {
 
 namespace {
@@ -54,6 +56,8 @@ void read_ptx(Traits& t, const Parts& parts) {
     if (operation(t.code).has(trait::mbarrier) && !box_to_global) t.strong = t.releases = true;
     t.read_only = parts.has("nc") || t.code == OpCode::tex || t.code == OpCode::tld4;
     const bool vectors = loads || stores || t.code == OpCode::ldu;
+    const bool ordinary = vectors || t.code == OpCode::atom || t.code == OpCode::red;
+    t.cluster = t.cluster || (ordinary && parts.has("shared::cluster"));
     t.elements = !vectors ? 1 : parts.has("v2") ? 2 : parts.has("v4") ? 4 : parts.has("v8") ? 8 : 1;
     t.scope = parts.has("cta") ? Scope::block : Scope::device;
     t.passes_l1 = strong || parts.any({"cg", "cv"});
@@ -109,6 +113,13 @@ Traits traits_of(std::string_view opcode) {
         read_ptx(t, parts);
     read_tensor(t, opcode);
     return t;
+}
+
+std::vector<Traits> traits_of(const ptx::Function& function) {
+    std::vector<Traits> traits;
+    traits.reserve(function.body.size());
+    for (const ptx::Instruction& in : function.body) traits.push_back(traits_of(full_opcode(in)));
+    return traits;
 }
 
 }  // namespace coalesce::sim

@@ -10,8 +10,13 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "sim/opcode.hpp"
+
+namespace coalesce::ptx {
+struct Function;
+}
 
 namespace coalesce::sim {
 
@@ -59,7 +64,9 @@ struct Traits {
     bool bulk = false;     // a bulk copy, whose accesses are not counted
     bool matrix = false;   // ldmatrix or stmatrix
     bool texture = false;  // an access to a texture or surface, which is not counted
-    bool cluster = false;  // barrier.cluster, mapa: communicates with the blocks of its cluster
+    // Communicates with other blocks of its cluster: barrier.cluster, mapa, or an ordinary access
+    // to shared::cluster.
+    bool cluster = false;
     // Machine code: calls a function that is not in the cubin, such as printf or malloc.
     bool calls_outside = false;
     uint8_t elements = 1;  // the elements of a vector access: 4 for .v4
@@ -78,5 +85,8 @@ void read_tensor(Traits& traits, std::string_view opcode);
 
 // Returns the traits of an opcode with its modifiers: "ld.volatile.global.u32", "ATOMS.CAS".
 [[nodiscard]] Traits traits_of(std::string_view opcode);
+
+// Returns the traits of all instructions in the body of a PTX function, in order.
+[[nodiscard]] std::vector<Traits> traits_of(const ptx::Function& function);
 
 }  // namespace coalesce::sim

@@ -197,7 +197,7 @@ TEST(PlainRun, EqualsAnObservedRun) {
     EXPECT_GT(succeeded, 1000);
 }
 
-// Tests the rule in ptx/address_families.hpp. Each kernel would give a wrong result if one
+// Tests the rule in sim/address_families.hpp. Each kernel would give a wrong result if one
 // condition of the rule were missing.
 TEST(PlainRun, ForgetsOutdatedStrides) {
     const char* bodies[] = {

@@ -3,7 +3,7 @@
 // functions (oracles) that follow the definitions, and compared. For reconvergence, such a function
 // removes a block and tests what still reaches the end. For live ranges, it follows every path from
 // a write to a read.
-#include "ptx/data_flow.hpp"
+#include "sim/data_flow.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,11 +16,15 @@
 #include "errors.hpp"
 #include "ptx/module.hpp"
 
-namespace coalesce::ptx {
+namespace coalesce::sim {
 namespace {
 
+using ptx::Function;
+using ptx::Instruction;
+using ptx::Module;
+
 Module kernel(const std::string& body) {
-    return parse(
+    return ptx::parse(
         ".version 8.4\n.target sm_90\n.func f(); .entry k {\n"
         ".reg .pred p, q; .reg .b32 a, b, c, d, i; .reg .b64 x;\n" +
         body + "\n}\n");
@@ -28,13 +32,21 @@ Module kernel(const std::string& body) {
 
 const Function& entry_of(const Module& module) { return *module.find_function("k"); }
 
+ControlFlow control_flow(const Function& function) {
+    return sim::control_flow(function, traits_of(function));
+}
+
+std::vector<LiveRange> live_ranges(const Function& function, const ControlFlow& flow) {
+    return sim::live_ranges(function, traits_of(function), flow);
+}
+
 // Returns a text that describes each block. For example, "0-2>1,2 !3" is a block with instructions
 // 0 and 1 and successors 1 and 2, whose lanes reconverge at block 3. A "." means that threads can
 // leave the kernel here.
 std::string flow_of(const std::string& body) {
     const Module module = kernel(body);
     std::string text;
-    for (const Block& block : control_flow(entry_of(module)).blocks) {
+    for (const BasicBlock& block : control_flow(entry_of(module)).blocks) {
         if (!text.empty()) text += "; ";
         text += std::to_string(block.first) + "-" + std::to_string(block.last) + ">";
         for (size_t i = 0; i < block.successors.size(); ++i) {
@@ -104,7 +116,7 @@ TEST(ControlFlow, RefusesInvalidTargets) {
 std::string effects_of(const std::string& instruction) {
     const Module module = kernel(instruction);
     const Function& k = entry_of(module);
-    const Effects found = effects(k.body[0]);
+    const Effects found = effects_of(k.body[0], traits_of(k)[0]);
     const auto names = [&](const std::vector<uint32_t>& registers) {
         std::set<std::string> sorted;
         for (uint32_t r : registers) sorted.insert(k.registers[r].name);
@@ -296,7 +308,8 @@ TEST(LiveRanges, CoverEveryPathFromWriteToRead) {
         const std::vector<LiveRange> ranges = live_ranges(k, flow);
         const auto size = static_cast<uint32_t>(k.body.size());
         std::vector<Effects> touched;
-        for (const Instruction& instruction : k.body) touched.push_back(effects(instruction));
+        const std::vector<Traits> traits = traits_of(k);
+        for (uint32_t i = 0; i < size; ++i) touched.push_back(effects_of(k.body[i], traits[i]));
         const auto contains = [](const std::vector<uint32_t>& list, uint32_t r) {
             return std::find(list.begin(), list.end(), r) != list.end();
         };
@@ -315,7 +328,7 @@ TEST(LiveRanges, CoverEveryPathFromWriteToRead) {
                     seen[at] = true;
                     live = contains(touched[at].reads, r);
                     if (contains(touched[at].writes, r)) continue;
-                    const Block& block = flow.blocks[flow.block_of[at]];
+                    const BasicBlock& block = flow.blocks[flow.block_of[at]];
                     if (at + 1 < block.last) {
                         stack.push_back(at + 1);
                     } else {
@@ -357,4 +370,4 @@ TEST(LiveRanges, LargeKernelIsFast) {
 }
 
 }  // namespace
-}  // namespace coalesce::ptx
+}  // namespace coalesce::sim

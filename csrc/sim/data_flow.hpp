@@ -3,13 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "ptx/control_flow.hpp"
 #include "ptx/module.hpp"
+#include "sim/control_flow.hpp"
+#include "sim/traits.hpp"
 
-namespace coalesce::ptx {
+namespace coalesce::sim {
 
 // The registers that an instruction writes, and the registers that it reads. An instruction with a
 // guard may write a register in some lanes only. The other lanes keep the old value of this
@@ -18,7 +20,9 @@ struct Effects {
     std::vector<uint32_t> writes;
     std::vector<uint32_t> reads;
 };
-[[nodiscard]] Effects effects(const Instruction& instruction);
+// `traits` are those of the instruction. An instruction without a row in ops.inc counts as one that
+// only reads.
+[[nodiscard]] Effects effects_of(const ptx::Instruction& instruction, const Traits& traits);
 
 // Describes the data flow through an instruction, for analyses that do not have the PTX instruction
 // itself.
@@ -34,7 +38,7 @@ struct DataFlow : Effects {
     int64_t added = 0;
     bool guarded = false;
 };
-[[nodiscard]] DataFlow data_flow(const Instruction& instruction);
+[[nodiscard]] DataFlow data_flow(const ptx::Instruction& instruction, const Traits& traits);
 
 // The range of instructions in which a register must keep its value. It is the smallest interval,
 // in the order of the PTX text, that contains all instructions at which the register is live,
@@ -43,6 +47,10 @@ struct LiveRange {
     uint32_t first = UINT32_MAX;  // if first > last, the register is never used
     uint32_t last = 0;            // the last instruction belongs to the range
 };
-[[nodiscard]] std::vector<LiveRange> live_ranges(const Function& function, const ControlFlow& flow);
+// Returns the live range of each register of the function. `traits` has an entry for each
+// instruction of its body.
+[[nodiscard]] std::vector<LiveRange> live_ranges(const ptx::Function& function,
+                                                 std::span<const Traits> traits,
+                                                 const ControlFlow& flow);
 
-}  // namespace coalesce::ptx
+}  // namespace coalesce::sim

@@ -9,15 +9,17 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ptx/module.hpp"
+#include "sim/traits.hpp"
 
-namespace coalesce::ptx {
+namespace coalesce::sim {
 
 inline constexpr uint32_t no_block = UINT32_MAX;
 
-struct Block {
+struct BasicBlock {
     uint32_t first = 0;                // the index of its first instruction in Function::body
     uint32_t last = 0;                 // One past its last instruction. Blocks are never empty.
     std::vector<uint32_t> successors;  // the virtual exit is not in this list
@@ -28,11 +30,13 @@ struct Block {
 };
 
 struct ControlFlow {
-    std::vector<Block> blocks;       // in the order of the PTX text
+    std::vector<BasicBlock> blocks;  // in the order of the PTX text
     std::vector<uint32_t> block_of;  // the block of each instruction
 };
 
+// Returns the basic blocks of a function. `traits` has an entry for each instruction of its body.
 // Throws PtxError for a branch whose target is not a label of the function.
-[[nodiscard]] ControlFlow control_flow(const Function& function);
+[[nodiscard]] ControlFlow control_flow(const ptx::Function& function,
+                                       std::span<const Traits> traits);
 
-}  // namespace coalesce::ptx
+}  // namespace coalesce::sim

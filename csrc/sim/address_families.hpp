@@ -21,12 +21,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "ptx/data_flow.hpp"
 #include "ptx/module.hpp"
+#include "sim/data_flow.hpp"
+#include "sim/traits.hpp"
 
-namespace coalesce::ptx {
+namespace coalesce::sim {
 
 struct AddressFamilies {
     static constexpr uint8_t none = UINT8_MAX, most = 64;
@@ -38,8 +40,10 @@ struct AddressFamilies {
 };
 
 // Returns the families of a kernel. A family is returned only if one of its registers holds the
-// address of a memory access. For a function that is not a kernel, there are no families.
-[[nodiscard]] AddressFamilies address_families(const Function& function,
+// address of a memory access. For a function that is not a kernel, there are no families. `traits`
+// has an entry for each instruction of the body, and `ranges` an entry for each register.
+[[nodiscard]] AddressFamilies address_families(const ptx::Function& function,
+                                               std::span<const Traits> traits,
                                                const std::vector<LiveRange>& ranges);
 
-}  // namespace coalesce::ptx
+}  // namespace coalesce::sim

@@ -1,5 +1,5 @@
 // Basic blocks and immediate post-dominators.
-#include "ptx/control_flow.hpp"
+#include "sim/control_flow.hpp"
 
 #include <algorithm>
 #include <string>
@@ -8,26 +8,28 @@
 
 #include "errors.hpp"
 
-namespace coalesce::ptx {
+namespace coalesce::sim {
 namespace {
 
-bool leaves_function(const Instruction& i) {
-    return i.opcode == "ret" || i.opcode == "exit" || i.opcode == "trap";
+using ptx::Function;
+using ptx::Instruction;
+using ptx::Operand;
+
+bool leaves_function(const Traits& t) { return operation(t.code).has(trait::leaves); }
+
+bool is_branch(const Traits& t) { return operation(t.code).has(trait::branch); }
+
+// Barriers end a block even if the warp only arrives there.
+bool is_barrier(const Traits& t) {
+    return operation(t.code).has(trait::block_barrier) || t.code == OpCode::barrier_cluster;
 }
 
-bool is_branch(const Instruction& i) { return i.opcode == "bra" || i.opcode == "brx"; }
-
-bool is_barrier(const Instruction& i) {
-    const bool of_a_warp = !i.modifiers.empty() && i.modifiers[0] == "warp";
-    return (i.opcode == "bar" || i.opcode == "barrier") && !of_a_warp;
-}
-
-bool ends_block(const Instruction& i) {
-    return is_branch(i) || leaves_function(i) || i.opcode == "call" || is_barrier(i);
+bool ends_block(const Traits& t) {
+    return is_branch(t) || leaves_function(t) || t.code == OpCode::call || is_barrier(t);
 }
 
 [[noreturn]] void fail(const Instruction& instruction, const std::string& message) {
-    const Position at = instruction.position;
+    const ptx::Position at = instruction.position;
     throw PtxError("line " + std::to_string(at.line) + ", column " + std::to_string(at.column) +
                        ": " + message + "\n  " + std::string(instruction.text),
                    at.line, at.column);
@@ -35,12 +37,13 @@ bool ends_block(const Instruction& i) {
 
 // Returns the possible targets of a branch, as indices into the body. An index that equals the size
 // of the body stands for the end of the body.
-std::vector<uint32_t> targets_of(const Function& function, const Instruction& instruction) {
+std::vector<uint32_t> targets_of(const Function& function, const Instruction& instruction,
+                                 OpCode code) {
     const auto check = [&](uint32_t target) {
         if (target > function.body.size()) fail(instruction, "the label is not in this function");
         return target;
     };
-    if (instruction.opcode == "bra") {
+    if (code == OpCode::bra) {
         if (instruction.operands.empty() || instruction.operands[0].kind != Operand::Kind::label) {
             fail(instruction, "the target of 'bra' is not a label of the function");
         }
@@ -58,16 +61,16 @@ std::vector<uint32_t> targets_of(const Function& function, const Instruction& in
 
 // METHOD
 // Marks the instructions at which blocks start. Each range between two starts is a block.
-void find_blocks(const Function& function, ControlFlow& flow) {
+void find_blocks(const Function& function, std::span<const Traits> traits, ControlFlow& flow) {
     const auto size = static_cast<uint32_t>(function.body.size());
     std::vector<bool> starts(size + 1, false);
     starts[0] = true;
     for (uint32_t i = 0; i < size; ++i) {
-        const Instruction& instruction = function.body[i];
-        if (!ends_block(instruction)) continue;
+        if (!ends_block(traits[i])) continue;
         starts[i + 1] = true;
-        if (!is_branch(instruction)) continue;
-        for (uint32_t target : targets_of(function, instruction)) starts[target] = true;
+        if (!is_branch(traits[i])) continue;
+        for (uint32_t target : targets_of(function, function.body[i], traits[i].code))
+            starts[target] = true;
     }
     flow.block_of.resize(size);
     for (uint32_t i = 0; i < size; ++i) {
@@ -80,13 +83,14 @@ void find_blocks(const Function& function, ControlFlow& flow) {
     }
 }
 
-void link_blocks(const Function& function, ControlFlow& flow) {
+void link_blocks(const Function& function, std::span<const Traits> traits, ControlFlow& flow) {
     const auto size = static_cast<uint32_t>(function.body.size());
     // Ensures that each successor is listed only once.
     std::vector<uint32_t> listed_by(flow.blocks.size(), no_block);
     for (uint32_t b = 0; b < flow.blocks.size(); ++b) {
-        Block& block = flow.blocks[b];
+        BasicBlock& block = flow.blocks[b];
         const Instruction& last = function.body[block.last - 1];
+        const Traits& t = traits[block.last - 1];
         const auto go = [&](uint32_t target) {
             if (target == size) {
                 block.leaves = true;
@@ -97,10 +101,10 @@ void link_blocks(const Function& function, ControlFlow& flow) {
             listed_by[successor] = b;
             block.successors.push_back(successor);
         };
-        if (last.guard >= 0 || !(is_branch(last) || leaves_function(last))) go(block.last);
-        if (leaves_function(last)) block.leaves = true;
-        if (!is_branch(last)) continue;
-        for (uint32_t target : targets_of(function, last)) go(target);
+        if (last.guard >= 0 || !(is_branch(t) || leaves_function(t))) go(block.last);
+        if (leaves_function(t)) block.leaves = true;
+        if (!is_branch(t)) continue;
+        for (uint32_t target : targets_of(function, last, t.code)) go(target);
     }
 }
 
@@ -112,7 +116,7 @@ void link_blocks(const Function& function, ControlFlow& flow) {
 // number than the block.
 class PostDominators {
   public:
-    explicit PostDominators(std::vector<Block>& blocks)
+    explicit PostDominators(std::vector<BasicBlock>& blocks)
         : blocks_(blocks), exit_(static_cast<uint32_t>(blocks.size())), predecessors_(exit_ + 1) {
         for (uint32_t b = 0; b < exit_; ++b) {
             for (uint32_t successor : blocks[b].successors) predecessors_[successor].push_back(b);
@@ -173,7 +177,7 @@ class PostDominators {
         return a;
     }
 
-    std::vector<Block>& blocks_;
+    std::vector<BasicBlock>& blocks_;
     uint32_t exit_;
     std::vector<std::vector<uint32_t>> predecessors_;
     std::vector<uint32_t> number_;  // for each block: its index in order_
@@ -182,13 +186,13 @@ class PostDominators {
 
 }  // namespace
 
-ControlFlow control_flow(const Function& function) {
+ControlFlow control_flow(const Function& function, std::span<const Traits> traits) {
     ControlFlow flow;
     if (function.body.empty()) return flow;
-    find_blocks(function, flow);
-    link_blocks(function, flow);
+    find_blocks(function, traits, flow);
+    link_blocks(function, traits, flow);
     PostDominators(flow.blocks).find();
     return flow;
 }
 
-}  // namespace coalesce::ptx
+}  // namespace coalesce::sim

@@ -1,20 +1,17 @@
-#include "ptx/address_families.hpp"
+#include "sim/address_families.hpp"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <string_view>
 
-namespace coalesce::ptx {
+namespace coalesce::sim {
 namespace {
 
-// Returns true if the result depends only on the operands.
-bool is_pure(std::string_view opcode) {
-    static constexpr std::string_view pure[] = {"mov", "add", "sub", "mul", "mad", "shl",  "shr",
-                                                "and", "or",  "xor", "not", "neg", "min",  "max",
-                                                "cvt", "abs", "div", "rem", "bfe", "cvta", "bfi"};
-    return std::find(std::begin(pure), std::end(pure), opcode) != std::end(pure);
-}
+using ptx::Function;
+using ptx::Instruction;
+using ptx::Operand;
+using ptx::Type;
 
 // Returns true for special registers that have the same value in all threads of a block.
 bool is_of_block(std::string_view special) {
@@ -25,18 +22,20 @@ bool is_of_block(std::string_view special) {
 // Returns true if the instruction computes with integers of 32 or 64 bits. If all lanes add the
 // same integer, the differences between the lanes stay the same. (Floating-point sums are rounded,
 // so there the differences may change.)
-bool adds_integers(const Instruction& in) {
-    if (in.opcode == "cvta") return true;
-    const bool low = in.opcode == "mad" && in.modifiers.size() == 2 && in.modifiers[0] == "lo";
+bool adds_integers(const Instruction& in, OpCode code) {
+    if (code == OpCode::cvta) return true;
+    const bool low = code == OpCode::mad && in.modifiers.size() == 2 && in.modifiers[0] == "lo";
     if (!low && in.modifiers.size() != 1) return false;
-    const Type type = type_named(in.modifiers.back());
-    return type != Type::f32 && type != Type::f64 && size_of(type) >= 4;
+    const Type type = ptx::type_named(in.modifiers.back());
+    return type != Type::f32 && type != Type::f64 && ptx::size_of(type) >= 4;
 }
 
 class FamilyFinder {
   public:
-    FamilyFinder(const Function& function, const std::vector<LiveRange>& ranges)
+    FamilyFinder(const Function& function, std::span<const Traits> traits,
+                 const std::vector<LiveRange>& ranges)
         : function_(function),
+          traits_(traits),
           ranges_(ranges),
           writes_(function.registers.size()),
           eligible_(function.registers.size()),
@@ -44,7 +43,8 @@ class FamilyFinder {
           parent_(function.registers.size()) {
         std::iota(parent_.begin(), parent_.end(), 0u);
         effects_.reserve(function.body.size());
-        for (const Instruction& in : function.body) effects_.push_back(effects(in));
+        for (size_t i = 0; i < function.body.size(); ++i)
+            effects_.push_back(effects_of(function.body[i], traits[i]));
     }
 
     AddressFamilies find() {
@@ -53,7 +53,7 @@ class FamilyFinder {
         }
         moved_.assign(function_.body.size(), false);
         for (uint32_t i = 0; i < function_.body.size(); ++i) {
-            const int64_t from = moved_from(function_.body[i]);
+            const int64_t from = moved_from(function_.body[i], traits_[i].code);
             if (from < 0) continue;
             moved_[i] = true;
             parent_[root(uint32_t(from))] = root(uint32_t(function_.body[i].operands[0].reg));
@@ -68,11 +68,11 @@ class FamilyFinder {
         for (size_t r = 0; r < eligible_.size(); ++r) {
             const Type type = function_.registers[r].type;
             const LiveRange range = ranges_[r];
-            eligible_[r] = size_of(type) >= 4 && type != Type::f32 && type != Type::f64 &&
+            eligible_[r] = ptx::size_of(type) >= 4 && type != Type::f32 && type != Type::f64 &&
                            range.first <= range.last && (range.first > 0 || begins_with(r));
         }
-        for (const Effects& effects : effects_) {
-            for (const uint32_t r : effects.writes) ++writes_[r];
+        for (const Effects& of_one : effects_) {
+            for (const uint32_t r : of_one.writes) ++writes_[r];
         }
     }
 
@@ -101,17 +101,19 @@ class FamilyFinder {
     // Marks uniform registers. Returns true if it found new ones.
     bool find_constants() {
         bool changed = false;
-        for (const Instruction& in : function_.body) {
+        for (size_t i = 0; i < function_.body.size(); ++i) {
+            const Instruction& in = function_.body[i];
             if (in.operands.size() < 2 || in.operands[0].kind != Operand::Kind::reg) continue;
             const auto r = size_t(in.operands[0].reg);
             if (!eligible_[r] || constant_[r] || writes_[r] != 1) continue;
             const Operand& address = in.operands[1];
             // Parameters of the kernel are uniform, and they are loaded with ld.param. But the
             // result of a call is also loaded with ld.param, and it may differ between lanes.
-            const bool parameter = in.opcode == "ld" && in.has("param") &&
+            const OpCode code = traits_[i].code;
+            const bool parameter = code == OpCode::ld && in.has("param") &&
                                    address.kind == Operand::Kind::address && address.reg < 0 &&
                                    address.variable < 0;
-            const bool computed = is_pure(in.opcode) && !in.has("cc") &&
+            const bool computed = operation(code).has(trait::pure) && !in.has("cc") &&
                                   std::all_of(in.operands.begin() + 1, in.operands.end(),
                                               [&](const Operand& o) { return is_constant(o); });
             constant_[r] = parameter || computed;
@@ -122,8 +124,8 @@ class FamilyFinder {
 
     // If the instruction adds a uniform value to a register, returns this register, otherwise -1.
     // (A value is uniform if it is the same in all lanes.)
-    [[nodiscard]] int64_t moved_from(const Instruction& in) const {
-        if (in.guard >= 0 || in.operands.size() < 2 || !adds_integers(in)) return -1;
+    [[nodiscard]] int64_t moved_from(const Instruction& in, OpCode code) const {
+        if (in.guard >= 0 || in.operands.size() < 2 || !adds_integers(in, code)) return -1;
         const Operand& d = in.operands[0];
         if (d.kind != Operand::Kind::reg || !is_member(d)) return -1;
         const auto from = [&](size_t operand, auto... others) -> int64_t {
@@ -133,10 +135,10 @@ class FamilyFinder {
             return moved ? o.reg : -1;
         };
         const size_t count = in.operands.size();
-        if ((in.opcode == "mov" || in.opcode == "cvta") && count == 2) return from(1);
-        if (in.opcode == "mad" && count == 4) return from(3, 1, 2);
-        if (in.opcode == "sub" && count == 3) return from(1, 2);
-        if (in.opcode == "add" && count == 3) {
+        if ((code == OpCode::mov || code == OpCode::cvta) && count == 2) return from(1);
+        if (code == OpCode::mad && count == 4) return from(3, 1, 2);
+        if (code == OpCode::sub && count == 3) return from(1, 2);
+        if (code == OpCode::add && count == 3) {
             const int64_t first = from(1, 2);
             return first >= 0 ? first : from(2, 1);
         }
@@ -147,7 +149,7 @@ class FamilyFinder {
         return eligible_[size_t(o.reg)] && !constant_[size_t(o.reg)];
     }
     [[nodiscard]] uint32_t width(const Operand& o) const {
-        return size_of(function_.registers[size_t(o.reg)].type);
+        return ptx::size_of(function_.registers[size_t(o.reg)].type);
     }
 
     uint32_t root(uint32_t r) {
@@ -200,6 +202,7 @@ class FamilyFinder {
     }
 
     const Function& function_;
+    std::span<const Traits> traits_;  // one entry per instruction
     const std::vector<LiveRange>& ranges_;
     std::vector<Effects> effects_;  // one entry per instruction
     std::vector<uint32_t> writes_;  // for each register: the number of instructions that write it
@@ -213,8 +216,9 @@ class FamilyFinder {
 
 }  // namespace
 
-AddressFamilies address_families(const Function& function, const std::vector<LiveRange>& ranges) {
-    if (function.entry) return FamilyFinder(function, ranges).find();
+AddressFamilies address_families(const Function& function, std::span<const Traits> traits,
+                                 const std::vector<LiveRange>& ranges) {
+    if (function.entry) return FamilyFinder(function, traits, ranges).find();
     AddressFamilies none;
     none.of_register.assign(function.registers.size(), AddressFamilies::none);
     none.changed.assign(function.body.size(), 0);
@@ -222,4 +226,4 @@ AddressFamilies address_families(const Function& function, const std::vector<Liv
     return none;
 }
 
-}  // namespace coalesce::ptx
+}  // namespace coalesce::sim

@@ -16,9 +16,9 @@
 #include <bit>
 #include <utility>
 
-#include "ptx/data_flow.hpp"
+#include "sim/data_flow.hpp"
 
-namespace coalesce::ptx {
+namespace coalesce::sim {
 namespace {
 
 constexpr uint32_t no_bit = UINT32_MAX;
@@ -28,12 +28,11 @@ constexpr size_t batch = words * 64;
 
 class Liveness {
   public:
-    Liveness(const Function& function, const ControlFlow& flow)
+    Liveness(const ptx::Function& function, std::span<const Traits> traits, const ControlFlow& flow)
         : blocks_(flow.blocks), ranges_(function.registers.size()) {
         effects_.reserve(function.body.size());
-        for (const Instruction& instruction : function.body) {
-            effects_.push_back(effects(instruction));
-        }
+        for (size_t i = 0; i < function.body.size(); ++i)
+            effects_.push_back(effects_of(function.body[i], traits[i]));
     }
 
     std::vector<LiveRange> find() {
@@ -139,7 +138,7 @@ class Liveness {
         }
     }
 
-    const std::vector<Block>& blocks_;
+    const std::vector<BasicBlock>& blocks_;
     std::vector<LiveRange> ranges_;
     std::vector<Effects> effects_;
     std::vector<uint32_t> bit_of_;  // for each register: its bit in this batch, or no_bit
@@ -148,8 +147,9 @@ class Liveness {
 
 }  // namespace
 
-std::vector<LiveRange> live_ranges(const Function& function, const ControlFlow& flow) {
-    return Liveness(function, flow).find();
+std::vector<LiveRange> live_ranges(const ptx::Function& function, std::span<const Traits> traits,
+                                   const ControlFlow& flow) {
+    return Liveness(function, traits, flow).find();
 }
 
-}  // namespace coalesce::ptx
+}  // namespace coalesce::sim
