@@ -1,6 +1,12 @@
-// The handlers of memory instructions, from which decoders choose.
+// The table of the handlers of memory instructions, from which decoders choose. MemoryHandlers
+// (engine.hpp) describes its entries.
+//
+// A handler is a template over `watch`, which says what it announces to observers. So there are
+// three tables for each instruction set of the host: one for each value of Watch. A file that is
+// compiled for one instruction set (ops_table.cpp) makes them.
 #pragma once
 
+#include "sim/async_copy_ops.hpp"
 #include "sim/matrix_memory.hpp"
 #include "sim/mbarrier_ops.hpp"
 #include "sim/memory_ops.hpp"
