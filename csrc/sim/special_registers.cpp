@@ -61,6 +61,7 @@ uint64_t uniform_value(const Warp& w, Special which) {
         case dynamic_shared:
             return launch.shared_bytes;
         case total_shared:
+        case aggregate_shared:
             return block.shared_bytes;
         case grid_workspace_high:
             return launch.cooperative ? grid_workspace >> 32 : 0;
@@ -100,70 +101,19 @@ uint64_t uniform_value(const Warp& w, Special which) {
 }
 
 Special special_named(std::string_view name) {
-    using enum Special;
     struct Entry {
         std::string_view name;
         Special special;
     };
     static constexpr Entry entries[] = {
-        {"%tid.x", tid_x},
-        {"%tid.y", tid_y},
-        {"%tid.z", tid_z},
-        {"%ntid.x", ntid_x},
-        {"%ntid.y", ntid_y},
-        {"%ntid.z", ntid_z},
-        {"%ctaid.x", ctaid_x},
-        {"%ctaid.y", ctaid_y},
-        {"%ctaid.z", ctaid_z},
-        {"%nctaid.x", nctaid_x},
-        {"%nctaid.y", nctaid_y},
-        {"%nctaid.z", nctaid_z},
-        {"%laneid", laneid},
-        {"%warpid", warpid},
-        {"%nwarpid", nwarpid},
-        {"%smid", smid},
-        {"%nsmid", nsmid},
-        {"%gridid", gridid},
-        {"%lanemask_eq", lanemask_eq},
-        {"%lanemask_le", lanemask_le},
-        {"%lanemask_lt", lanemask_lt},
-        {"%lanemask_ge", lanemask_ge},
-        {"%lanemask_gt", lanemask_gt},
-        {"%clock", clock_low},
-        {"%clock_hi", clock_high},
-        {"%clock64", clock_64},
-        {"%globaltimer", timer},
-        {"%globaltimer_lo", timer_low},
-        {"%globaltimer_hi", timer_high},
-        {"%dynamic_smem_size", dynamic_shared},
-        {"%total_smem_size", total_shared},
-        {"%aggr_smem_size", total_shared},
-        // Without clusters, every block forms a cluster of its own.
-        {"%clusterid.x", clusterid_x},
-        {"%clusterid.y", clusterid_y},
-        {"%clusterid.z", clusterid_z},
-        {"%nclusterid.x", nclusterid_x},
-        {"%nclusterid.y", nclusterid_y},
-        {"%nclusterid.z", nclusterid_z},
-        {"%cluster_ctaid.x", cluster_ctaid_x},
-        {"%cluster_ctaid.y", cluster_ctaid_y},
-        {"%cluster_ctaid.z", cluster_ctaid_z},
-        {"%cluster_nctaid.x", cluster_nctaid_x},
-        {"%cluster_nctaid.y", cluster_nctaid_y},
-        {"%cluster_nctaid.z", cluster_nctaid_z},
-        {"%cluster_ctarank", cluster_ctarank},
-        {"%cluster_nctarank", cluster_nctarank},
-        {"%is_explicit_cluster", is_explicit_cluster},
-        // In a cooperative launch, blocks wait for each other with the help of a small piece of
-        // global memory. cooperative_groups.h reads the address of this memory from these
-        // registers.
-        {"%envreg1", grid_workspace_high},
-        {"%envreg2", grid_workspace_low},
+#define COALESCE_SPECIAL(name, spelling) {spelling, Special::name},
+#include "sim/special_registers.inc"
+#undef COALESCE_SPECIAL
     };
     for (const Entry& e : entries) {
         if (e.name == name) return e.special;
     }
-    return unknown;
+    return Special::unknown;
 }
 
 }  // namespace coalesce::sim

@@ -1,4 +1,5 @@
-// The simulated special registers of PTX, such as %tid.x.
+// The simulated special registers of PTX, such as %tid.x. To add one, add a row to
+// special_registers.inc and its value to uniform_value().
 #pragma once
 
 #include <cstdint>
@@ -7,55 +8,10 @@
 namespace coalesce::sim {
 
 enum class Special : uint8_t {
-    unknown,
-    tid_x,
-    tid_y,
-    tid_z,
-    ntid_x,
-    ntid_y,
-    ntid_z,
-    ctaid_x,
-    ctaid_y,
-    ctaid_z,
-    nctaid_x,
-    nctaid_y,
-    nctaid_z,
-    laneid,
-    warpid,
-    nwarpid,
-    smid,
-    nsmid,
-    gridid,
-    lanemask_eq,
-    lanemask_le,
-    lanemask_lt,
-    lanemask_ge,
-    lanemask_gt,
-    clock_low,
-    clock_high,
-    clock_64,
-    timer,
-    timer_low,
-    timer_high,
-    dynamic_shared,
-    total_shared,
-    grid_workspace_high,
-    grid_workspace_low,
-    clusterid_x,
-    clusterid_y,
-    clusterid_z,
-    nclusterid_x,
-    nclusterid_y,
-    nclusterid_z,
-    cluster_ctaid_x,
-    cluster_ctaid_y,
-    cluster_ctaid_z,
-    cluster_nctaid_x,
-    cluster_nctaid_y,
-    cluster_nctaid_z,
-    cluster_ctarank,
-    cluster_nctarank,
-    is_explicit_cluster,  // this register is a predicate
+    unknown,  // a register that is not simulated
+#define COALESCE_SPECIAL(name, spelling) name,
+#include "sim/special_registers.inc"
+#undef COALESCE_SPECIAL
 };
 
 struct Warp;
