@@ -198,8 +198,7 @@ void Lifter::dsetp(const Instruction& in) {
 // comes first.
 Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
     const Operand& o = operand(in, n++);
-    if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)
-        return half_pair(o, bfloat);
+    if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer) return half_pair(o);
     const Operand& second = operand(in, n++);
     if (second.kind != Operand::Kind::real && second.kind != Operand::Kind::integer)
         unsupported("one half of a pair of numbers");
@@ -292,15 +291,24 @@ void Lifter::hset(const Instruction& in) {
     as_ptx(OpCode::or_, {"b32"}, {result(operand(in, 0)), lower, upper});
 }
 
-// Translates HMNMX2 R0, R1, R2, !PT
+// Translates HMNMX2 R0, R1, R2, !PT, and VHMNMX R0, R1, R2, R3, !PT with three sources.
 void Lifter::hmnmx(const Instruction& in) {
+    const bool three = in.opcode == "VHMNMX";
     only(in, {"BF16_V2", "FTZ", "NAN"});
+    if (three && in.has("FTZ")) unsupported("the modifier .FTZ");
     const bool bfloat = in.has("BF16_V2");
+    const std::string_view ftz = flushing(in), nan = in.has("NAN") ? "NaN" : "",
+                           type = bfloat ? "bf16x2" : "f16x2";
     size_t n = 1;
-    const Locator a = halves_of(in, n, bfloat), b = halves_of(in, n, bfloat);
-    as_ptx(least_or_greatest(operand(in, n)),
-           {flushing(in), in.has("NAN") ? "NaN" : "", bfloat ? "bf16x2" : "f16x2"},
-           {result(operand(in, 0)), a, b});
+    Locator a = halves_of(in, n, bfloat), b = halves_of(in, n, bfloat);
+    const Locator last = three ? halves_of(in, n, bfloat) : no_operand;
+    const OpCode code = least_or_greatest(operand(in, n));
+    if (three) {
+        const Locator two = scratch();
+        help_as_ptx(code, {ftz, nan, type}, {two, a, b});
+        a = two, b = last;
+    }
+    as_ptx(code, {ftz, nan, type}, {result(operand(in, 0)), a, b});
 }
 
 // Translates F2I.FTZ.U32.TRUNC.NTZ, I2F.U32.RP, F2F.F32.F64, FRND.FLOOR
@@ -397,7 +405,7 @@ void Lifter::pack_fp8(const Instruction& in) {
                {d, real(operand(in, 1)), real(operand(in, 2))});
     else
         as_ptx(OpCode::cvt, {"rn", "satfinite", relu, type, "f16x2"},
-               {d, half_pair(operand(in, 1), false)});
+               {d, half_pair(operand(in, 1))});
 }
 
 // F2FP.F16.F32.PACK_AB R0, R1, R2 converts two floats to halves. The first source becomes the upper

@@ -284,15 +284,26 @@ void Lifter::prmt(const Instruction& in) {
         {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 3)), word(operand(in, 2))});
 }
 
+// Returns a register with two integers of 16 bits. They must not be negated: word() would negate
+// the register as one number of 32 bits.
+Locator Lifter::integer_halves(const Operand& o) {
+    if (o.negated) unsupported("negated halves");
+    return word(o);
+}
+
+// Translates a sum of pairs of halves. One of the two terms may be negated.
+Lifter::Sum Lifter::sum_of_halves(Operand a, Operand b) {
+    if (a.negated) std::swap(a, b);
+    const OpCode code = b.negated ? OpCode::sub : OpCode::add;
+    b.negated = false;
+    return {code, integer_halves(a), integer_halves(b)};
+}
+
 void Lifter::viadd(const Instruction& in) {
     only(in, {"U32", "16x2"});
     if (in.has("16x2")) {
-        Operand a = operand(in, 1), b = operand(in, 2);
-        if (a.negated) std::swap(a, b);
-        if (a.negated) unsupported("two negated halves");
-        const OpCode code = b.negated ? OpCode::sub : OpCode::add;
-        b.negated = false;
-        return as_ptx(code, {"u16x2"}, {result(operand(in, 0)), word(a), word(b)});
+        const Sum sum = sum_of_halves(operand(in, 1), operand(in, 2));
+        return as_ptx(sum.code, {"u16x2"}, {result(operand(in, 0)), sum.a, sum.b});
     }
     as_ptx(OpCode::add, {"u32"},
            {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2))});
@@ -326,16 +337,28 @@ void Lifter::extreme_of_halves(const Instruction& in) {
     const OpCode code = least_or_greatest(operand(in, three ? 4 : 3));
     const std::string_view relu = in.has("RELU") ? "relu" : "",
                            type = in.has("U16x2") ? "u16x2" : "s16x2";
-    Locator value = word(operand(in, 1));
+    Locator value = integer_halves(operand(in, 1));
     if (three) {
         const Locator two = scratch();
-        help_as_ptx(code, {relu, type}, {two, value, word(operand(in, 2))});
+        help_as_ptx(code, {relu, type}, {two, value, integer_halves(operand(in, 2))});
         value = two;
     }
-    as_ptx(code, {relu, type}, {result(operand(in, 0)), value, word(operand(in, three ? 3 : 2))});
+    as_ptx(code, {relu, type},
+           {result(operand(in, 0)), value, integer_halves(operand(in, three ? 3 : 2))});
 }
 
+// Translates VIADDMNMX R0, R2, R4, R6, PT: the smaller (PT) or larger (!PT) of R2 + R4 and R6.
 void Lifter::add_extreme(const Instruction& in) {
+    if (in.has("U16x2") || in.has("S16x2")) {
+        only(in, {"U16x2", "S16x2", "RELU"});
+        if (in.has("U16x2") && in.has("RELU")) unsupported("the modifier .RELU");
+        const Sum sum = sum_of_halves(operand(in, 1), operand(in, 2));
+        const Locator added = scratch();
+        help_as_ptx(sum.code, {"u16x2"}, {added, sum.a, sum.b});
+        return as_ptx(least_or_greatest(operand(in, 4)),
+                      {in.has("RELU") ? "relu" : "", in.has("U16x2") ? "u16x2" : "s16x2"},
+                      {result(operand(in, 0)), added, integer_halves(operand(in, 3))});
+    }
     only(in, {"U32", "S32", "RELU"});
     const MachineOp name = in.has("U32") ? MachineOp::add_extreme_u32 : MachineOp::add_extreme_s32;
     const Locator d = result(operand(in, 0)), p = predicate(operand(in, 4));

@@ -147,7 +147,7 @@ uint32_t Lifter::half_bits(const Operand& o, bool bfloat) {
     return sign | (((bits >> 23 & 0xff) - 112) << 10) | (bits >> 13 & 0x3ff);
 }
 
-Locator Lifter::half_pair(const Operand& o, bool bfloat) {
+Locator Lifter::half_pair(const Operand& o) {
     Locator at = bare(o);
     if (o.kind == Kind::real || o.kind == Kind::integer || o.inverted)
         unsupported("the operand " + std::string(o.text));
@@ -165,7 +165,6 @@ Locator Lifter::half_pair(const Operand& o, bool bfloat) {
     } else if (!part.empty() && part != "H1_H0") {
         unsupported("the halves ." + std::string(part));
     }
-    (void)bfloat;
     if (o.absolute) {
         const Locator d = scratch();
         help_as_ptx(OpCode::and_, {"b32"}, {d, at, constant(0x7fff7fff)});

@@ -81,7 +81,7 @@ class Lifter : private sim::Emitter {
     // Returns the bits of a half or bfloat16 that is printed as a number.
     static uint32_t half_bits(const Operand& o, bool bfloat);
     // Returns two halves in the order that the operand's suffix (H0_H0, H1_H1) gives.
-    Locator half_pair(const Operand& o, bool bfloat);
+    Locator half_pair(const Operand& o);
     // Reads half_pair(), or two numbers, from operand `n` on.
     Locator halves_of(const Instruction& in, size_t& n, bool bfloat);
     [[nodiscard]] OpCode least_or_greatest(const Operand& o) const;
@@ -163,6 +163,12 @@ class Lifter : private sim::Emitter {
     void p2r(const Instruction& in);
     void r2p(const Instruction& in);
     void extreme_of_halves(const Instruction& in);
+    Locator integer_halves(const Operand& o);
+    struct Sum {  // the PTX operation that adds two pairs of halves, and its operands
+        OpCode code;
+        Locator a, b;
+    };
+    Sum sum_of_halves(Operand a, Operand b);
     void difference(const Instruction& in);
     void dot_product(const Instruction& in);
     void pack_integers(const Instruction& in);

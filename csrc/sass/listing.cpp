@@ -302,11 +302,9 @@ class Reader {
     void read_instruction(std::string_view line) {
         Instruction in;
         const size_t close = line.find("*/");
-        int64_t offset = 0;
         if (close == std::string_view::npos) fail("an offset is not closed");
         const auto [end, error] =
             std::from_chars(line.data() + 2, line.data() + close, in.offset, 16);
-        (void)offset;
         if (error != std::errc{} || end != line.data() + close) fail("an offset is not a number");
         line = trimmed(line.substr(close + 2));
         const size_t semicolon = line.find(';');

@@ -57,7 +57,9 @@ class Word {
         "5d", "multicast::cluster",
         // Memory orders, scopes and cache hints.
         "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cta", "cluster",
-        "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified",
+        "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "cvt",
+        "fractional", "L2", "L2::evict_last", "L2::evict_normal", "L2::evict_first",
+        "L2::evict_unchanged",
         // Modifiers of instructions on matrices.
         "m8n8", "trans", "x1", "x2", "x4", "b16",
         // Modifiers of texture and surface instructions.

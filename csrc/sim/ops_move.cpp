@@ -30,6 +30,23 @@ struct cast {
     }
 };
 
+// createpolicy.fractional. Operand 1 is the fraction of the accesses that get the policy's first
+// priority. It is optional; the default is 1. A policy has no effect on results. Its bits are those
+// that the assembler computes for compute capability 9.0 (ptxas of CUDA 13.0): a GPU has no
+// instruction for a policy.
+void make_policy(Warp& w, const Op& op) {
+    const float* const fraction =
+        op.operand[1] == no_operand ? nullptr : w.lanes<const float>(op.operand[1]);
+    const uint64_t kind = op.get<AddedOffset>().by;
+    uint64_t* const d = w.lanes<uint64_t>(op.operand[0]);
+    for_each_lane(w.mask, [&](int i) {
+        const float scaled = (fraction ? fraction[i] : 1.0f) * 15.99f;
+        // This conversion clamps, and returns 0 for a NaN.
+        const uint32_t n = !(scaled > 0) ? 0 : scaled >= 0x1p32f ? UINT32_MAX : uint32_t(scaled);
+        d[i] = kind | uint64_t(n & 15) << 52;
+    });
+}
+
 void move_predicate(Warp& w, const Op& op) { store(w, op.operand[0], w.predicate(op.operand[1])); }
 
 template <class T, class F>
@@ -277,6 +294,29 @@ Selection select_getctarank(const Request&, Modifiers& m) {
     const Type t = m.take_type();
     return selection(ptx::size_of(t) == 8 ? &rank_of_address<uint64_t> : &rank_of_address<uint32_t>,
                      {Type::u32, t});
+}
+
+// createpolicy.cvt copies an access property. createpolicy.range is refused.
+Selection select_createpolicy(const Request& request, Modifiers& m) {
+    if (m.take("cvt")) {
+        if (!m.take("L2") || m.take_type() != Type::b64) return {};
+        return selection(&lanewise<same, uint64_t, uint64_t>, {Type::b64, Type::b64});
+    }
+    if (!m.take("fractional")) return {};
+    const Word first = m.take_one(
+        {"L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"});
+    if (!first || m.take_type() != Type::b64) return {};
+    // The priority of the remaining accesses. It is evict_unchanged if the instruction names none.
+    const bool rest_first = m.take("L2::evict_first");
+    if (!rest_first) m.take("L2::evict_unchanged");
+    const uint64_t kind = first == "L2::evict_last"     ? 0x140
+                          : first == "L2::evict_normal" ? 0x160
+                          : first == "L2::evict_first"  ? 0x120
+                                                        : 0x100;
+    Selection s = selection(&make_policy, {Type::b64});
+    if (request.operands.size() > 1) s.types.push_back(Type::f32);
+    s.payload = AddedOffset{(kind | (rest_first ? 0x10 : 0)) << 52};
+    return s;
 }
 
 // Hints and performance events have no effect.

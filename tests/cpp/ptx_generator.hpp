@@ -165,6 +165,7 @@ class PtxGenerator {
             {"cvta.global.u64 $L, $l", "u64"},
             {"cvta.to.shared.u64 $L, $l", "u64"},
             {"isspacep.local $P, $l", "u64"},
+            {"createpolicy.fractional.L2::evict_last.b64 $L, $S", "f32"},
             {"cvt.$t.u32 $D, $r", "u8 s8 u16 s16 u32 s32 u64 s64"},
             {"cvt.$t.s64 $D, $l", "u8 s8 u16 s16 u32 s32 u64 s64"},
             {"cvt.u32.$t $R, $S", "u8 s8 u16 s16 u32 s32 u64 s64"},

@@ -76,6 +76,52 @@ std::vector<Row> comparison_rows() {
     };
 }
 
+// Returns the smaller or larger of two numbers of 16 bits. `infinity` has the bits of infinity in
+// their format.
+u32 extreme_half(u32 x, u32 y, bool low, bool keeps_nan, u32 infinity) {
+    const auto is_nan = [&](u32 bits) { return (bits & 0x7fff) > infinity; };
+    if ((is_nan(x) && is_nan(y)) || (keeps_nan && (is_nan(x) || is_nan(y)))) return 0x7fff;
+    if (is_nan(x) || is_nan(y)) return is_nan(x) ? y : x;
+    // The order of the numbers: -0 comes before 0.
+    const auto key = [](u32 bits) {
+        return bits & 0x8000 ? -i32(bits & 0x7fff) - 1 : i32(bits & 0x7fff);
+    };
+    return (key(x) < key(y)) == low ? x : y;
+}
+
+std::vector<Row> half_rows() {
+    const auto three = [](bool low, bool keeps_nan, u32 infinity, u32 x, u32 y, u32 z) {
+        u32 word = 0;
+        for (const int at : {0, 16}) {
+            const auto half = [at](u32 value) { return value >> at & 0xffff; };
+            const u32 two = extreme_half(half(x), half(y), low, keeps_nan, infinity);
+            word |= extreme_half(two, half(z), low, keeps_nan, infinity) << at;
+        }
+        return of(word);
+    };
+    constexpr u32 f16 = 0x7c00, bf16 = 0x7f80;
+    return {
+        {{"VHMNMX R0, R2, R4, R6, !PT"},
+         As::word,
+         [=](In i) { return three(false, false, f16, i.x(), i.y(), i.z()); }},
+        {{"VHMNMX.NAN R0, R2, R4, R6, PT"},
+         As::word,
+         [=](In i) { return three(true, true, f16, i.x(), i.y(), i.z()); }},
+        {{"VHMNMX.BF16_V2 R0, R2, R4, R6, PT"},
+         As::word,
+         [=](In i) { return three(true, false, bf16, i.x(), i.y(), i.z()); }},
+        {{"VHMNMX.BF16_V2.NAN R0, R2, R4, R6, !PT"},
+         As::word,
+         [=](In i) { return three(false, true, bf16, i.x(), i.y(), i.z()); }},
+        {{"VHMNMX R0, R2.H1_H1, |R4|, -R6, !PT"},
+         As::word,
+         [=](In i) {
+             return three(false, false, f16, (i.x() >> 16) * 0x10001, i.y() & 0x7fff7fff,
+                          i.z() ^ 0x80008000);
+         }},
+    };
+}
+
 std::vector<Row> floating_rows() {
     return {
         {{"FADD R0, R2, -R4"}, As::f32, [](In i) { return of(i.f() - i.g()); }},
@@ -124,6 +170,8 @@ std::vector<Row> floating_rows() {
 
 TEST(SassLift, Comparisons) { expect(comparison_rows()); }
 TEST(SassLift, Floats) { expect(floating_rows()); }
+
+TEST(SassLift, MinimaAndMaximaOfHalves) { expect(half_rows()); }
 
 // The functions of the special function unit are approximations. Here an error of at most 2^-10
 // from the exact value is allowed.

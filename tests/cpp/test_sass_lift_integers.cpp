@@ -232,6 +232,29 @@ std::vector<Row> video_rows() {
         {{"VIADDMNMX R0, R2, R4, R6, !PT"},
          As::word,
          [](In i) { return of(u32(std::max(i32(i.x() + i.y()), i32(i.z())))); }},
+        {{"VIADDMNMX.S16x2 R0, R2, R4, R6, !PT"},
+         As::word,
+         [](In i) {
+             const u32 sums = of_halves(i.x(), i.y(), std::plus<u32>{});
+             return of(of_halves(sums, i.z(), [](u32 x, u32 y) {
+                 return u32(std::max(int16_t(x), int16_t(y))) & 0xffff;
+             }));
+         }},
+        {{"VIADDMNMX.S16x2.RELU R0, R2, R4, R6, PT"},
+         As::word,
+         [](In i) {
+             const u32 sums = of_halves(i.x(), i.y(), std::plus<u32>{});
+             return of(of_halves(sums, i.z(), [](u32 x, u32 y) {
+                 return u32(std::max<int16_t>(std::min(int16_t(x), int16_t(y)), 0));
+             }));
+         }},
+        {{"VIADDMNMX.U16x2 R0, R2, -R4, R6, PT"},
+         As::word,
+         [](In i) {
+             const u32 sums = of_halves(i.x(), i.y(), std::minus<u32>{});
+             return of(
+                 of_halves(sums, i.z(), [](u32 x, u32 y) { return std::min(x, y & 0xffff); }));
+         }},
         {{"VABSDIFF.U32 R0, R2, R4, R6"},
          As::word,
          [](In i) { return of(std::max(i.x(), i.y()) - std::min(i.x(), i.y()) + i.z()); }},

@@ -98,7 +98,8 @@ Texts integer_instructions() {
                          "vadd4.s32.s32.s32.sat %r0, %r1, %r2, %r3;",
                          "vsub2.u32.u32.u32.sat %r0, %r1, %r2, %r3;",
                          "cvt.pack.sat.s8.s32.b32 %r0, %r1, %r2, %r3;",
-                         "cvt.pack.sat.u16.s32 %r0, %r1, %r2;"};
+                         "cvt.pack.sat.u16.s32 %r0, %r1, %r2;",
+                         "createpolicy.fractional.L2::evict_first.b64 %d0, %f1;"};
     add(all, words);
     add(all, each("prmt.b32$ %r0, %r1, %r2, %r3;",
                   {"", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"}));

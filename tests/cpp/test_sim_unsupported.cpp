@@ -44,7 +44,12 @@ INSTANTIATE_TEST_SUITE_P(
                     "tex.2dms.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d1, {%r1, %r2, %r3, %r3}]",
                     "sust.p.1d.b32.trap [%d1, {%r1}], %r2", "txq.filter_mode.b32 %r0, [%d1]",
                     "sured.b.add.1d.u32.trap [%d1, {%r1}], %r2", "vote.ballot.b32 %r0, %p1",
-                    "bar.arrive.wrong 1, 64", "lop3.or.b32 %r0|%p0, %r1, %r2, %r3, 1, %p1"),
+                    "createpolicy.range.global.L2::evict_last.b64 %d0, [%in], 4096, 4096",
+                    "createpolicy.fractional.L2::evict_last.L2::evict_normal.b64 %d0, 1.0",
+                    "createpolicy.fractional.L2::evict_first.b32 %r0, 1.0",
+                    "createpolicy.cvt.b64 %d0, %d1", "min.relu.u16x2 %r0, %r1, %r2",
+                    "add.relu.s16x2 %r0, %r1, %r2", "bar.arrive.wrong 1, 64",
+                    "lop3.or.b32 %r0|%p0, %r1, %r2, %r3, 1, %p1"),
     [](const auto& info) { return std::to_string(info.index); });
 
 TEST(UnsupportedInstructions, NameTheLineOfTheSource) {

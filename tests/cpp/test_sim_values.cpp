@@ -180,6 +180,50 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mov.b32 %r0, {%h1, %h2};", {1, 2, 0}, 0x20001},
         Case{"mov.b64 {%h4, %h5, %h6, %h0}, %d1;", {0x7000600050004, 0, 0}, 7}));
 
+// The expected policies were read from machine code of ptxas (CUDA 13.0, sm_90), which computes
+// them with ordinary instructions.
+INSTANTIATE_TEST_SUITE_P(
+    CachePolicies, Values,
+    testing::Values(
+        Case{"createpolicy.fractional.L2::evict_last.b64 %d0, 1.0;", {}, 0x14f0000000000000},
+        Case{"createpolicy.fractional.L2::evict_first.b64 %d0;", {}, 0x12f0000000000000},
+        Case{"createpolicy.fractional.L2::evict_normal.b64 %d0, 0.25;", {}, 0x1630000000000000},
+        Case{"createpolicy.fractional.L2::evict_unchanged.b64 %d0, 0.1;", {}, 0x1010000000000000},
+        Case{"createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %d0, 0.3;",
+             {},
+             0x1540000000000000},
+        Case{"createpolicy.fractional.L2::evict_first.L2::evict_first.b64 %d0, 1.0;",
+             {},
+             0x13f0000000000000},
+        Case{"createpolicy.fractional.L2::evict_last.L2::evict_unchanged.b64 %d0, 1.0;",
+             {},
+             0x14f0000000000000},
+        Case{"createpolicy.fractional.L2::evict_last.b64 %d0, %f1;",
+             {bits(0.50031f), 0, 0},
+             0x1470000000000000},
+        Case{"createpolicy.fractional.L2::evict_last.b64 %d0, %f1;",
+             {bits(0.50032f), 0, 0},
+             0x1480000000000000},
+        // Fractions outside of the allowed range (0, 1]: the machine code converts the product with
+        // F2I.U32, and keeps 4 bits.
+        Case{"createpolicy.fractional.L2::evict_last.b64 %d0, %f1;",
+             {bits(-1.0f), 0, 0},
+             0x1400000000000000},
+        Case{"createpolicy.fractional.L2::evict_last.b64 %d0, %f1;",
+             {0x7fc00000, 0, 0},
+             0x1400000000000000},
+        Case{"createpolicy.fractional.L2::evict_last.b64 %d0, %f1;",
+             {bits(1.5f), 0, 0},
+             0x1470000000000000},
+        Case{"createpolicy.fractional.L2::evict_last.b64 %d0, %f1;",
+             {bits(1e30f), 0, 0},
+             0x14f0000000000000},
+        Case{"createpolicy.cvt.L2.b64 %d0, %d1;", {0x123456789abcdef0, 0, 0}, 0x123456789abcdef0},
+        Case{"createpolicy.fractional.L2::evict_last.b64 %d4, 1.0; "
+             "st.global.L2::cache_hint.u64 [%out], %d1, %d4; ld.global.u64 %d0, [%out];",
+             {9, 0, 0},
+             9}));
+
 TEST(Addresses, WindowsAndStateSpaces) {
     EXPECT_EQ(value_of("isspacep.global %p0, %in;"), 1u);
     EXPECT_EQ(value_of("isspacep.shared %p0, %in;"), 0u);

@@ -207,6 +207,68 @@ def test_less_common_bytes_and_halves():
     np.testing.assert_array_equal(out[1][2], byte * 0x1010101)
 
 
+def test_sums_and_extremes_of_halves():
+    """VIADDMNMX.S16x2 and VHMNMX combine two instructions of PTX."""
+    source = """
+    #include <cuda_bf16.h>
+    #include <cuda_fp16.h>
+    extern "C" __global__ void k(int n, const unsigned* a, unsigned* out) {
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        if (t >= n) return;
+        unsigned x = a[3 * t], y = a[3 * t + 1], z = a[3 * t + 2];
+        unsigned* d = out + 9 * t;
+        d[0] = __viaddmax_s16x2(x, y, z);
+        d[1] = __viaddmin_s16x2_relu(x, y, z);
+        d[2] = __viaddmax_u16x2(x, y, z);
+        __half2 f = *(__half2*)&x, g = *(__half2*)&y, h = *(__half2*)&z;
+        *(__half2*)&d[3] = __hmax2(__hmax2(f, g), h);
+        *(__half2*)&d[4] = __hmin2_nan(__hmin2_nan(f, g), h);
+        *(__half*)&d[5] = __hmin(__hmin(f.x, g.y), h.x);
+        __nv_bfloat162 p = *(__nv_bfloat162*)&x, q = *(__nv_bfloat162*)&y,
+                       r = *(__nv_bfloat162*)&z;
+        *(__nv_bfloat162*)&d[6] = __hmax2(__hmax2(p, q), r);
+        *(__nv_bfloat162*)&d[7] = __hmin2_nan(__hmin2_nan(p, q), r);
+        *(__nv_bfloat16*)&d[8] = __hmax(__hmax(p.x, q.y), r.x);
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert why_ptx(kernel) == ""
+    edges = [0, 0x8000, 0x7C00, 0xFC00, 0x7E00, 0xFFFF, 0x7F80, 0x3C00, 0xBC00, 1, 0x8001, 0x7FFF]
+    pairs = [low | high << 16 for low, high in itertools.product(edges[::2], edges[1::2])]
+    words = np.random.default_rng(3).choice(np.array(pairs, np.uint32), (1000, 3))
+    out = []
+    for counts in (False, True):
+        out.append(np.zeros((len(words), 9), np.uint32))
+        launch = prepare(kernel, 10, 100, [len(words), words.ravel(), out[-1]], 0)
+        launch.run(counts=counts)
+    np.testing.assert_array_equal(out[0], out[1])
+    x, y, z = words.view(np.int16).reshape(-1, 3, 2).transpose(1, 0, 2)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(
+            out[1][:, 0].copy().view(np.int16).reshape(-1, 2), np.maximum(x + y, z)
+        )
+
+
+def test_cache_policies():
+    """The assembler computes the policy with ordinary instructions, as the simulator does."""
+    source = """
+    extern "C" __global__ void k(float fraction, unsigned long long* out) {
+        asm("createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %0, %1;"
+            : "=l"(out[0]) : "f"(fraction));
+        asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(out[1]));
+        asm("createpolicy.fractional.L2::evict_unchanged.b64 %0, 0.3;" : "=l"(out[2]));
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert why_ptx(kernel) == ""
+    for fraction in (1, 0.5, 1e-3, 0.0625, 0.0626, 0.50031, 0.50032, 0, -1, 1.5, 1e20, np.nan):
+        out = []
+        for counts in (False, True):
+            out.append(np.zeros(3, np.uint64))
+            prepare(kernel, 1, 1, [float(fraction), out[-1]], 0).run(counts=counts)
+        np.testing.assert_array_equal(out[0], out[1], err_msg=str(fraction))
+        if fraction == 1:
+            assert list(out[0]) == [0x15F << 52, 0x12F << 52, 0x104 << 52]
+
+
 def test_asynchronous_copies_of_zero_bytes_in_some_lanes():
     """A lane that copies nothing writes zeros, and its source address may be invalid."""
     source = """
