@@ -2,6 +2,7 @@
 #include <bit>
 #include <limits>
 
+#include "sim/integer_functions.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
 
@@ -20,18 +21,6 @@ using Wide = std::conditional_t<
 template <class T>
 constexpr int bits_of = 8 * sizeof(T);
 
-struct add {
-    template <class T>
-    static T of(T a, T b) {
-        return T(a + b);
-    }
-};
-struct sub {
-    template <class T>
-    static T of(T a, T b) {
-        return T(a - b);
-    }
-};
 struct mul_lo {
     template <class T>
     static T of(T a, T b) {
@@ -103,18 +92,6 @@ struct negate {
     template <class T>
     static T of(T a) {
         return T(0 - std::make_unsigned_t<T>(a));
-    }
-};
-struct minimum {
-    template <class T>
-    static T of(T a, T b) {
-        return b < a ? b : a;
-    }
-};
-struct maximum {
-    template <class T>
-    static T of(T a, T b) {
-        return a < b ? b : a;
     }
 };
 struct relu_minimum {
@@ -313,7 +290,7 @@ Selection select_dot(bool four, bool high) {
 // Executes add, sub, min and max of two numbers of 16 bits in each register.
 Selection select_packed(OpCode op, Modifiers& m) {
     const bool is_signed = m.take_one({"s16x2", "u16x2"}) == "s16x2";
-    const bool relu = m.take("relu");
+    const bool relu = (op == OpCode::min || op == OpCode::max) && is_signed && m.take("relu");
     switch (op) {
         case OpCode::add:
             return select_halves<add>(is_signed);

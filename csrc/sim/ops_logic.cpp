@@ -1,4 +1,5 @@
 // Logic and shifts (PTX ISA, "Logic and Shift Instructions"), on bits and on predicates.
+#include "sim/integer_functions.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
 #include "sim/predicates.hpp"
@@ -9,24 +10,6 @@ namespace {
 
 using ptx::Type;
 
-struct bit_and {
-    template <class T>
-    static T of(T a, T b) {
-        return a & b;
-    }
-};
-struct bit_or {
-    template <class T>
-    static T of(T a, T b) {
-        return a | b;
-    }
-};
-struct bit_xor {
-    template <class T>
-    static T of(T a, T b) {
-        return a ^ b;
-    }
-};
 struct bit_not {
     template <class T>
     static T of(T a) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "sim/floats.hpp"
+#include "sim/integer_functions.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/memory.hpp"
 #include "sim/ops.hpp"
@@ -129,25 +130,20 @@ Mover by_memory_type(Type type, uint32_t register_bytes, int elements) {
 
 // The following structs compute the new value in memory for each atomic. They get the old value m
 // and the operands (PTX ISA, "atom").
-struct add {
+struct sum {
     template <class T>
     static T of(T m, T b, T) {
         if constexpr (std::is_integral_v<T>)
-            return T(std::make_unsigned_t<T>(m) + std::make_unsigned_t<T>(b));
+            return add::of(m, b);
         else
             return m + b;
     }
 };
-struct minimum {
+template <class F>
+struct updated_by {
     template <class T>
     static T of(T m, T b, T) {
-        return b < m ? b : m;
-    }
-};
-struct maximum {
-    template <class T>
-    static T of(T m, T b, T) {
-        return m < b ? b : m;
+        return F::of(m, b);
     }
 };
 struct exchange {
@@ -160,24 +156,6 @@ struct compare_and_swap {
     template <class T>
     static T of(T m, T b, T c) {
         return m == b ? c : m;
-    }
-};
-struct bit_and {
-    template <class T>
-    static T of(T m, T b, T) {
-        return m & b;
-    }
-};
-struct bit_or {
-    template <class T>
-    static T of(T m, T b, T) {
-        return m | b;
-    }
-};
-struct bit_xor {
-    template <class T>
-    static T of(T m, T b, T) {
-        return m ^ b;
     }
 };
 struct increment {
@@ -282,22 +260,22 @@ Mover choose_atomic(AtomicUpdate update, Type type) {
                 case Type::bf16x2:
                     return &atomic<add_halves<bfloat_format>, uint32_t>;
                 default:
-                    return atomic_of<add>(type, sums{});
+                    return atomic_of<sum>(type, sums{});
             }
         case AtomicUpdate::minimum:
-            return atomic_of<minimum>(type, words{});
+            return atomic_of<updated_by<minimum>>(type, words{});
         case AtomicUpdate::maximum:
-            return atomic_of<maximum>(type, words{});
+            return atomic_of<updated_by<maximum>>(type, words{});
         case AtomicUpdate::exchange:
             return atomic_of<exchange>(type, raw{});
         case AtomicUpdate::compare_and_swap:
             return atomic_of<compare_and_swap>(type, raw{});
         case AtomicUpdate::bit_and:
-            return atomic_of<bit_and>(type, raw{});
+            return atomic_of<updated_by<bit_and>>(type, raw{});
         case AtomicUpdate::bit_or:
-            return atomic_of<bit_or>(type, raw{});
+            return atomic_of<updated_by<bit_or>>(type, raw{});
         case AtomicUpdate::bit_xor:
-            return atomic_of<bit_xor>(type, raw{});
+            return atomic_of<updated_by<bit_xor>>(type, raw{});
         case AtomicUpdate::increment:
             return atomic_of<increment>(type, unsigned_word{});
         case AtomicUpdate::decrement:

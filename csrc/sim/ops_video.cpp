@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sim/comparison.hpp"
+#include "sim/integer_functions.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
 
@@ -14,25 +15,14 @@ namespace {
 
 using ptx::Type;
 
-// Operations on elements. An int32_t is always large enough.
-struct add {
-    static int32_t of(int32_t a, int32_t b) { return a + b; }
-};
-struct sub {
-    static int32_t of(int32_t a, int32_t b) { return a - b; }
-};
+// Functions of two elements, besides those of integer_functions.hpp. The elements and the result
+// are of type int32_t, which is always large enough.
 struct average {
     // A result that ends in .5 is rounded away from zero.
     static int32_t of(int32_t a, int32_t b) { return (a + b + (a + b >= 0)) >> 1; }
 };
 struct difference {
     static int32_t of(int32_t a, int32_t b) { return a < b ? b - a : a - b; }
-};
-struct minimum {
-    static int32_t of(int32_t a, int32_t b) { return b < a ? b : a; }
-};
-struct maximum {
-    static int32_t of(int32_t a, int32_t b) { return a < b ? b : a; }
 };
 
 enum class Then : uint8_t { merge, saturate, accumulate };
@@ -46,7 +36,7 @@ struct elements {
         constexpr int32_t low = std::numeric_limits<D>::min(), high = std::numeric_limits<D>::max();
         uint32_t packed = 0, sum = c;
         for (int at = 0; at < 32; at += width) {
-            int32_t r = F::of(S(a >> at), S(b >> at));
+            int32_t r = F::of(int32_t{S(a >> at)}, int32_t{S(b >> at)});
             if (then == Then::saturate) r = r < low ? low : r > high ? high : r;
             packed |= uint32_t(std::make_unsigned_t<D>(r)) << at;
             sum += uint32_t(r);

@@ -4,6 +4,7 @@
 // reconverge (Control::synchronize). The member mask is the last operand.
 #include <cstring>
 
+#include "sim/integer_functions.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
 #include "sim/predicates.hpp"
@@ -90,43 +91,6 @@ void match_all(Warp& w, const Op& op) {
     store(w, op.operand[1], equal ? all_lanes : 0);
 }
 
-struct sum {
-    template <class T>
-    static T of(T a, T b) {
-        return T(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
-    }
-};
-struct least {
-    template <class T>
-    static T of(T a, T b) {
-        return b < a ? b : a;
-    }
-};
-struct most {
-    template <class T>
-    static T of(T a, T b) {
-        return a < b ? b : a;
-    }
-};
-struct conjunction {
-    template <class T>
-    static T of(T a, T b) {
-        return a & b;
-    }
-};
-struct disjunction {
-    template <class T>
-    static T of(T a, T b) {
-        return a | b;
-    }
-};
-struct parity {
-    template <class T>
-    static T of(T a, T b) {
-        return a ^ b;
-    }
-};
-
 template <class F, class T>
 void reduce(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
@@ -168,11 +132,11 @@ Selection synchronizing(Handler run, const OperandTypes& types, uint8_t destinat
 
 template <class T>
 Handler reduction(Word what) {
-    if (what == "add") return &reduce<sum, T>;
-    if (what == "min") return &reduce<least, T>;
-    if (what == "max") return &reduce<most, T>;
-    if (what == "and") return &reduce<conjunction, T>;
-    return what == "or" ? &reduce<disjunction, T> : &reduce<parity, T>;
+    if (what == "add") return &reduce<add, T>;
+    if (what == "min") return &reduce<minimum, T>;
+    if (what == "max") return &reduce<maximum, T>;
+    if (what == "and") return &reduce<bit_and, T>;
+    return what == "or" ? &reduce<bit_or, T> : &reduce<bit_xor, T>;
 }
 
 }  // namespace
