@@ -17,21 +17,20 @@ void InstructionCounts::add(const InstructionCounts& o) {
     if (o.requests) access = o.access;
 }
 
-std::shared_ptr<const Listing> listing_of(const sim::Program& program) {
-    return std::make_shared<const Listing>(
-        Listing{program.kernel, program.source_file, program.files, program.instructions});
+std::shared_ptr<const CountedCode> counted_code(const sim::Program& program) {
+    return std::make_shared<const CountedCode>(
+        CountedCode{program.kernel, program.source_file, program.files, program.instructions});
 }
 
 void Counts::add(const Counts& other) {
-    if (listing != other.listing && *listing != *other.listing)
-        throw LaunchError("counts of " + listing->kernel + " and of " + other.listing->kernel +
+    if (code != other.code && *code != *other.code)
+        throw LaunchError("counts of " + code->kernel + " and of " + other.code->kernel +
                           " cannot be added: they belong to different compiled kernels");
     for (size_t i = 0; i < instructions.size(); ++i) instructions[i].add(other.instructions[i]);
 }
 
 bool Counts::operator==(const Counts& other) const {
-    return instructions == other.instructions &&
-           (listing == other.listing || *listing == *other.listing);
+    return instructions == other.instructions && (code == other.code || *code == *other.code);
 }
 
 InstructionCounts Counts::sum(Space space, Access access) const {
@@ -56,7 +55,7 @@ std::string Counts::not_counted() const {
     bool of_warpgroup = false;
     for (size_t i = 0; i < instructions.size(); ++i) {
         if (instructions[i].executed == 0) continue;
-        const sim::Traits& traits = listing->instructions[i].traits;
+        const sim::Traits& traits = code->instructions[i].traits;
         if (traits.bulk)
             return "bulk copies (cp.async.bulk) are executed and not counted: they do not pass "
                    "through the load/store unit, and their cost is not modelled";
@@ -75,7 +74,7 @@ std::string Counts::not_counted() const {
 std::string Counts::not_modelled() const {
     if (std::string why = not_counted(); !why.empty()) return why;
     for (size_t i = 0; i < instructions.size(); ++i) {
-        const sim::Traits& traits = listing->instructions[i].traits;
+        const sim::Traits& traits = code->instructions[i].traits;
         if (instructions[i].executed && traits.tensor_operations && !traits.tensor_cycles)
             return "products of matrices are executed as PTX, and the time of the tensor cores is "
                    "known for machine code only";

@@ -24,20 +24,20 @@ namespace coalesce::analysis {
 struct CacheResult;
 
 // Describes the counted kernel: its name, files and instructions. Tables of counts show these.
-struct Listing {
+struct CountedCode {
     std::string kernel;
     // The number of the file that contains the kernel, a key of `files`.
     uint32_t source_file = 0;
     std::map<uint32_t, std::string> files;  // the names of the files; the key is SourceLine::file
     std::vector<sim::InstructionInfo> instructions;
-    bool operator==(const Listing&) const = default;
+    bool operator==(const CountedCode&) const = default;
 };
 
-[[nodiscard]] std::shared_ptr<const Listing> listing_of(const sim::Program& program);
+[[nodiscard]] std::shared_ptr<const CountedCode> counted_code(const sim::Program& program);
 
 struct Counts {
     std::vector<InstructionCounts> instructions;  // one entry per instruction
-    std::shared_ptr<const Listing> listing;       // describes the same instructions
+    std::shared_ptr<const CountedCode> code;      // describes the same instructions
     // Adds the counts of other blocks or launches of the same kernel. Throws LaunchError if `other`
     // has the counts of a different kernel.
     void add(const Counts& other);

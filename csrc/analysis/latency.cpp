@@ -83,7 +83,7 @@ class Walk {
         ++steps_;
         if (counts_.instructions[i].executed == 0) return i + 1;
         const Schedule& s = schedule_[i];
-        const sim::Traits& traits = counts_.listing->instructions[i].traits;
+        const sim::Traits& traits = counts_.code->instructions[i].traits;
         const double came = now_.clock;
         for (int b = 0; b < Schedule::scoreboards; ++b)
             if (s.awaits >> b & 1) now_.clock = std::max(now_.clock, now_.clear[size_t(b)]);
@@ -107,7 +107,7 @@ class Walk {
     }
 
     void issue(size_t i, const Schedule& s) {
-        const sim::InstructionInfo& info = counts_.listing->instructions[i];
+        const sim::InstructionInfo& info = counts_.code->instructions[i];
         const InstructionCounts& c = counts_.instructions[i];
         if (info.traits.ends_copy_group) now_.group = now_.copied;
         if (info.space == Space::reg || !c.requests || c.space == Space::constant) {

@@ -269,7 +269,7 @@ void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory) {
 }
 
 Result launch(const sim::Program& program, const Request& request, sim::AddressSpace& memory,
-              std::shared_ptr<const Listing> listing) {
+              std::shared_ptr<const CountedCode> code) {
     const model::Gpu& gpu = *request.gpu;
     const sim::Launch& launch = request.launch;
     Result result;
@@ -295,11 +295,11 @@ Result launch(const sim::Program& program, const Request& request, sim::AddressS
         run_counted(program, launch, memory, groups.get(), recorder ? &*recorder : nullptr,
                     exemplars, replay ? &*replay : nullptr);
     if (replay) result.caches = replay->finish();
-    result.counts->listing = std::move(listing);
+    result.counts->code = std::move(code);
     if (groups) {
         for (Counts& group : groups->groups) {
             group.instructions.resize(program.instructions.size());
-            group.listing = result.counts->listing;
+            group.code = result.counts->code;
             result.counts->add(group);
         }
         result.groups = std::move(groups->groups);

@@ -84,8 +84,8 @@ void prepare(const sim::Program& program, Request& request);
 void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory);
 
 // Runs a prepared request. The program must be decoded for watch_for(purpose_of(request)).
-// `listing` describes the program. All Counts of a kernel share the same listing.
+// `code` describes the program. All Counts of a kernel share the same description.
 [[nodiscard]] Result launch(const sim::Program& program, const Request& request,
-                            sim::AddressSpace& memory, std::shared_ptr<const Listing> listing);
+                            sim::AddressSpace& memory, std::shared_ptr<const CountedCode> code);
 
 }  // namespace coalesce::analysis

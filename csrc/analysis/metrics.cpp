@@ -76,7 +76,7 @@ SpaceSums sums_of(const Counts& counts) {
     SpaceSums s;
     for (size_t i = 0; i < counts.instructions.size(); ++i) {
         const InstructionCounts& c = counts.instructions[i];
-        const sim::InstructionInfo& info = counts.listing->instructions[i];
+        const sim::InstructionInfo& info = counts.code->instructions[i];
         const Access access = info.access;
         if (info.space == Space::reg || info.space == Space::constant || info.space == Space::param)
             continue;
@@ -266,7 +266,7 @@ void Counts::add_tensor_cores(std::map<std::string, double>& m) const {
     };
     const std::string pipe = "sm__inst_executed_pipe_tensor";
     for (size_t i = 0; i < instructions.size(); ++i) {
-        const sim::Traits& t = listing->instructions[i].traits;
+        const sim::Traits& t = code->instructions[i].traits;
         const double executed = double(instructions[i].executed);
         if (executed == 0 || (t.pipe != sim::Pipe::tensor && t.tensor_cycles == 0)) continue;
         m[pipe + ".sum"] += executed;

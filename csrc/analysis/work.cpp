@@ -61,7 +61,7 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
     uint64_t executed = 0, memory = 0, shared = 0, loads = 0;
     bool after_barrier = false;
     bool machine_code = false;  // in machine code, the assembler has already unrolled loops
-    for (const sim::InstructionInfo& info : counts.listing->instructions)
+    for (const sim::InstructionInfo& info : counts.code->instructions)
         machine_code = machine_code || info.traits.machine_code;
     const auto end = [&](bool at_barrier) {
         if (!machine_code && executed >= 2 * warps && loads < loads_under_way && !after_barrier &&
@@ -74,7 +74,7 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
     };
     for (size_t i = 0; i < counts.instructions.size(); ++i) {
         const InstructionCounts& c = counts.instructions[i];
-        const sim::InstructionInfo& info = counts.listing->instructions[i];
+        const sim::InstructionInfo& info = counts.code->instructions[i];
         if (c.executed == 0) continue;
         const bool barrier = info.traits.block_barrier;
         if (barrier) total.barriers += c.executed;
@@ -107,7 +107,7 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
     uint64_t sectors = 0;
     for (size_t i = 0; i < instructions.size(); ++i) {
         const InstructionCounts& c = instructions[i];
-        const sim::InstructionInfo& info = listing->instructions[i];
+        const sim::InstructionInfo& info = code->instructions[i];
         work.tensor_cycles += c.executed * info.traits.tensor_cycles;
         if (info.space == Space::reg) {
             if (uint64_t* const issued = part_of(work, info.traits.pipe)) *issued += c.executed;

@@ -306,7 +306,7 @@ void add_devices(py::module_& m) {
         .def("prepare_staging", &cuda::Device::prepare_staging, py::call_guard<ReleasedGil>())
         .def("trim",
              [](cuda::Device& device) {
-                 const cuda::Device::Scope scope(device);
+                 const cuda::Device::CurrentContext current(device);
                  cuda::HostMemory::trim();
                  return device.pool().trim();
              })

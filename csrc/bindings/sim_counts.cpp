@@ -38,9 +38,9 @@ const char* name_of(ptx::Space space) {
 
 namespace {
 
+using analysis::CountedCode;
 using analysis::Counts;
 using analysis::InstructionCounts;
-using analysis::Listing;
 using ptx::Space;
 using sim::Access;
 using sim::InstructionInfo;
@@ -78,7 +78,7 @@ template <class F>
 py::object column(const Counts& c, F&& value) {
     py::list values;
     for (size_t i = 0; i < c.instructions.size(); ++i)
-        values.append(value(c.listing->instructions[i], c.instructions[i]));
+        values.append(value(c.code->instructions[i], c.instructions[i]));
     return py::module_::import("numpy").attr("array")(values);
 }
 
@@ -86,7 +86,7 @@ template <class T, class F>
 py::array_t<T> numbers(const Counts& c, F&& value) {
     py::array_t<T> array{py::ssize_t(c.instructions.size())};
     for (size_t i = 0; i < c.instructions.size(); ++i)
-        array.mutable_at(i) = T(value(c.listing->instructions[i], c.instructions[i]));
+        array.mutable_at(i) = T(value(c.code->instructions[i], c.instructions[i]));
     return array;
 }
 
@@ -132,7 +132,7 @@ py::object kept_table(const py::object& self) {
 
 // Returns the state for pickle. Its types do not depend on the build of the package.
 py::tuple state_of(const Counts& c) {
-    const Listing& l = *c.listing;
+    const CountedCode& l = *c.code;
     py::list instructions;
     for (size_t n = 0; n < c.instructions.size(); ++n) {
         const InstructionInfo& i = l.instructions[n];
@@ -150,7 +150,7 @@ py::tuple state_of(const Counts& c) {
 }
 
 Counts counts_of(const py::tuple& state) {
-    Listing l;
+    CountedCode l;
     l.kernel = state[0].cast<std::string>();
     l.source_file = state[1].cast<uint32_t>();
     l.files = state[2].cast<std::map<uint32_t, std::string>>();
@@ -178,7 +178,7 @@ Counts counts_of(const py::tuple& state) {
         for (size_t n = 0; n < c.instructions.size(); ++n)
             c.instructions[n].*counter.value = values.at(n);
     }
-    c.listing = std::make_shared<const Listing>(std::move(l));
+    c.code = std::make_shared<const CountedCode>(std::move(l));
     return c;
 }
 
@@ -224,21 +224,21 @@ void add_sim_counts(py::module_& m) {
         .def_property_readonly("not_modelled", &Counts::not_modelled,
                                "Why the time cannot be modelled; empty if it can.")
         .def_property_readonly(
-            "files", [](const Counts& c) { return c.listing->files; },
+            "files", [](const Counts& c) { return c.code->files; },
             "The source files by the numbers that the table has.")
         .def_property_readonly(
-            "source_file", [](const Counts& c) { return c.listing->source_file; },
+            "source_file", [](const Counts& c) { return c.code->source_file; },
             "The number of the file that the kernel is in.")
         .def_property_readonly(
             "machine_code",
             [](const Counts& c) {
-                const auto& all = c.listing->instructions;
+                const auto& all = c.code->instructions;
                 return std::any_of(all.begin(), all.end(),
                                    [](const auto& i) { return i.traits.machine_code; });
             },
             "Whether the instructions are those of the machine code; else they are the PTX's.")
         .def_property_readonly(
-            "kernel", [](const Counts& c) { return c.listing->kernel; }, "The kernel's name.")
+            "kernel", [](const Counts& c) { return c.code->kernel; }, "The kernel's name.")
         .def(
             "__add__",
             [](const Counts& a, const Counts& b) {

@@ -127,8 +127,8 @@ LaunchResult Program::launch(const std::string& entry, analysis::Request request
     try {
         const ReleasedGil no_gil;
         const auto lock = turn();
-        const auto listing = request.counting() ? listing_of(program) : nullptr;
-        result.result = analysis::launch(program, request, memory, listing);
+        const auto code = request.counting() ? counted_code(program) : nullptr;
+        result.result = analysis::launch(program, request, memory, code);
     } catch (...) {
         attendant.flush();
         throw;

@@ -87,7 +87,7 @@ Counts Program::no_counts(const std::string& entry, bool of_ptx) {
     counts.instructions.resize(program.instructions.size());
     const ReleasedGil no_gil;
     const auto lock = turn();
-    counts.listing = listing_of(program);
+    counts.code = counted_code(program);
     return counts;
 }
 
@@ -177,10 +177,11 @@ std::optional<sim::Program> Program::lift(const std::string& entry, const sim::E
     return std::nullopt;
 }
 
-const std::shared_ptr<const analysis::Listing>& Program::listing_of(const sim::Program& program) {
-    auto& listing = listings_[&program];
-    if (!listing) listing = analysis::listing_of(program);
-    return listing;
+const std::shared_ptr<const analysis::CountedCode>& Program::counted_code(
+    const sim::Program& program) {
+    auto& code = counted_codes_[&program];
+    if (!code) code = analysis::counted_code(program);
+    return code;
 }
 
 }  // namespace coalesce::bindings

@@ -83,8 +83,8 @@ class Program {
     // Makes a program that executes the machine code of a kernel. If the simulator cannot execute
     // this code, the function returns nothing and stores the reason.
     std::optional<sim::Program> lift(const std::string& entry, const sim::Engine& engine);
-    // Returns a listing that is stored, because all counts of a kernel share it.
-    const std::shared_ptr<const analysis::Listing>& listing_of(const sim::Program& program);
+    // Returns a description that is stored, because all counts of a kernel share it.
+    const std::shared_ptr<const analysis::CountedCode>& counted_code(const sim::Program& program);
 
     ptx::Module module_;
     std::string filename_;
@@ -101,7 +101,7 @@ class Program {
     std::optional<sass::Listing> machine_;
     std::string no_machine_ = "there is no machine code";
     std::map<std::string, std::string> why_ptx_;  // for each entry, the reason for counting its PTX
-    std::map<const sim::Program*, std::shared_ptr<const analysis::Listing>> listings_;
+    std::map<const sim::Program*, std::shared_ptr<const analysis::CountedCode>> counted_codes_;
     std::unique_ptr<Turn> running_ = std::make_unique<Turn>();
 };
 

@@ -120,7 +120,7 @@ int Device::attribute(int number) const {
 
 std::pair<int, int> Device::compute_capability() const { return {attribute(75), attribute(76)}; }
 
-Device::Scope::Scope(const Device& device) : driver_(device.driver_) {
+Device::CurrentContext::CurrentContext(const Device& device) : driver_(device.driver_) {
     if (fork::count() != device.forks_)
         throw LaunchError(device.label() + " cannot be used: " + forked);
     ContextHandle current = nullptr;
@@ -130,12 +130,12 @@ Device::Scope::Scope(const Device& device) : driver_(device.driver_) {
     driver_.context_set(device.context_);
 }
 
-Device::Scope::~Scope() {
+Device::CurrentContext::~CurrentContext() {
     if (before_ != nullptr) driver_.context_set(before_);
 }
 
 std::shared_ptr<Memory> Device::allocate(size_t bytes, const std::string& what) {
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     give_back_idle();
     Pool::Block block;
     const Result result = pool_.take(bytes, block);
@@ -152,36 +152,36 @@ std::shared_ptr<Memory> Device::allocate(size_t bytes, const std::string& what) 
 }
 
 void Device::to_device(Address target, const void* source, size_t bytes, Stream stream) {
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     check(staging_.to_device(target, source, bytes, stream), "copying to the GPU");
 }
 
 void Device::to_host(void* target, Address source, size_t bytes, Stream stream) {
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     check(staging_.to_host(target, source, bytes, stream), "copying from the GPU");
 }
 
 void Device::run(std::span<const Step> steps, bool overlap, const Waiting& waiting) {
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     const Result result = staging_.run(steps, overlap, waiting);
     if (result != success) check(result, "kernel `" + last_kernel() + "`");
 }
 
 void Device::copy(Address target, Address source, size_t bytes, Stream stream) {
     if (bytes == 0) return;
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     check(driver_.copy_on_device(target, source, bytes, stream), "copying on the GPU");
 }
 
 void Device::fill(Address target, unsigned char value, size_t bytes, Stream stream) {
     if (bytes == 0) return;
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     check(driver_.memory_set(target, value, bytes, stream), "filling memory of the GPU");
 }
 
 void Device::order(Stream first, Stream second) {
     if (first == second) return;
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     EventHandle event = nullptr;
     check(driver_.event_create(&event, disable_timing), "cuEventCreate");
     Result result = driver_.event_record(event, first);
@@ -191,19 +191,19 @@ void Device::order(Stream first, Stream second) {
 }
 
 void Device::prepare_staging() {
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     check(staging_.prepare(), "making the ring of pinned memory");
 }
 
 void Device::synchronize(Stream stream, const std::string& what) {
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     check(driver_.stream_synchronize(stream), what);
 }
 
 bool Device::finishes_within(Stream stream, std::chrono::milliseconds time,
                              const std::string& what) {
     using Clock = std::chrono::steady_clock;
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     const auto start = Clock::now();
     for (;;) {
         const Result result = driver_.stream_query(stream);
@@ -224,7 +224,7 @@ bool Device::finishes_within(Stream stream, std::chrono::milliseconds time,
 }
 
 void Device::give_back_later(const Pool::Block& block) {
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     EventHandle idle = nullptr;
     if (driver_.context_record_event != nullptr &&
         driver_.event_create(&idle, disable_timing) == success) {
@@ -252,7 +252,7 @@ void Device::give_back_idle() {
 }
 
 void Device::free_memory(size_t& free, size_t& total) const {
-    const Scope scope(*this);
+    const CurrentContext current(*this);
     driver_.memory_info(&free, &total);
 }
 

@@ -74,12 +74,12 @@ class Device {
     // Afterwards the previous context is current again. If the thread had no current context
     // before, the device's context stays current. Throws LaunchError if the process was forked
     // after the device was opened.
-    class Scope {
+    class CurrentContext {
       public:
-        explicit Scope(const Device& device);
-        ~Scope();
-        Scope(const Scope&) = delete;
-        Scope& operator=(const Scope&) = delete;
+        explicit CurrentContext(const Device& device);
+        ~CurrentContext();
+        CurrentContext(const CurrentContext&) = delete;
+        CurrentContext& operator=(const CurrentContext&) = delete;
 
       private:
         const Driver& driver_;
@@ -98,7 +98,7 @@ class Device {
     void copy(Address target, Address source, size_t bytes, Stream stream);
     void fill(Address target, unsigned char value, size_t bytes, Stream stream);
     void prefault(void* target, size_t bytes) {
-        const Scope scope(*this);
+        const CurrentContext current(*this);
         staging_.prefault(target, bytes);
     }
     void prepare_staging();  // makes the first large copy faster

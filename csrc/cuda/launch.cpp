@@ -41,7 +41,7 @@ void check_cooperative(Function& function, const Geometry& geometry) {
     constexpr int multiprocessor_count = 16, cooperative_launch = 95;  // CUdevice_attribute
     Device& device = function.device();
     const FunctionHandle handle = function.handle();
-    const Device::Scope scope(device);
+    const Device::CurrentContext current(device);
     const std::string what = "kernel `" + function.name() + "`";
     if (!device.attribute(cooperative_launch))
         throw LaunchError(what + ": this GPU does not support cooperative launches");
@@ -80,7 +80,7 @@ void admit(Function& function, const Geometry& geometry) {
 
 void launch(Function& function, const Geometry& geometry, void** arguments, Stream stream) {
     Device& device = function.device();
-    const Device::Scope scope(device);
+    const Device::CurrentContext current(device);
     device.launches(function.name());
     const auto& [grid, block, shared, cooperative] = geometry;
     const Driver& driver = device.driver();
@@ -97,7 +97,7 @@ Timing time(Function& function, const Geometry& geometry, void** arguments, Stre
             const std::function<void()>& between) {
     Device& device = function.device();
     const Driver& driver = device.driver();
-    const Device::Scope scope(device);
+    const Device::CurrentContext current(device);
     const std::string what = "kernel `" + function.name() + "`";
     launch(function, geometry, arguments, stream);
     device.check(driver.stream_synchronize(stream), what);

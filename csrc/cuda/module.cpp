@@ -15,7 +15,7 @@ ModuleHandle Module::load(uint64_t& generation) {
     generation = device_.generation();
     if (generation_ == generation) return handle_;
     const Driver& driver = device_.driver();
-    const Device::Scope scope(device_);
+    const Device::CurrentContext current(device_);
 
     std::vector<char> log(16384);
     constexpr int error_log = 5, error_log_size = 6, line_info = 13;
@@ -43,7 +43,7 @@ ModuleHandle Module::load(uint64_t& generation) {
 Module::Global Module::global(const std::string& name) {
     uint64_t generation = 0;
     const ModuleHandle handle = load(generation);
-    const Device::Scope scope(device_);
+    const Device::CurrentContext current(device_);
     Global found;
     device_.check(
         device_.driver().module_global(&found.address, &found.bytes, handle, name.c_str()),
@@ -66,7 +66,7 @@ void Function::load() {
     uint64_t generation = 0;
     const ModuleHandle module = module_->load(generation);
     if (generation_ == generation) return;
-    const Device::Scope scope(device());
+    const Device::CurrentContext current(device());
     device().check(device().driver().module_function(&handle_, module, name_.c_str()),
                    "finding kernel `" + name_ + "`");
     dynamic_shared_ = 48 * 1024;
@@ -75,7 +75,7 @@ void Function::load() {
 
 int Function::attribute(int number) {
     int value = 0;
-    const Device::Scope scope(device());
+    const Device::CurrentContext current(device());
     device().check(device().driver().function_attribute(&value, number, handle()),
                    "cuFuncGetAttribute");
     return value;
@@ -95,7 +95,7 @@ void Function::allow_dynamic_shared(unsigned bytes) {
     const FunctionHandle function = handle();
     if (bytes <= dynamic_shared_) return;
     constexpr int max_dynamic_shared = 8, max_shared_opt_in = 97;
-    const Device::Scope scope(device());
+    const Device::CurrentContext current(device());
     const Result result = device().driver().set_function_attribute(function, max_dynamic_shared,
                                                                    static_cast<int>(bytes));
     if (result != success && !is_sticky(result))

@@ -17,7 +17,7 @@ PinnedMemory::PinnedMemory(Device& device, size_t bytes) : device_(device), byte
     try {
         // The workers allocate the pages together, which is faster than the driver's single thread.
         device.prefault(memory, bytes);
-        const Device::Scope scope(device);
+        const Device::CurrentContext current(device);
         device.check(device.driver().host_register(memory, bytes, for_every_context), what);
     } catch (...) {
         munmap(memory, bytes);
@@ -29,7 +29,7 @@ PinnedMemory::PinnedMemory(Device& device, size_t bytes) : device_(device), byte
 PinnedMemory::~PinnedMemory() {
     // Do not call the driver in a forked child, or after the context has ended.
     try {
-        const Device::Scope scope(device_);
+        const Device::CurrentContext current(device_);
         device_.driver().host_unregister(data_);
     } catch (const LaunchError&) {
     }

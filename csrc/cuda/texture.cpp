@@ -123,7 +123,7 @@ Texture::Texture(Device& device, const TextureDescription& description, Address 
 }
 
 void Texture::create() {
-    const Device::Scope scope(device_);
+    const Device::CurrentContext current(device_);
     const Driver& driver = device_.driver();
     Resource resource;
     if (d_.linear_memory) {
@@ -192,7 +192,7 @@ void Texture::destroy() {
     // A reset of the GPU, which follows a fault, has already destroyed everything.
     if (generation_ != device_.generation()) return;
     const Driver& driver = device_.driver();
-    const Device::Scope scope(device_);
+    const Device::CurrentContext current(device_);
     if (handle_ != 0)
         d_.surface ? driver.surface_destroy(handle_) : driver.texture_destroy(handle_);
     if (array_ != nullptr) driver.array_destroy(array_);
@@ -217,7 +217,7 @@ void Texture::read_back(Stream stream) { copy(stream, false); }
 
 void Texture::copy(Stream stream, bool to_array) {
     if (!in_array()) return;
-    const Device::Scope scope(device_);
+    const Device::CurrentContext current(device_);
     const Driver& driver = device_.driver();
     Address at = elements_;
     for (unsigned level = 0; level < d_.levels; ++level) {

@@ -198,7 +198,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
     double ms = 0;
     run(w, [&] {
         const auto result = analysis::launch(program, request, rt.memory.address_space(names_of(w)),
-                                             module.listing(program));
+                                             module.counted_code(program));
         add_counts(total, *result.counts, blocks);
         ms = result.time ? result.time->ms : 0;
         if (!result.time) total.no_time = result.counts->not_modelled();

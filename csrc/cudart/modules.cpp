@@ -69,9 +69,10 @@ const sim::Program& ModuleRecord::program(const std::string& name, analysis::Pur
     return programs.emplace(key, std::move(*made)).first->second;
 }
 
-std::shared_ptr<const analysis::Listing> ModuleRecord::listing(const sim::Program& program) {
-    auto& made = listings[&program];
-    if (!made) made = analysis::listing_of(program);
+std::shared_ptr<const analysis::CountedCode> ModuleRecord::counted_code(
+    const sim::Program& program) {
+    auto& made = counted_codes[&program];
+    if (!made) made = analysis::counted_code(program);
     return made;
 }
 

@@ -68,11 +68,11 @@ struct ModuleRecord {
     std::map<std::pair<std::string, analysis::Purpose>, sim::Program> programs;
     // For each entry, why the PTX is counted instead of the machine code.
     std::map<std::string, std::string> why_ptx;
-    std::map<const sim::Program*, std::shared_ptr<const analysis::Listing>> listings;
+    std::map<const sim::Program*, std::shared_ptr<const analysis::CountedCode>> counted_codes;
 
     [[nodiscard]] const ptx::Function& entry(const std::string& name) const;
     const sim::Program& program(const std::string& entry, analysis::Purpose purpose);
-    std::shared_ptr<const analysis::Listing> listing(const sim::Program& program);
+    std::shared_ptr<const analysis::CountedCode> counted_code(const sim::Program& program);
     // Returns the lines of a source file, for messages.
     [[nodiscard]] const std::vector<std::string>& source(const std::string& file);
 

@@ -33,7 +33,7 @@ struct Variant {
     std::string_view arguments;  // names of the kernel's parameters, in order
     std::string_view sentence;   // one sentence about the idea and its cost
     std::string_view topic;      // the lesson and the section that teach the idea
-    Geometry geometry;
+    GeometryFunction geometry;
     SharedBytes shared_bytes;
     // The values of TILE; the last one is the default. Empty if the kernel has no TILE.
     std::span<const uint32_t> tiles;

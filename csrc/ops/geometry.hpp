@@ -45,7 +45,7 @@ struct Shape {
 
 // A function that returns the launch for a shape. Throws std::invalid_argument if the shape is
 // empty, because there is nothing to launch.
-using Geometry = Launch (*)(const Shape&);
+using GeometryFunction = Launch (*)(const Shape&);
 
 Launch tiles_rows_on_x(const Shape&);       // TILE x TILE threads; threadIdx.x selects the row
 Launch tiles_columns_on_x(const Shape&);    // TILE x TILE threads; threadIdx.x selects the column

@@ -74,7 +74,7 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
     join.pending = lanes;
     join.parent = parent;
     join.frame = w.current.frame;
-    join.call = true;
+    join.explicit_only = true;
     join.barrier = barrier.number;
     w.current.join = parent;
     if (w.free_joins.empty() && w.joins.size() >= many_joins) collect_joins(w);

@@ -60,7 +60,7 @@ int32_t join_at(Warp& w, uint32_t meeting) {
     if (meeting == no_op) return current;
     if (current >= 0) {
         const Join& join = w.joins[size_t(current)];
-        if (!join.call && join.pc == meeting) return current;
+        if (!join.explicit_only && join.pc == meeting) return current;
     }
     return new_join(w, {meeting, w.current.mask, 0, current, w.current.frame, false});
 }
@@ -137,7 +137,7 @@ void call_builtin(Warp& w, const CallSite& site, const Op& op) {
 void place(Warp& w, const Path& path) {
     if (path.join >= 0) {
         const Join& join = w.joins[size_t(path.join)];
-        if (!join.call && join.pc == path.pc) return arrive(w, path.join, path.mask);
+        if (!join.explicit_only && join.pc == path.pc) return arrive(w, path.join, path.mask);
     }
     // If lanes that come from different branches reach the same op, they continue together. In
     // machine code they do not: there, only BSYNC makes lanes reconverge.
@@ -174,7 +174,7 @@ void go_to(Warp& w, uint32_t pc) {
     w.current.pc = pc;
     if (w.current.join < 0) return;
     const Join& join = w.joins[size_t(w.current.join)];
-    if (join.call || join.pc != pc) return;
+    if (join.explicit_only || join.pc != pc) return;
     w.running = false;
     arrive(w, w.current.join, w.current.mask);
 }
@@ -400,7 +400,8 @@ bool free_waiting_lanes(Warp& w) {
         Join& join = w.joins[j];
         const bool free =
             std::find(w.free_joins.begin(), w.free_joins.end(), int32_t(j)) != w.free_joins.end();
-        if (free || join.call || join.arrived == 0 || join.arrived == join.pending) continue;
+        if (free || join.explicit_only || join.arrived == 0 || join.arrived == join.pending)
+            continue;
         Path path;
         path.pc = join.pc;
         path.mask = join.arrived;

@@ -60,8 +60,9 @@ struct Join {
     LaneMask arrived = 0;
     int32_t parent = -1;
     Frame frame;
-    // true if lanes arrive at this join only by ret or BSYNC, not by reaching pc
-    bool call = false;
+    // True if only the instructions ret and BSYNC let lanes arrive at this join. Otherwise lanes
+    // also arrive when they reach pc.
+    bool explicit_only = false;
     int8_t barrier = -1;  // for machine code: the number of the barrier, B0 to B15
     // for machine code: the lanes whose running function has saved its caller's barrier (BMOV)
     LaneMask kept = 0;

@@ -52,7 +52,7 @@ class Kernel {
     Result launch(Request r) {
         const sim::Program p = program(r);
         prepare(p, r);
-        return analysis::launch(p, r, memory_, listing_of(p));
+        return analysis::launch(p, r, memory_, counted_code(p));
     }
 
     [[nodiscard]] uint64_t out(size_t n) const { return out_[n]; }

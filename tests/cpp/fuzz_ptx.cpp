@@ -38,9 +38,9 @@
 #include "analysis/step.hpp"
 #include "errors.hpp"
 #include "fuzz_main.hpp"
-#include "ptx/data_flow.hpp"
 #include "ptx/module.hpp"
 #include "ptx_generator.hpp"
+#include "sim/data_flow.hpp"
 #include "sim/launch.hpp"
 #include "sim/program.hpp"
 #include "sim/registers.hpp"
@@ -48,25 +48,26 @@
 namespace {
 
 namespace ptx = coalesce::ptx;
+namespace sim = coalesce::sim;
 
 using coalesce::fuzz::check;
 using coalesce::fuzz::check_message;
 
 void check_module(const ptx::Module& module) {
     for (const ptx::Function& function : module.functions) {
-        const ptx::ControlFlow flow = ptx::control_flow(function);
+        const std::vector<sim::Traits> traits = sim::traits_of(function);
+        const sim::ControlFlow flow = sim::control_flow(function, traits);
         check(flow.block_of.size() == function.body.size(), "an instruction without a block");
-        for (const ptx::Block& block : flow.blocks) {
+        for (const sim::BasicBlock& block : flow.blocks) {
             check(block.first < block.last && block.last <= function.body.size(), "an empty block");
             check(!block.successors.empty() || block.leaves, "a block that goes nowhere");
         }
-        const auto ranges = ptx::live_ranges(function, flow);
+        const auto ranges = sim::live_ranges(function, traits, flow);
         check(ranges.size() == function.registers.size(), "a register without a range");
     }
     (void)ptx::dump(module);
 }
 
-namespace sim = coalesce::sim;
 namespace analysis = coalesce::analysis;
 
 // Random numbers that depend only on the text. So if a text fails, its launch can be repeated
@@ -173,7 +174,7 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, analys
     if (how == Purpose::check) request.check.emplace();
     analysis::prepare(program, request);
     const analysis::Result result =
-        analysis::launch(program, request, memory, analysis::listing_of(program));
+        analysis::launch(program, request, memory, analysis::counted_code(program));
     if (result.checked) {
         for (const analysis::Finding& f : result.checked->findings)
             check(!f.title.empty() && f.count > 0, "an empty finding");

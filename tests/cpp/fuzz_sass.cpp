@@ -180,7 +180,7 @@ std::vector<std::byte> run_kernel(const sass::Listing& listing, bool counted) {
     launch.parameters.resize(sizeof addresses);
     std::memcpy(launch.parameters.data(), addresses, sizeof addresses);
     analysis::prepare(program, request);
-    (void)analysis::launch(program, request, space, analysis::listing_of(program));
+    (void)analysis::launch(program, request, space, analysis::counted_code(program));
     for (const sim::ModuleMemory::Item& item : memory->items)
         data.insert(data.end(), item.bytes.begin(), item.bytes.end());
     return data;

@@ -33,7 +33,7 @@ class Code {
     Code& add(const std::string& opcode, uint64_t executed, Boards boards = {}) {
         sim::InstructionInfo info;
         info.set_opcode(opcode);
-        listing_->instructions.push_back(info);
+        code_->instructions.push_back(info);
         InstructionCounts c;
         c.executed = executed;
         counts_.instructions.push_back(c);
@@ -47,7 +47,7 @@ class Code {
     Code& access(const std::string& opcode, Space space, Access access, uint64_t executed,
                  Boards boards, uint64_t passes = 1) {
         add(opcode, executed, boards);
-        sim::InstructionInfo& info = listing_->instructions.back();
+        sim::InstructionInfo& info = code_->instructions.back();
         InstructionCounts& c = counts_.instructions.back();
         info.space = c.space = space;
         info.access = c.access = access;
@@ -82,12 +82,12 @@ class Code {
         model::Work work;
         work.from_l2 = 1 - from_dram;
         work.from_dram = from_dram;
-        counts_.listing = listing_;
+        counts_.code = code_;
         return latency(counts_, schedule_, work, caches);
     }
 
   private:
-    std::shared_ptr<Listing> listing_ = std::make_shared<Listing>();
+    std::shared_ptr<CountedCode> code_ = std::make_shared<CountedCode>();
     Counts counts_;
     std::vector<Schedule> schedule_;
 };

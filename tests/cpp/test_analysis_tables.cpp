@@ -59,7 +59,7 @@ TEST(Counts, OneAccess) {
         request.counts = true;
         const Result r = k.launch(request);
         const InstructionCounts& n =
-            r.counts->instructions[instruction(r.counts->listing->instructions, c.access)];
+            r.counts->instructions[instruction(r.counts->code->instructions, c.access)];
         EXPECT_EQ(n.requests, 1u) << c.address << c.access;
         EXPECT_EQ(n.sectors, c.sectors) << c.address << c.access;
         EXPECT_EQ(n.wavefronts, c.wavefronts) << c.address << c.access;
@@ -156,7 +156,7 @@ TEST(Replay, FindsLinesInL1) {
         const Result r = k.launch(request);
         ASSERT_TRUE(r.caches);
         const size_t second =
-            instruction(r.counts->listing->instructions, c.second.substr(0, c.second.size() - 1));
+            instruction(r.counts->code->instructions, c.second.substr(0, c.second.size() - 1));
         const Misses* const misses = r.caches->misses_of(second);
         ASSERT_NE(misses, nullptr) << c.second;
         EXPECT_EQ(misses->lines, c.lines) << c.second;

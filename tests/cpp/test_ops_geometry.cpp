@@ -18,7 +18,7 @@ struct Reach {
     uint64_t rows, cols;
 };
 
-Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
+Reach reach(GeometryFunction geometry, const Launch& l, const Shape& s) {
     const uint64_t x = l.grid.x, y = uint64_t(l.grid.y) * l.grid.z;
     const uint32_t tile = s.tile;
     if (geometry == tiles_rows_on_x || geometry == tiles_flat_block) return {x * tile, y * tile};

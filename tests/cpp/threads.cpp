@@ -137,7 +137,7 @@ void launch_once(const ptx::Module& module, How how) {
     }
     analysis::prepare(program, request);
     const analysis::Result r =
-        analysis::launch(program, request, memory, analysis::listing_of(program));
+        analysis::launch(program, request, memory, analysis::counted_code(program));
     check(!request.counting() || r.counts->executed() > 0, "no counts");
     check(!r.trace || r.trace->events.size() == 200, "events are missing");
     check(how != How::replayed || r.caches->counts.l1_loads > 0, "no cache was asked");
