@@ -55,9 +55,9 @@ def _outcome(task: tuple[str, int]) -> Any:
 
 
 def _outcomes(tasks: list[tuple[str, int]]) -> list[Any]:
-    """Run cases in several processes; those that failed once more, each in its own process.
+    """Run cases in several processes. Run those that fail once more, each in its own process.
 
-    A case that traps spoils the GPU for the rest of its process.
+    After a case that ends with an error of the GPU, the later cases of the same process fail, too.
     """
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(8) as pool:

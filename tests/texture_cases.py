@@ -237,7 +237,7 @@ def _f(*values: Any) -> Array:
 
 
 def _near(places: Array, steps: int = 3) -> Array:
-    """Return float32 numbers at and next to some places, and at distances of powers of two."""
+    """Return places as float32 numbers, with their neighbours and numbers 2**-n away from them."""
     found = [places.astype(np.float32)]
     for sign in (np.float32(-np.inf), np.float32(np.inf)):
         at = places.astype(np.float32)

@@ -1,4 +1,8 @@
 // Adds the cost of each memory access of a warp to the counts of its instruction.
+//
+// The rules for sectors and wavefronts are in csrc/model (coalescing.hpp, banks.hpp). Most accesses
+// of a kernel repeat an earlier access at other addresses, and cost the same. To save time, this
+// class computes the cost of such an access once, and counts the repetitions.
 #pragma once
 
 #include <array>

@@ -1,4 +1,8 @@
 // Records the requests of one block, for the replay of the caches.
+//
+// CacheObserver (cache_replay.hpp) passes each access of a running block to add(). When the block
+// has ended, L1Replay (l1_replay.hpp) replays the requests. Then clear() prepares the object for
+// another block.
 #pragma once
 
 #include <cstdint>

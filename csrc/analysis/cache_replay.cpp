@@ -37,9 +37,9 @@ struct CacheReplay::Machine {
     };
 
     // Handles the requests in this order. The data that a request needs are in large tables, which
-    // do not fit into the caches of the host. Therefore each line of a request is prefetched first.
-    // guess() follows 8 lines later, and handle() 16 lines later. Meanwhile the host loads the data
-    // of several lines at the same time.
+    // do not fit into the caches of the host. Therefore each line of a request is handled in three
+    // steps: prefetch(), guess() and handle(). Between two steps of a line come the steps of 8
+    // other lines. Meanwhile the host loads the data that the next step needs.
     void handle(const std::vector<Request>& requests) {
         constexpr size_t later = 8;
         std::array<Lookup, 4 * later> latest;

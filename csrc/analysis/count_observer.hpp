@@ -1,4 +1,7 @@
 // Counts how often each instruction of a kernel is executed, and what its memory accesses cost.
+//
+// Each host thread of a launch has a CountObserver. At the end of the launch, add_to() adds the
+// counts of all of them to the Counts of the launch (counts.hpp).
 #pragma once
 
 #include <cstdint>

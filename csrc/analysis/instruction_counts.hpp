@@ -1,4 +1,5 @@
-// The counts of one instruction.
+// The counts of one instruction: what AccessCosts and CountObserver add up, and what metrics.cpp
+// turns into the metrics of Nsight Compute.
 #pragma once
 
 #include <cstdint>

@@ -70,10 +70,10 @@ AlikeLines alike_lines(uint64_t first, int32_t stride, uint32_t bytes) {
     return {};
 }
 
-// Returns the address that identifies a regular load among the remembered loads. Usually this is
-// the address of its first lane (`first`). But if the lanes access the same sectors in all lines
-// (`alike`), it is the start of the first line: the offset in the line does not matter, because the
-// accessed sectors are compared separately.
+// Returns the address by which a regular load is found among the remembered loads. Usually this is
+// the address of its first lane (`first`). If the lanes access the same sectors in every line
+// (`alike`), the result is the start of the first line. The offset in the line is not needed then,
+// because the accessed sectors are compared, too.
 uint64_t start_of(uint64_t first, const AlikeLines& alike) {
     return alike.count ? alike.first.line * model::line_bytes : first;
 }

@@ -1,4 +1,8 @@
 // Launches a kernel once, or times it.
+//
+// Call admit() first, once for each kernel and geometry. It finds out whether the launch is
+// possible, and its message says what is too large. launch() itself reports only the driver's
+// error.
 #pragma once
 
 #include <array>

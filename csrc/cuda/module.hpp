@@ -1,5 +1,10 @@
 // A module is a cubin or PTX text on a GPU. It is loaded at its first use, with its kernels and
 // variables.
+//
+// A fault of a kernel makes the context of a GPU unusable. The package then makes a new context,
+// and the device gets a new generation (device.hpp). Handles of the old context are no longer
+// valid. So load() and Function::handle() compare generations at each call, and load the module
+// again if necessary. Therefore, do not store handles.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,8 @@
-// A few threads that work for one caller at a time.
+// A few threads that work for one caller at a time. Transfers (transfers.hpp) use them to copy
+// between host arrays and pinned memory.
+//
+// run() lends all workers to its caller until it returns. If another thread calls run() meanwhile,
+// this thread waits. Between two calls, the workers sleep.
 #pragma once
 
 #include <condition_variable>

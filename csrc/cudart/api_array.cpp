@@ -13,7 +13,8 @@ namespace {
 
 Array array_handle(uint64_t address) { return reinterpret_cast<Array>(address); }
 
-// Returns a copy of rows. The caller then replaces its source or destination by an array.
+// Returns the description of a copy of rows. The caller then replaces the source or the destination
+// of this copy by an array.
 CopyWork array_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                     size_t height, CopyKind kind, const char* function) {
     CopyWork c = copy_of(to, from, width, kind, function);

@@ -9,7 +9,8 @@ namespace coalesce::cudart {
 
 namespace {
 
-// CudaMallocPitch rounds to this number of bytes on current GPUs.
+// On current GPUs, cudaMallocPitch() rounds the length of a row up to a multiple of this number of
+// bytes.
 constexpr size_t pitch_unit = 512;
 
 void* allocated(size_t bytes, Kind kind, const char* function, unsigned flags = 0) {

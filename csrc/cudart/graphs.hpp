@@ -1,4 +1,9 @@
-// Graphs: nodes of work and their dependencies, built by calls or by capturing a stream.
+// CUDA graphs. A graph has nodes, which are pieces of work (work.hpp), and their dependencies. A
+// program adds nodes by calls, or captures the work of a stream.
+//
+// To launch a graph, a program makes an executable graph of it, which is a clone. Later changes of
+// the graph do not change the executable graph. The functions are in api_graph.cpp (graphs) and
+// api_stream.cpp (capture).
 #pragma once
 
 #include <memory>

@@ -1,4 +1,8 @@
-// Writes JSON. Inner values are written before the object or list that contains them.
+// Writes JSON as text, for the report (report.hpp) and for snapshots (snapshots.hpp).
+//
+// of() converts a value, list() a container, and Object writes an object member by member. Inner
+// values are written before the object or list that contains them:
+//     json::Object().add("name", name).raw("sizes", json::list(sizes)).text()
 #pragma once
 
 #include <cmath>

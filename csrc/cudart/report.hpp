@@ -1,4 +1,8 @@
-// Collects what the program did on the GPU, and writes the report at its end.
+// Collects what the program did on the GPU: its launches with their counts, findings of checks,
+// mistakes in the host code, and functions that are not simulated.
+//
+// The runtime has one Report. Each part of the library adds to it while the program runs. At the
+// end of the process, write() stores it as JSON, and python/coalesce/programs/report.py shows it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
 // The kinds of work of streams and graphs: launches, copies, callbacks, events.
+//
+// A function of the API makes one of these structs and passes it to submit(). If the stream is
+// being captured, submit() adds the work to the graph. Otherwise it executes the work at once.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +23,6 @@ struct KernelWork {
     std::vector<std::byte> parameters;  // the arguments, in the layout of the .param space
     bool cooperative = false;
     Dim cluster{1, 1, 1};  // the cluster size that the launch requests
-    // Addresses in `copies`, for cudaGraphKernelNodeGetParams.
-    std::vector<void*> pointers;
 };
 // A copy of rows of bytes. A copy of contiguous bytes has one row.
 struct CopyWork {

@@ -1,5 +1,9 @@
 // Data flow: the registers that each instruction reads and writes, and the live range of each
 // register.
+//
+// The decoder uses the live ranges to give several registers the same place (decode.cpp). Analyses
+// use the DataFlow of each instruction, which Program::data_flow stores, to follow values through
+// the code (analysis/dependence.cpp).
 #pragma once
 
 #include <cstdint>

@@ -67,10 +67,10 @@ class DeviceHeap {
     void set_limit(uint64_t bytes) { limit_ = bytes; }
     void clear();
 
-    // An allocation that was lost: the launch that has this memory made the allocation, no kernel
-    // has freed it, and no kernel can find it any more. A kernel can find an allocation if a
-    // pointer to it is stored in an array, in a variable, or in another allocation that the kernel
-    // can find. lost() returns all lost allocations.
+    // A lost allocation is an allocation that no kernel has freed and whose address no kernel can
+    // find any more. A kernel can find the address of an allocation in an array, in a variable, or
+    // in another allocation whose address it can find. lost() returns the lost allocations that the
+    // launch with this memory has made.
     struct Lost {
         Caller caller;
         uint64_t bytes;

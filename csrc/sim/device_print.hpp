@@ -1,4 +1,7 @@
 // The output of kernels: printf and assert.
+//
+// When a kernel calls vprintf or __assertfail (CallSite::Builtin), the scheduler calls these
+// functions. They read the arguments from the simulated memory.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
 // A launch of a kernel: its geometry (grid, block, cluster), its arguments and its limits.
+//
+// The caller fills in a Launch, tests it with check(), and passes it to run_grid() (worker.hpp).
+// The simulator does not change a Launch.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,9 @@
-// The operations for the host instruction set that is being compiled; see isa.hpp.
+// The functions that choose the handlers of operations, for the host instruction set that is being
+// compiled (isa.hpp). Only files that are compiled once for each instruction set include this
+// header.
+//
+// Each file ops_*.cpp defines some of these functions. ops_table.cpp makes a table of them, from
+// which the decoder and the lifter take them.
 #pragma once
 
 #include "sim/isa.hpp"
