@@ -1,4 +1,6 @@
-"""Write docs/public_kernels.md from docs/measured/kernels.json (see tests/any_repositories.py).
+"""Write docs/public_kernels.md from docs/measured/kernels.json and kernels_gpu.json.
+
+`tests/any_repositories.py` and `tests/any_gpu.py` write these files.
 
 python docs/make_kernels.py [--check]
 """
@@ -14,6 +16,7 @@ from pages import write
 
 DOCS = Path(__file__).parent
 SOURCE, TARGET = DOCS / "measured" / "kernels.json", DOCS / "public_kernels.md"
+GPU = DOCS / "measured" / "kernels_gpu.json"
 OUTCOMES = (
     "right",
     "wrong",
@@ -21,60 +24,98 @@ OUTCOMES = (
     "not compared",
     "nothing written",
     "fault",
-    "refused by nvcc, too",
     "refused",
-    "absent",
     "too long",
     "crash",
     "exception",
 )
 _METHOD = """\
 Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
-kernels of public repositories. (The kernels are not part of this repository.) The kernels were
-chosen by a rule, before anything ran. The rule sorts the kernels of each repository by a hash of
-their names, and takes at most 18 from the start of this list. No chosen kernel was left out
-afterwards.
+kernels of public repositories. (The kernels are not part of this repository.) A rule chose the
+kernels. It does not depend on what a kernel does when it runs. The rule sorts the kernels of each
+repository by a hash of their names, and takes the first 18 valid kernels of this list. A kernel is
+not valid if the CUDA compiler refuses it for any arguments, or does not see it. Such a kernel is
+replaced by the next one of the list. The replaced kernels are listed at the end of this page.
 
-Each file was passed to `coalesce.Kernel` as it is. The arguments were made up: the script knows the
-types of the parameters, also of the members of structures, but not what they mean. If a template
-needs a function object that its file does not have, the script adds one. The results are compared
-with a reference: the kernel's own source, compiled by g++ and run on the host
-(`tests/any_references.py`).
+Each file was passed to `coalesce.Kernel` as it is. Most arguments were made up: the script knows
+the types of the parameters, also of the members of structures, but not what they mean. If a
+template needs a function object that its file does not have, the script adds one. For some kernels,
+a person wrote the arguments in a file, which is not part of this repository. These kernels need
+sizes that fit each other, indices in arrays, or certain template arguments.
 
-- *right*: the result equals that of the reference, and the kernel wrote or printed something.
+The results are compared with up to two independent references:
+
+1. The kernel's own source, compiled by g++ and run on the host (`tests/any_references.py`). If a
+   person wrote the arguments, the reference may be an expression of NumPy.
+2. A GPU. `tests/any_stored.py` stores each launch with its machine code and with the results of the
+   simulator, and `tests/any_gpu.py` repeats the launch on a GPU.
+
+- *right*: the result equals that of a reference and differs from none, and the kernel wrote or
+  printed something.
 - *wrong*: the results differ, and the check finds no reason.
 - *not defined*: the results differ, and the check reports a race or memory that nobody wrote, or
   the kernel reads a clock.
-- *not compared*: the kernel ran to its end, but g++ does not compile it or takes too long, or the
-  kernel writes addresses.
+- *not compared*: the kernel ran to its end, but there is no reference. For example, g++ does not
+  compile the kernel or takes too long, or the kernel writes addresses.
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
 - *fault*: every launch with made-up arguments accesses memory outside its arrays. Most of these
   kernels need sizes that fit each other, or read addresses and indices from their arrays.
-- *refused by nvcc, too*: nvcc 13.0 reports the same error. Not every refused kernel was given to
-  nvcc.
-- *refused*: coalesce does not compile the kernel, or does not simulate it. Some templates are
-  refused because the script made up their arguments.
-- *absent*: the compiler does not see the kernel, because of `#if`.
-- *too long*: the kernel did not compile in 150 s.
-- *crash*: the process ended without a result, because coalesce was installed again meanwhile.
+- *refused*: coalesce does not compile the kernel, does not simulate it, or cannot pass such an
+  argument.
+- *too long*: the kernel did not compile in 200 s.
+- *crash*, *exception*: the process ended without a result.
 """
+_ON_GPU = """\
+The launches of {launched} kernels were repeated on a GPU, in two runs ({gpu}, {date}; {compiler}).
+If the check reports a race in a launch with made-up sizes, a launch with one block was repeated
+instead.
+
+- *equal* ({equal}): every bit of every array and variable is equal.
+- *atomics* ({atomics}): floats differ by rounding, because atomics add them in any order.
+- *rounding* ({rounding}): floats differ by rounding for another reason. Most of these
+  kernels use approximate functions of the GPU, such as `__expf` or `rsqrtf`.
+- *order* ({order}): the kernel writes to places that atomics return. Their order differs.
+- *addresses* ({addresses}): the kernel writes addresses. A GPU has other addresses.
+- *not defined* ({undefined}): the results differ, but the check reports a race, or memory
+  that nobody wrote.
+- *different* ({different}): the results differ for another reason.
+- *failed* ({failed}): the launch failed on the GPU.
+"""
+_OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
+_COUNTED = """\
+{launches} of these launches were counted by Nsight Compute. {metrics:,} of its counters are counts
+that coalesce calls exact. Launches in which such a count differs: {unlike}.
+"""
+# Why a count of a launch may differ.
+_NOTES = {
+    "kQuantize": "The kernel branches on registers that it never wrote (`valid_items` of "
+    "`cub::BlockLoad`), so the lanes that access memory together are not defined.",
+}
 
 
-def text(found: dict[str, Any]) -> str:
+def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
     """Return the page."""
-    rows = found["kernels"]
+    keys = {_key(row) for row in found["kernels"]}
+    gpu = {**gpu, "results": {k: r for k, r in gpu["results"].items() if k in keys}}
+    rows = [_with_gpu(row, gpu["results"]) for row in found["kernels"]]
     count = Counter(row["outcome"] for row in rows)
     used = [outcome for outcome in OUTCOMES if count[outcome]]
     ran = [row for row in rows if "ptx" in row]
     on_ptx = [row for row in ran if row["ptx"]]
     repositories = dict.fromkeys((row["repository"], row["commit"]) for row in rows)
     machine = len(ran) - len(on_ptx)
+    references = Counter(row.get("by", "") for row in rows if row["outcome"] == "right")
+    lacking = f", and {len(rows)} of them were tried" * (len(rows) != found["chosen"])
     summary = (
-        f"The rule chose {found['chosen']} kernels, and {len(rows)} of them were tried, from "
-        f"{len(repositories)} repositories. {count['right']} are right, and {count['wrong']} are "
-        f"wrong. {len(ran)} compiled; {machine} of these run on machine code, and {len(on_ptx)} on "
-        "PTX. There were several runs while coalesce was changed. A later run repeats only kernels "
-        f"that were not right before. The last run: {found['where']}."
+        f"The rule chose {found['chosen']} kernels from {len(repositories)} repositories{lacking}. "
+        f"{count['right']} are right, and {count['wrong']} are wrong. {references['both']} of the "
+        f"right ones agree with both references, {references['host']} with g++ or NumPy only, and "
+        f"{references['gpu']} with a GPU only. "
+        f"{len(ran)} compiled; {machine} of these run on machine code, and {len(on_ptx)} on PTX. "
+        f"For {sum(bool(row.get('own')) for row in rows)} kernels, a person wrote the arguments. "
+        "There were several runs while coalesce was changed. A later run compares only kernels "
+        "with g++ that were not right before. The last run: "
+        f"{found['where']}, commit `{found['coalesce']}`."
     )
     lines = [
         *("# Public kernels", "", "*Written by `docs/make_kernels.py`; do not edit.*", ""),
@@ -89,16 +130,65 @@ def text(found: dict[str, Any]) -> str:
         cells = " | ".join(str(own[outcome]) for outcome in used)
         lines.append(f"| {repository} | `{commit}` | {cells} |")
     lines.append(f"| all | | {' | '.join(str(count[outcome]) for outcome in used)} |")
-    lines += ["", "## Kernels that are not right", ""]
+    lines += ["", *_gpu_lines(gpu), "## Kernels that are not right", ""]
     lines += ["| kernel | outcome | detail |", "|---|---|---|"]
     for row in rows:
         if row["outcome"] != "right":
-            place = f"{row['repository']}: {row['file']}, {row['kernel']}"
-            lines.append(f"| {place} | {row['outcome']} | {_cell(row['detail'])} |")
+            lines.append(f"| {_place(row)} | {row['outcome']} | {_cell(row['detail'])} |")
     lines += ["", "## Kernels on PTX", "", "| kernel | why |", "|---|---|"]
     for row in on_ptx:
         lines.append(f"| {row['repository']}: {row['kernel']} | {_cell(row['ptx'])} |")
+    lines += ["", "## Kernels that are not valid", ""]
+    lines += ["Each of them was replaced by the next kernel of its repository.", ""]
+    lines += ["| kernel | why |", "|---|---|"]
+    for row in found["replaced"]:
+        why = "the compiler does not see it" if row["outcome"] == "absent" else ""
+        lines.append(f"| {_place(row)} | {why or _cell(row['detail'])} |")
     return "\n".join(lines) + "\n"
+
+
+def _key(row: dict[str, Any]) -> str:
+    return ":".join((row["repository"], row["file"], row["kernel"]))
+
+
+def _place(row: dict[str, Any]) -> str:
+    return f"{row['repository']}: {row['file']}, {row['kernel']}"
+
+
+def _with_gpu(row: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
+    """Return a row whose outcome takes the comparison with a GPU into account."""
+    key = _key(row)
+    on_gpu = results.get(key, {}).get("outcome", "")
+    right = row["outcome"] == "right"
+    if on_gpu == "different" and right:
+        return {**row, "outcome": "wrong", "detail": f"on a GPU: {results[key]['detail']}"}
+    if on_gpu in ("equal", "atomics", "rounding"):
+        return {**row, "outcome": "right", "by": "both" if right else "gpu"}
+    return {**row, "by": "host"} if right else row
+
+
+def _gpu_lines(gpu: dict[str, Any]) -> list[str]:
+    rows = gpu["results"].values()
+    count = Counter(row["outcome"] for row in rows)
+    numbers = {outcome: count[outcome] for outcome in _OF_GPU} | {"undefined": count["not defined"]}
+    where = {key: gpu[key] for key in ("gpu", "date", "compiler")}
+    lines = ["## On a GPU", "", _ON_GPU.format(launched=len(rows), **where, **numbers)]
+    counted = [row for row in rows if "counted" in row]
+    if counted:
+        metrics = sum(row["counted"] for row in counted)
+        unlike = sum(bool(row["unlike"]) for row in counted)
+        lines += [_COUNTED.format(launches=len(counted), metrics=metrics, unlike=unlike)]
+        for key, row in gpu["results"].items():
+            for metric, (ours, theirs) in row.get("unlike", {}).items():
+                note = _NOTES.get(key.rpartition(":")[2], "")
+                name = key.replace(":", ": ", 1)
+                lines.append(f"- {name}: `{metric}` is {ours:g}, on the GPU {theirs:g}. {note}")
+        lines += [""] * bool(unlike)
+    unequal = [(key, row) for key, row in gpu["results"].items() if row["outcome"] != "equal"]
+    lines += ["| kernel | outcome on the GPU | detail |", "|---|---|---|"]
+    for key, row in unequal:
+        lines.append(f"| {key.replace(':', ': ', 1)} | {row['outcome']} | {_cell(row['detail'])} |")
+    return [*lines, ""]
 
 
 def _cell(said: str) -> str:
@@ -107,7 +197,8 @@ def _cell(said: str) -> str:
 
 
 def main() -> None:
-    write(text(json.loads(SOURCE.read_text(encoding="utf-8"))), TARGET)
+    files = (json.loads(file.read_text(encoding="utf-8")) for file in (SOURCE, GPU))
+    write(text(*files), TARGET)
 
 
 if __name__ == "__main__":

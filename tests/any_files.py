@@ -116,8 +116,8 @@ class Own(TypedDict, total=False):
     """The launch of a kernel whose arguments a script cannot guess, in a JSON file.
 
     A value is a number, a list (the members of a structure), or a string. A string is a NumPy
-    expression, for example "np.arange(100, dtype='i4')". It can use `np`, `texture` (of coalesce),
-    and the parameters before it: by name, and in the dict `given`.
+    expression, for example "np.arange(100, dtype='i4')". It can use `np`, `texture` and
+    `pointer` (of coalesce), and the parameters before it: by name, and in the dict `given`.
     """
 
     why: str
@@ -211,6 +211,9 @@ def _own_texture(array: np.ndarray[Any, Any], **options: Any) -> Any:
     return made
 
 
+_TOOLS = {"np": np, "texture": _own_texture, "pointer": coalesce.pointer}
+
+
 def own_value(value: Any, known: Mapping[str, Any]) -> Any:
     """Return a value of a file of arguments; `known` has the parameters before it."""
     if isinstance(value, list):
@@ -220,7 +223,7 @@ def own_value(value: Any, known: Mapping[str, Any]) -> Any:
     if not isinstance(value, str):
         return value
     return eval(
-        value, {"np": np, "texture": _own_texture, "given": known, **known}
+        value, {**_TOOLS, "given": known, **known}
     )  # the file belongs to the person who runs the script
 
 

@@ -464,6 +464,8 @@ def main() -> int:
             row = tried(path, options.one[1], options.checkouts[0], own)
         except any_files._TooLong:
             row = {"outcome": "too long", "detail": "compilation"}
+        except TypeError as error:  # an argument cannot be made
+            row = {"outcome": "refused", "detail": str(error)}
         except Exception:
             row = {"outcome": "exception", "detail": traceback.format_exc()[-900:]}
         print(json.dumps(row))

@@ -31,9 +31,9 @@ import numpy as np
 
 import coalesce
 from coalesce.arrays import devices
+from coalesce.compile import nvrtc
 from coalesce.launch.arguments import HostArray, prepare
 from coalesce.launch.structures import PackedStructure
-from coalesce.profiling import exactness
 
 SECONDS = 60  # for one launch
 
@@ -87,15 +87,26 @@ def _shape(row: dict[str, Any]) -> Any:
 def stored(
     kernel: coalesce.Kernel, row: dict[str, Any], own: Any, store: Store
 ) -> dict[str, Any] | str:
-    """Launch a kernel and store the launch; return its description, or why it is not stored."""
+    """Launch a kernel and store the launch; return its description, or why it is not stored.
+
+    If the check reports a race, because the made-up sizes do not fit the grid, the launch is made
+    with one block.
+    """
     shape = _shape(row)
-    error = ""
+    best: dict[str, Any] | str = ""
     for how in _hows(row, kernel, own):
-        launch = _tried(kernel, shape, how, own, store)
-        if not isinstance(launch, str):
-            return launch
-        error = launch
-    return error
+        shapes = [shape] if own else [shape, *((1, block) for block in (shape[1], 256, 32, 1))]
+        for some in shapes:
+            launch = _tried(kernel, some, how, own, store)
+            if isinstance(launch, str):
+                best = best or launch
+            elif launch["defined"]:
+                return launch
+            elif isinstance(best, str):
+                best = launch
+        if not isinstance(best, str):
+            return best
+    return best
 
 
 def _tried(
@@ -134,14 +145,17 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
     numbers = {id(a): number for number, a in enumerate(arrays)}
     compiled = kernel._module.compiled(devices.resolve("sim"))
     assert compiled.cubin is not None
-    metrics = record.counts.metrics()
-    inexact = exactness.inexact(record.counts)
-    exact = {name: v for name, v in metrics.items() if name not in inexact}
-    if not record.counts.machine_code or re.search(r"%clock|globaltimer", kernel.ptx):
-        exact = {}
-    if exact:
-        checked = any_files.outcome(kernel, "check", shape, how)
-        exact = {} if checked.error or checked.returned else exact
+    for name, value in zip(variables, before[len(arrays) :], strict=True):
+        with contextlib.suppress(ValueError):  # a const variable cannot be written
+            kernel.globals[name] = value
+    checked = any_files.outcome(kernel, "check", shape, how)
+    defined = not checked.error and not checked.returned
+    exact = {}
+    if defined and record.counts.machine_code and not re.search(r"%clock|globaltimer", kernel.ptx):
+        profile = any_files.outcome(kernel, "profile", shape, how).returned
+        if profile is not None:
+            metrics = profile.metrics()
+            exact = {name: metrics[name] for name in profile.exact}
 
     def packed(argument: Any) -> Any:
         if isinstance(argument, HostArray):
@@ -151,9 +165,11 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
             return {"bytes": argument.packed.hex(), "pointers": places}
         return {"bytes": argument.hex()}
 
+    program = kernel._program(devices.resolve("sim"))
     symbols = {v.name: v.symbol for v in kernel.globals._variables}
     return {
         "entry": kernel.entry,
+        "compiler": "NVRTC {}.{}".format(*nvrtc.nvrtc().version),
         "cubin": store.blob(compiled.cubin),
         "grid": [*np.atleast_1d(shape[0]).tolist(), 1, 1][:3],
         "block": [*np.atleast_1d(shape[1]).tolist(), 1, 1][:3],
@@ -173,6 +189,9 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
         "variables": {symbols[name]: len(arrays) + n for n, name in enumerate(variables)},
         "printed": printed.getvalue(),
         "atomics": bool(re.search(r"\b(atom|red)\.[^;]*\.(b?f16|f32|f64)", kernel.ptx)),
+        "defined": defined,
+        "ordered": bool(program.spaces_ordered_by_atomics(kernel.entry)),
+        "addresses": bool(any_references.of_addresses(kernel, given)),
         "machine_code": record.counts.machine_code,
         "exact": {k: v for k, v in exact.items() if isinstance(v, int | float)},
     }

@@ -80,6 +80,7 @@ SpaceSums sums_of(const Counts& counts) {
         const Access access = info.access;
         if (info.space == Space::reg || info.space == Space::constant || info.space == Space::param)
             continue;
+        if (info.traits.texture) continue;  // it does not pass the load/store unit
         if (access == Access::async_copy) {
             s.global.copy.add(c);
             if (!info.traits.passes_l1) s.cached_copy.add(c);

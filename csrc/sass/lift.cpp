@@ -331,6 +331,7 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
             {&Lifter::shuffle, {"SHFL"}},
             {&Lifter::match, {"MATCH"}},
             {&Lifter::redux, {"REDUX"}},
+            {&Lifter::elect, {"ELECT"}},
             {&Lifter::to_uniform, {"R2UR"}},
             {&Lifter::sleep, {"NANOSLEEP"}},
         };

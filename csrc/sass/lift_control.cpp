@@ -384,6 +384,23 @@ void Lifter::redux(const Instruction& in) {
     machine(MachineOp::broadcast, {result(d), value});
 }
 
+// ELECT P0, UR4, PT elects the lowest active lane: P0 becomes true in this lane and false in the
+// other active lanes, and UR4 becomes the lane's number. Lanes in which a guard is false take no
+// part, and keep their P0.
+void Lifter::elect(const Instruction& in) {
+    only(in, {});
+    const Operand& d = operand(in, 1);
+    if (!d.uniform) unsupported();
+    expect_constant(operand(in, 2), true);
+    const Locator lane = d.number < 0 ? no_operand : scratch();
+    if (lane != no_operand) {
+        // The number comes first, because the guard may be the predicate that ELECT writes.
+        as_ptx(OpCode::elect, {"sync"}, {lane, no_operand, constant(~0u)});
+        machine(MachineOp::broadcast, {result(d), lane});
+    }
+    as_ptx(OpCode::elect, {"sync"}, {no_operand, predicate_result(operand(in, 0)), constant(~0u)});
+}
+
 // R2UR UR4, R8 copies the value that R8 has in one lane. R2UR P0, URZ, R8 also compares the lanes:
 // P0 becomes true in the lanes in which R8 has a different value. This P0 is known only from code
 // in which a BRA.DIV follows, which uses P0 to detect lanes with different member masks. All other

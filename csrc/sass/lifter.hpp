@@ -248,6 +248,7 @@ class Lifter : private sim::Emitter {
     void shuffle(const Instruction& in);
     void match(const Instruction& in);
     void redux(const Instruction& in);
+    void elect(const Instruction& in);
     void to_uniform(const Instruction& in);
     void nothing(const Instruction& in);
     void save_barrier(const Instruction& in);

@@ -287,5 +287,47 @@ TEST(SassLift, Integers) { expect(integer_rows()); }
 TEST(SassLift, PackedIntegers) { expect(packing_rows()); }
 TEST(SassLift, MinimaSumsAndDifferences) { expect(video_rows()); }
 
+// ELECT elects the lowest lane of those in which the guard is true. The other lanes keep their
+// predicate, and a uniform register its value, if the guard is false in all lanes.
+TEST(SassLift, Elect) {
+    struct Case {
+        std::vector<std::string> code;
+        u32 p1;                            // the lanes in which P1 is true
+        std::function<bool(u32)> elected;  // P0 by lane
+        u32 number;                        // R0
+    };
+    const auto lane = [](u32 n) { return [n](u32 i) { return i == n; }; };
+    const auto nobody = [](u32) { return false; };
+    const std::vector<Case> cases{
+        {{"ELECT P0, UR6, PT", "MOV R0, UR6"}, 0, lane(0), 0},
+        {{"ELECT P0, URZ, PT"}, 0, lane(0), 0},
+        {{"@P1 ELECT P0, UR6, PT", "MOV R0, UR6"}, 0xfff0, lane(4), 4},
+        {{"@!P1 ELECT P0, UR6, PT", "MOV R0, UR6"}, 0xfff, lane(12), 12},
+        {{"@P1 ELECT P0, URZ, PT"}, 0x80000000, lane(31), 0},
+        {{"@P1 ELECT P0, URZ, PT"}, 0, nobody, 0},
+        {{"UMOV UR6, 0x63", "@P1 ELECT P0, UR6, PT", "MOV R0, UR6"}, 0, nobody, 99},
+        // Lanes in which the guard is false keep their P0.
+        {{"PLOP3.LUT P0, PT, PT, PT, PT, 0x80, 0x0", "@P1 ELECT P0, URZ, PT"},
+         0xff00,
+         [](u32 i) { return i < 8 || i == 8 || i > 15; },
+         0},
+        // The guard is the predicate that ELECT writes.
+        {{"PLOP3.LUT P0, PT, P1, PT, PT, 0x80, 0x0", "@P0 ELECT P0, UR6, PT", "MOV R0, UR6"},
+         0xfc0,
+         lane(6),
+         6},
+        {{"ELECT PT, UR6, PT", "MOV R0, UR6"}, 0, nobody, 0},
+    };
+    for (const Case& c : cases) {
+        std::vector<sim::Words> words(32);
+        for (u32 i = 0; i < 32; ++i) words[i] = {c.p1 >> i & 1, 0, 0};
+        const std::vector<Results> found = run_machine(c.code, words);
+        for (u32 i = 0; i < 32; ++i) {
+            EXPECT_EQ(found[i].p, c.elected(i)) << c.code.back() << ", lane " << i;
+            EXPECT_EQ(found[i].value, c.number) << c.code.back() << ", lane " << i;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace coalesce::sass

@@ -540,3 +540,45 @@ def test_dependent_launches():
     assert y.tolist() == [1] * 32 + [2] * 32
     assert profile.metrics()["smsp__inst_executed_op_global_st.sum"] == 2
     assert "smsp__inst_executed_op_global_st.sum" in profile.exact
+
+
+def test_elect():
+    """Machine code and PTX elect the same lane, also of some lanes of a warp."""
+    kernel = coalesce.Kernel(
+        r"""extern "C" __global__ void k(unsigned *y, unsigned members, int first) {
+            unsigned elected = 7, lane = 9;
+            if ((int)threadIdx.x >= first)
+                asm volatile("{ .reg .pred p; elect.sync %0|p, %2; selp.u32 %1, 1, 0, p; }"
+                             : "=r"(lane), "=r"(elected) : "r"(members));
+            y[threadIdx.x] = 100 * elected + lane;
+        }""",
+        "k",
+        device="sim",
+    )
+    assert why_ptx(kernel) == ""
+    lanes = np.arange(32, dtype=np.uint32)
+    for first in (0, 1, 13, 31):
+        members = np.uint32(0xFFFFFFFF << first & 0xFFFFFFFF)
+        wanted = np.where(lanes < first, 709, first + 100 * (lanes == first))
+        for counts in (False, True):
+            y = np.zeros(32, np.uint32)
+            kernel.launch(1, 32, y, members, first, counts=counts)
+            np.testing.assert_array_equal(y, wanted)
+
+
+def test_the_tensor_cycles_of_hfma2_mma_are_inexact():
+    """The assembler zeroes registers with HFMA2.MMA, whose cycles differ from run to run."""
+    kernel = coalesce.Kernel(
+        """extern "C" __global__ void k(float *y, int n) {
+            float a = 0, b = 0;
+            for (int i = threadIdx.x; i < n; i += 32) { a += y[i]; b = fmaf(b, y[i], a); }
+            y[threadIdx.x] = a; y[32 + threadIdx.x] = b;
+        }""",
+        "k",
+        device="sim",
+    )
+    profile = kernel.profile(1, 32, np.ones(256, np.float32), 128)
+    cycles = "sm__pipe_tensor_cycles_active.sum"
+    assert "HFMA2.MMA" in {i.opcode for i in profile.instructions()} or cycles in profile.inexact
+    assert "HFMA2.MMA" in profile.inexact[cycles]
+    assert "sm__inst_executed_pipe_tensor.sum" in profile.exact

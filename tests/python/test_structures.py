@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import coalesce
+from coalesce.compile import structures
+from coalesce.cxx.signature import Parameter
 
 SOURCE = r"""
 #include <cuda_fp16.h>
@@ -337,3 +340,25 @@ def test_fields_in_another_byte_order_are_refused(fields: list[Any], device: str
         kernel[1, 1](native[0], other, x)
     kernel[1, 1](other[0].astype(other.dtype.newbyteorder("=")), native, x)
     assert x[0] == 4
+
+
+def test_members_of_bases_that_are_described_as_members(monkeypatch):
+    """NVRTC 13.0 describes a base class as a member; its members are still found by name."""
+    base = structures.Structure(
+        "Base", "structure", 8, (structures.Member("n", 4, Parameter("", "scalar", 4), None),)
+    )
+
+    def entry(name, offset):
+        attributes = {
+            "DW_AT_name": SimpleNamespace(value=name.encode()),
+            "DW_AT_data_member_location": SimpleNamespace(value=offset),
+        }
+        return SimpleNamespace(tag="DW_TAG_member", attributes=attributes)
+
+    children = [entry("__b_N1a4BaseE", 16), entry("own", 24)]
+    derived = SimpleNamespace(iter_children=lambda: children)
+    reader = structures._Reader()
+    types = {id(children[0]): base, id(children[1]): Parameter("", "scalar", 4)}
+    monkeypatch.setattr(reader, "type", lambda die: types[id(die)])
+    found = [(m.name, m.offset) for m in reader._members(derived)]
+    assert found == [("n", 20), ("own", 24)]

@@ -539,6 +539,8 @@ def test_textures_are_not_counted() -> None:
     profile = kernel("whole").profile(1, 32, coalesce.texture(np.zeros((2, 32), np.float32)), y)
     assert not profile.exact
     assert profile.metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 0
+    assert profile.metrics()["smsp__inst_executed_op_global_ld.sum"] == 0  # as on an H100
+    assert profile.metrics()["smsp__inst_executed_op_global_st.sum"] == 1
     reasons = " ".join(profile.inexact.values())
     assert "textures and surfaces are executed and not counted" in reasons
 
@@ -646,6 +648,11 @@ def test_arguments_are_checked() -> None:
         run[1, 32](coalesce.surface(y.reshape(1, 32)), y)
     with pytest.raises(TypeError, match="Pass the NumPy array"):
         run[1, 32](coalesce.texture(y.reshape(1, 32)), coalesce.texture(y))
+    several = coalesce.Kernel(
+        "__global__ void k(cudaSurfaceObject_t *s) { surf1Dwrite(1.0f, s[0], 0); }", device="sim"
+    )
+    with pytest.raises(TypeError, match="an array of surface objects, which coalesce cannot pass"):
+        several[1, 1](np.zeros(1, np.uint64))
 
 
 @pytest.mark.parametrize(

@@ -500,6 +500,9 @@ def test_a_host_file_without_kernels() -> None:
         coalesce.Kernel('#include <cuda_runtime.h>\nextern "C" void solve(float* x, int n) {}')
     with pytest.raises(coalesce.CompileError, match=r"has no kernel; .*\n.*not found: runner\.cuh"):
         coalesce.Kernel("#include <runner.cuh>\nint main() { run(1); }")
+    # The kernels of a library run with the program.
+    with pytest.raises(coalesce.CompileError, match=r"has no kernel; (.|\n)*: coalesce run "):
+        coalesce.Kernel("#include <thrust/scan.h>\nint main() { thrust::inclusive_scan(0, 0, 0); }")
 
 
 def test_a_mistake_in_a_template_is_shown() -> None:
@@ -594,6 +597,39 @@ def test_types_of_pytorch(device: str) -> None:
     coalesce.Kernel(TORCH, "add", device=device)[1, 1](half, bfloat, z)
     two = half[0] + half[1]
     assert z.tolist() == [np.float32(two) * 1.5 + 1, np.float32(np.float16(two * half[1]) - 1), 0]
+
+
+def test_limits_of_pytorch(device: str) -> None:
+    source = """#include <ATen/NumericLimits.cuh>
+    template <typename T> __global__ void limits(T *y) {
+        using of = at::numeric_limits<T>;
+        y[0] = of::lowest(); y[1] = of::max(); y[2] = of::lower_bound(); y[3] = of::upper_bound();
+    }
+    """
+    inf = float("inf")
+    wanted = {"float": np.float32, "double": np.float64, "at::Half": np.float16}
+    for spelled, dtype in wanted.items():
+        y = np.zeros(4, dtype)
+        coalesce.Kernel(source, f"limits<{spelled}>", device=device)[1, 1](y)
+        assert y.tolist() == [np.finfo(dtype).min, np.finfo(dtype).max, -inf, inf]
+    for spelled, dtype in {"int": np.int32, "int64_t": np.int64, "uint8_t": np.uint8}.items():
+        integers = np.ones(4, dtype)
+        coalesce.Kernel(source, f"limits<{spelled}>", device=device)[1, 1](integers)
+        assert integers.tolist() == 2 * [np.iinfo(dtype).min, np.iinfo(dtype).max]
+
+
+def test_lambdas_that_are_marked_for_the_device(device: str) -> None:
+    source = """__global__ void k(int *x) {
+        auto twice = [&] __device__ (int n) { return 2 * n; };
+        auto five = [=]
+            __host__ __device__ { return 5; };
+        x[threadIdx.x] = twice(threadIdx.x) + five();
+    }
+    """
+    for host_code in ("", "int main() { k<<<1, 4>>>(nullptr); }"):
+        x = np.zeros(4, np.int32)
+        coalesce.Kernel(source + host_code, device=device)[1, 4](x)
+        assert x.tolist() == [5, 7, 9, 11]
 
 
 TABLES = r"""

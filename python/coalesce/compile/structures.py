@@ -201,11 +201,14 @@ class _Reader:
             if offset is None:
                 continue  # a static member
             found = self.type(child)
-            if child.tag == "DW_TAG_inheritance" and isinstance(found, Structure):
+            name = _text(child, "DW_AT_name")
+            # NVRTC 13.0 describes some base classes as members whose names begin with __b_.
+            is_base = child.tag == "DW_TAG_inheritance" or name.startswith("__b_")
+            if is_base and isinstance(found, Structure):
                 for member in found.members:
                     yield replace(member, offset=offset + member.offset)
                 continue
-            yield Member(_text(child, "DW_AT_name"), offset, found, _bits(child))
+            yield Member(name, offset, found, _bits(child))
 
 
 def _offset(die: Any) -> int | None:

@@ -150,6 +150,37 @@ struct AccumulateType<int, on_gpu> {
 template <class T, bool on_gpu>
 using acc_type = typename AccumulateType<T, on_gpu>::type;
 
+// The smallest and the greatest number of a type; the bounds of floats are infinite.
+template <class T>
+struct numeric_limits;
+#define COALESCE_LIMITS_(Type, least, greatest, below, above)                     \
+    template <>                                                                   \
+    struct numeric_limits<Type> {                                                 \
+        __device__ static Type lowest() { return static_cast<Type>(least); }      \
+        __device__ static Type max() { return static_cast<Type>(greatest); }      \
+        __device__ static Type lower_bound() { return static_cast<Type>(below); } \
+        __device__ static Type upper_bound() { return static_cast<Type>(above); } \
+    };
+#define COALESCE_INTEGER_LIMITS_(Type, least, greatest) \
+    COALESCE_LIMITS_(Type, least, greatest, least, greatest)
+#define COALESCE_FLOAT_LIMITS_(Type, greatest)                                     \
+    COALESCE_LIMITS_(Type, -(greatest), greatest, __int_as_float(int(0xff800000)), \
+                     __int_as_float(0x7f800000))
+COALESCE_INTEGER_LIMITS_(bool, false, true)
+COALESCE_INTEGER_LIMITS_(signed char, -128, 127)
+COALESCE_INTEGER_LIMITS_(unsigned char, 0, 255)
+COALESCE_INTEGER_LIMITS_(short, -32768, 32767)
+COALESCE_INTEGER_LIMITS_(int, -2147483647 - 1, 2147483647)
+COALESCE_INTEGER_LIMITS_(long, -9223372036854775807L - 1, 9223372036854775807L)
+COALESCE_INTEGER_LIMITS_(long long, -9223372036854775807LL - 1, 9223372036854775807LL)
+COALESCE_FLOAT_LIMITS_(Half, 65504.0f)
+COALESCE_FLOAT_LIMITS_(BFloat16, 3.3895313892515355e38f)
+COALESCE_FLOAT_LIMITS_(float, 3.4028234663852886e38f)
+COALESCE_FLOAT_LIMITS_(double, 1.7976931348623157e308)
+#undef COALESCE_FLOAT_LIMITS_
+#undef COALESCE_INTEGER_LIMITS_
+#undef COALESCE_LIMITS_
+
 template <class T>
 struct DefaultPtrTraits {
     using PtrType = T*;

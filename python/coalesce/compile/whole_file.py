@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from coalesce.common.errors import CompileError
@@ -24,6 +25,7 @@ from coalesce.cxx import host_code
 from coalesce.cxx.file_layout import layout_of
 from coalesce.cxx.host_code import DeviceCode
 
+_ANNOTATIONS = re.compile(r"(?<=\])(?:\s*\b__(?:host|device)__)+(?=\s*[({])")
 _HAS_HOST_CODE = re.compile(r"<<<|\bmain\s*\(")
 
 
@@ -67,9 +69,13 @@ def compile_whole(
             'one of them, pass its folder with options=["-Ifolder"] or its text with headers='
             '{"name": text}.'
         )
+        program = (
+            f"\n  To run the whole program, also the kernels of its libraries: coalesce run {name}"
+        )
         raise CompileError(
             f"{name} has no kernel; a kernel is a function declared __global__."
             + (missing if code.missing else f"\n{first}")
+            + program * (re.search(r"\bmain\s*\(", source) is not None)
         ) from first
     unchanged = code.text == source and not code.headers
     if first is not None and (unchanged or not code.kernels):
@@ -118,7 +124,17 @@ def device_code(
             return True
         return any((Path(folder) / header).is_file() for folder in nvrtc.include_folders()) or None
 
-    return host_code.without(source, find, expressions)
+    code = host_code.without(source, find, expressions)
+    texts = {header: _plain_lambdas(text) for header, text in code.headers.items()}
+    return replace(code, text=_plain_lambdas(code.text), headers=texts)
+
+
+def _plain_lambdas(text: str) -> str:
+    """Replace __host__ and __device__ after the captures of lambdas by spaces.
+
+    NVRTC refuses them. A lambda in device code is for the device without them, too.
+    """
+    return _ANNOTATIONS.sub(lambda found: re.sub(r"\S", " ", found[0]), text)
 
 
 def _compiled(

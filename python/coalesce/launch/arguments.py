@@ -198,6 +198,11 @@ def _texture(parameter: Parameter, value: Texture) -> HostArray:
 def _refuse_arrays(parameter: Parameter, value: Any) -> None:
     if isinstance(value, np.ndarray) or foreign.look(value, f"argument {parameter}") is not None:
         make = "surface" if "Surface" in parameter.spelled else "texture"
+        if "*" in parameter.spelled:
+            raise TypeError(
+                f"argument {parameter} is an array of {make} objects, which coalesce cannot pass. "
+                f"Give the kernel a parameter for each {make} object"
+            )
         raise TypeError(
             f"argument {parameter} needs a {make} object; got an array. Pass "
             f"coalesce.{make}({parameter.name})"
