@@ -7,6 +7,7 @@
 #include "model/gpu.hpp"
 #include "model/tag_sets.hpp"
 #include "model/time.hpp"
+#include "sim/traits.hpp"
 
 namespace py = pybind11;
 
@@ -169,25 +170,39 @@ void add_model(py::module_ m) {
         "accesses touch, ascending.");
     m.def(
         "shared_groups",
-        [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask, bool load) {
+        [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
+           const std::string& kind, const std::string& opcode) {
             if (addresses.size() != sim::warp_size || bytes == 0 || bytes > 16)
                 throw py::value_error("there must be 32 addresses, of accesses of 1 to 16 bytes");
+            if (kind != "load" && kind != "store" && kind != "atomic")
+                throw py::value_error("kind must be load, store or atomic; got " + kind);
+            const bool atomic = kind == "atomic";
             sim::MemoryEvent e;
-            e.access = load ? sim::Access::load : sim::Access::store;
+            e.access = kind == "load" ? sim::Access::load : sim::Access::store;
             e.bytes = bytes;
             e.mask = mask;
             e.addresses = addresses.data();
-            const int turns = model::turns_of(e);
-            py::list groups;
-            for (int turn = 0; turn < turns; ++turn) {
-                const sim::LaneMask lanes = mask & model::group_mask(turn, sim::warp_size / turns);
-                groups.append(py::make_tuple(lanes, model::most_words(e, lanes)));
+            const sim::AtomicForm form = sim::traits_of(opcode).form;
+            const int groups = model::turns_of(e);
+            py::list found;
+            for (int group = 0; group < groups; ++group) {
+                const sim::LaneMask lanes =
+                    mask & model::group_mask(group, sim::warp_size / groups);
+                found.append(py::make_tuple(lanes, atomic ? model::atomic_turns(e, lanes, form)
+                                                          : model::most_words(e, lanes)));
             }
-            return groups;
+            return py::make_tuple(found, atomic ? model::atomic_passes(form) : 1,
+                                  !atomic || form == sim::AtomicForm::counting);
         },
-        py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("load"),
-        "The groups of lanes in which a shared load or store is served, one after another: the "
-        "mask of each group's active lanes, and its wavefronts.");
+        py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("kind"),
+        py::arg("opcode") = "",
+        "How the banks of shared memory serve an access. Returns the groups of lanes that are "
+        "served one after another, the number of wavefronts of each turn, and whether lanes that "
+        "access the same word are served together. A group is the mask of its active lanes and "
+        "its turns: how often its busiest bank must serve a word or a lane. The opcode matters "
+        "only for atomics.");
+    m.attr("BANKS") = model::banks;
+    m.attr("WORD_BYTES") = model::word_bytes;
     m.def(
         "l1_cycles",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes) {

@@ -181,20 +181,25 @@ inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
 // - A compare-and-swap takes two passes.
 // - In a loop around a compare-and-swap (ATOMS.CAST.SPIN), each bank serves only one lane. The
 //   other lanes repeat the instruction.
+inline uint32_t atomic_passes(sim::AtomicForm form) {
+    return form == sim::AtomicForm::compare_and_swap || form == sim::AtomicForm::spinning ? 2 : 1;
+}
+
+// Returns how often the busiest bank must serve the lanes of `mask` for an atomic.
+inline uint32_t atomic_turns(const sim::MemoryEvent& e, sim::LaneMask mask, sim::AtomicForm form) {
+    if (form == sim::AtomicForm::spinning) return uint32_t(mask != 0);
+    return form == sim::AtomicForm::counting ? most_words(e, mask) : most_lanes(e, mask);
+}
+
 inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm form) {
-    using enum sim::AtomicForm;
     Wavefronts w;
-    const bool swaps = form == compare_and_swap || form == spinning;
-    const int passes = swaps ? 2 : 1;
-    const auto one_turn = [](const sim::MemoryEvent&, sim::LaneMask mask) {
-        return uint32_t(mask != 0);
-    };
-    const int groups = groups_of(e.bytes);
-    w.taken = uint32_t(passes) *
-              (form == spinning ? by_groups(e, groups, one_turn)
-                                : by_groups(e, groups, form == counting ? most_words : most_lanes));
+    w.taken = atomic_passes(form) *
+              by_groups(e, groups_of(e.bytes),
+                        [form](const sim::MemoryEvent& event, sim::LaneMask mask) {
+                            return atomic_turns(event, mask, form);
+                        });
     w.theoretical = w.taken;
-    w.ideal = uint32_t(passes) * packed_wavefronts(e);
+    w.ideal = atomic_passes(form) * packed_wavefronts(e);
     return w;
 }
 

@@ -342,6 +342,25 @@ class TestBankBoard:
         for rows in ("wavefronts", "words"):
             assert draw.bank_board(addresses, itemsize, rows=rows).headline.endswith(f"→ {claim}")
 
+    @pytest.mark.parametrize(
+        ("addresses", "opcode", "claim", "note"),
+        [
+            (4 * LANES, "", "1 wavefront, no bank conflict", "No two lanes"),
+            (0 * LANES, "", "32 wavefronts, up to 32 lanes update words of one bank", "32 lanes, "),
+            (128 * LANES, "", "32 wavefronts, a 32-way bank conflict", "32 different words"),
+            (4 * (LANES // 2), "ATOMS.ADD", "2 wavefronts, up to 2 lanes", "16 banks must each"),
+            (0 * LANES, "ATOMS.POPC.INC.32", "1 wavefront, no bank conflict", "served together"),
+            (4 * (LANES // 2), "ATOMS.CAS", "4 wavefronts, up to 2 lanes", "each in 2 wavefronts"),
+            (0 * LANES, "ATOMS.CAST.SPIN", "2 wavefronts, no bank", "repeat the instruction"),
+        ],
+    )
+    def test_atomics(self, addresses, opcode, claim, note):
+        """Most atomics serve one lane of a bank at a time, even if lanes share a word."""
+        for rows in ("wavefronts", "words"):
+            picture = draw.bank_board(addresses, 4, kind="atomic", opcode=opcode, rows=rows)
+            assert f"4-byte atomics → {claim}" in picture.headline
+            assert note in " ".join(picture.text.split())
+
     def test_each_lane_is_drawn_in_its_wavefront(self):
         cells = marked(draw.bank_board(8 * LANES, 4), "bank")
         assert [(int(m["bank"]), m["lanes"]) for m in cells] == [

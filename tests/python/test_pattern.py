@@ -159,7 +159,7 @@ def test_shared_memory(addresses, width, name):
 def test_pictures_and_sentences_agree_about_conflicts(kind, mask, width, step):
     """Lanes are served in groups by lane number, whether or not all of them are active."""
     addresses = [width * step * (i // 2 * 2 if step == 2 else i) for i in LANES]
-    sentence = classify(addresses, width, mask, space="shared", load=kind == "load").name
+    sentence = classify(addresses, width, mask, space="shared", access=kind).name
     picture = draw.bank_board(addresses, width, mask, kind=kind).headline
     assert sentence.replace("no ", "no bank ").replace("-way ", "-way bank ") in picture
 

@@ -434,6 +434,41 @@ def test_lanes_that_update_the_same_word_are_not_a_bank_conflict():
 
 
 @pytest.mark.parametrize(
+    "update",
+    [
+        "atomicAdd(&s[at[threadIdx.x]], at[threadIdx.x])",
+        "atomicAdd(&s[at[threadIdx.x]], 1)",
+        "atomicMax(&s[at[threadIdx.x]], at[threadIdx.x])",
+        "out[threadIdx.x] = atomicCAS(&s[at[threadIdx.x]], 0, 1)",
+        "atomicAdd((float *)&s[at[threadIdx.x]], 1.5f)",
+    ],
+)
+def test_pictures_of_atomics_show_the_counted_wavefronts(update):
+    source = f"""
+    __global__ void k(const int *at, int *out) {{
+        __shared__ int s[64];
+        s[threadIdx.x] = 0;
+        __syncthreads();
+        {update};
+        __syncthreads();
+        out[threadIdx.x] += s[threadIdx.x];
+    }}"""
+    at = (np.arange(32) ** 2 % 8).astype(np.int32)
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, at, np.zeros(32, np.int32))
+    (access,) = [
+        a for a in p.accesses() if a.space == "shared" and a.kind in ("atomic", "reduction")
+    ]
+    examples = access.instructions[0].examples
+    if len(examples) == access.requests:
+        assert sum(example.cost for example in examples) == access.wavefronts
+    else:  # only some iterations of the loop around ATOMS.CAST.SPIN are kept
+        assert {example.cost for example in examples} == {access.wavefronts / access.requests}
+    for example in examples:
+        count = f"→ {example.cost} wavefront{'s' * (example.cost != 1)}, "
+        assert count in example.picture().headline
+
+
+@pytest.mark.parametrize(
     ("statement", "words"),
     [
         ("x[at[i]] = i", "Sort the stores"),

@@ -9,9 +9,11 @@ def time(
 
 SECTOR_BYTES: int
 LINE_BYTES: int
+BANKS: int
+WORD_BYTES: int
 
 def sectors(addresses: Sequence[int], itemsize: int, size: int = 32) -> list[int]: ...
 def shared_groups(
-    addresses: Sequence[int], itemsize: int, mask: int, load: bool
-) -> list[tuple[int, int]]: ...
+    addresses: Sequence[int], itemsize: int, mask: int, kind: str, opcode: str = ""
+) -> tuple[list[tuple[int, int]], int, bool]: ...
 def l1_cycles(addresses: Sequence[int], itemsize: int) -> tuple[int, int]: ...

@@ -14,8 +14,7 @@ from coalesce.draw._lanes import Kind, Lanes, lanes_of
 from coalesce.draw._palette import ALERT, BLUE, FAINT, INK, SOFT, WASH, Paint, group, on
 from coalesce.draw._words import ARROW, DONE, TIMES, lane_list, plain, plural, short_list
 
-BANKS = 32
-WORD_BYTES = 4
+BANKS, WORD_BYTES = model.BANKS, model.WORD_BYTES
 _LEFT = 84.0  # space for the names of the rows
 _ROW, _LOW_ROW = 19.0, 15.0
 _MANY_ROWS = 16  # pictures with more rows draw lower rows
@@ -30,10 +29,10 @@ Rows = Literal["wavefronts", "words"]
 
 @dataclass
 class Word:
-    """A word of shared memory, and the lanes that access it together, in one wavefront."""
+    """A word of shared memory, and the lanes to which a bank serves it in one turn."""
 
     number: int
-    wavefront: int
+    turn: int
     lanes: list[int] = field(default_factory=list)
 
     @property
@@ -43,62 +42,81 @@ class Word:
 
 @dataclass
 class Board:
-    """The words that the lanes access, and the wavefront that moves each word.
+    """The words that the lanes access, and the turn in which a bank serves each word.
 
-    The model (csrc/model/banks.hpp) decides which lanes are served together, as one group. If
-    several words are in the same bank, their order on a GPU is not published. Here the word of the
-    lowest lane comes first.
+    The model (csrc/model/banks.hpp) decides which lanes are served together, as one group, and how
+    many turns each group needs. If several words are in the same bank, their order on a GPU is not
+    published. Here the word of the lowest lane comes first.
 
     Attributes
     ----------
-    turns : int
+    parts : int
         The number of groups of lanes, including empty groups. The groups are served one after
         another.
+    passes : int
+        The wavefronts of each turn: 2 for a compare-and-swap, else 1.
+    shared : bool
+        Whether lanes that access the same word are served together. If not, which is so for most
+        atomics, each lane has a `Word` of its own.
     groups : list of (list of int)
         The active lanes of each group, without empty groups.
     words : list of (list of Word)
         The words that each group accesses.
     """
 
-    turns: int
+    parts: int
+    passes: int
+    shared: bool
     groups: list[list[int]]
     words: list[list[Word]]
 
     @property
     def wavefronts(self) -> int:
-        return sum(self.depths)
+        """The number of wavefronts of the whole access."""
+        return self.passes * sum(self.depths)
 
     @property
     def depths(self) -> list[int]:
-        """The number of wavefronts that each group needs: its largest number of words in a bank."""
-        return [max(word.wavefront for word in words) + 1 for words in self.words]
+        """The number of turns that each group needs."""
+        return [max(word.turn for word in words) + 1 for words in self.words]
+
+    @property
+    def updates(self) -> bool:
+        """Whether lanes wait because they update the same word."""
+        if self.shared:
+            return False
+        return any(len({w.number for w in words}) < len(words) for words in self.words)
 
     @property
     def conflicts(self) -> set[int]:
         """The banks that must serve several words to one group of lanes."""
-        return {word.bank for words in self.words for word in words if word.wavefront}
+        return {word.bank for words in self.words for word in words if word.turn}
 
 
-def board_of(lanes: Lanes, kind: Kind = "load") -> Board:
-    """Return the board: each word gets the first wavefront in which its bank is free."""
-    words_a_lane = max(1, lanes.itemsize // WORD_BYTES)
+def board_of(lanes: Lanes, kind: Kind = "load", opcode: str = "") -> Board:
+    """Return the board: each word gets the first turn in which its bank is free."""
+    words_per_lane = max(1, lanes.itemsize // WORD_BYTES)
     mask = sum(1 << lane for lane in lanes.numbers)
-    groups = model.shared_groups(lanes.addresses.tolist(), lanes.itemsize, mask, kind == "load")
-    board = Board(len(groups), [], [])
-    for together_mask, _ in groups:
+    addresses = lanes.addresses.tolist()
+    groups, passes, shared = model.shared_groups(addresses, lanes.itemsize, mask, kind, opcode)
+    board = Board(len(groups), passes, shared, [], [])
+    for together_mask, turns in groups:
         together = [lane for lane in lanes.numbers if together_mask >> lane & 1]
-        words: dict[int, Word] = {}
+        words: dict[tuple[int, int], Word] = {}
         depth = [0] * BANKS
         for lane in together:
             start = lanes.address(lane) // WORD_BYTES
-            for wanted in range(start, start + words_a_lane):
-                if wanted not in words:
-                    words[wanted] = Word(wanted, depth[wanted % BANKS])
+            for wanted in range(start, start + words_per_lane):
+                key = (wanted, 0 if shared else lane)
+                if key not in words:
+                    words[key] = Word(wanted, depth[wanted % BANKS])
                     depth[wanted % BANKS] += 1
-                words[wanted].lanes.append(lane)
+                words[key].lanes.append(lane)
         if together:
             board.groups.append(together)
-            board.words.append(list(words.values()))
+            # In a loop around a compare-and-swap, each bank serves only one lane. The other lanes
+            # repeat the instruction, which is another access.
+            board.words.append([word for word in words.values() if word.turn < turns])
     return board
 
 
@@ -110,14 +128,17 @@ def bank_board(
     kind: Kind = "load",
     base: int = 0,
     rows: Rows = "wavefronts",
+    opcode: str = "",
     title: str | None = None,
 ) -> Picture:
     """Draw one warp's access to shared memory on its 32 banks.
 
     Shared memory has 32 banks, and successive 4-byte words are in successive banks. In one
     wavefront each bank serves one word to all lanes that access it. Lanes that access different
-    words of one bank wait for each other. The columns of the picture are the banks. Each cell shows
-    the lanes that are served. If a bank must serve several words, these words are marked.
+    words of one bank wait for each other. For an atomic, a bank usually serves one lane per
+    wavefront, so lanes that update the same word also wait for each other. The columns of the
+    picture are the banks. Each cell shows the lanes that are served. If a bank must serve several
+    words or lanes, these are marked.
 
     Parameters
     ----------
@@ -137,6 +158,10 @@ def bank_board(
         What a row of the picture shows. ``"wavefronts"``: one wavefront; the rows are in the order
         of time. ``"words"``: 32 words; the rows are in the order of memory. They show why a padded
         tile has no conflicts.
+    opcode : str
+        The opcode of an atomic, such as ``"ATOMS.CAS"``. A compare-and-swap takes two wavefronts in
+        place of one. ``ATOMS.POPC.INC``, with which all lanes add 1, serves lanes with the same
+        word together. By default the atomic is an addition.
     title : str, optional
         A line above the headline, such as the source line.
 
@@ -173,10 +198,10 @@ def bank_board(
     start = checks.whole("base", base, 0)
     if start % (BANKS * WORD_BYTES):
         raise ValueError(f"base must be a multiple of {BANKS * WORD_BYTES}; got {start}")
-    board = board_of(lanes, kind)
+    board = board_of(lanes, kind, checks.text("opcode", opcode))
 
     canvas = Canvas()
-    headline, note = _headline(lanes, board, kind), _note(lanes, board)
+    headline, note = _headline(lanes, board, kind), _note(lanes, board, kind)
     y = canvas.headline(16, title, headline, note)
     y = _header(canvas, board, y + 10)
     if rows == "wavefronts":
@@ -197,23 +222,30 @@ def _headline(lanes: Lanes, board: Board, kind: Kind) -> str:
     ways = max(board.depths)
     article = "an" if str(ways).startswith(("8", "11", "18")) else "a"
     conflict = "no bank conflict" if ways == 1 else f"{article} {ways}-way bank conflict"
+    if board.updates and ways > 1:
+        conflict = f"up to {ways} lanes update words of one bank"
     count = plural(board.wavefronts, "wavefront")
     return f"{lanes.words()}, {lanes.itemsize}-byte {DONE[kind]} {ARROW} {count}, {conflict}"
 
 
-def _note(lanes: Lanes, board: Board) -> str:
+def _note(lanes: Lanes, board: Board, kind: Kind) -> str:
     ways = max(board.depths)
-    share = {2: "By half-warps", 4: "By quarter-warps"}.get(board.turns)
+    share = {2: "By half-warps", 4: "By quarter-warps"}.get(board.parts)
     in_turns = f"{share}: " if share else ""
     words = [word for part in board.words for word in part]
     if ways > 1:
-        busy = len({word.bank for word in words if word.wavefront == ways - 1})
+        busy = len({word.bank for word in words if word.turn == ways - 1})
         banks = f"{busy} banks must each serve"
         if busy == 1:
-            banks = f"bank {next(w.bank for w in words if w.wavefront == ways - 1)} must serve"
-        note = f"{banks} {ways} different words, one per wavefront."
+            banks = f"bank {next(w.bank for w in words if w.turn == ways - 1)} must serve"
+        what = "lanes" if board.updates else "different words"
+        each = "one per wavefront" if board.passes == 1 else f"each in {board.passes} wavefronts"
+        note = f"{banks} {ways} {what}, {each}."
+    elif len({lane for word in words for lane in word.lanes}) < len(lanes.numbers):
+        note = "each bank serves only one lane; the other lanes repeat the instruction."
     elif len(words) == 1 and len(lanes.numbers) > 1:
-        note = "all lanes access the same word: it is broadcast."
+        served = "they are served together" if kind == "atomic" else "it is broadcast"
+        note = f"all lanes access the same word: {served}."
     elif any(len(word.lanes) > 1 for word in words):
         note = "lanes that access the same word are served together."
     else:
@@ -246,21 +278,31 @@ def _draw_wavefronts(canvas: Canvas, board: Board, y: float) -> float:
             canvas.text(_X, y - 3, f"{lane_list(together)} together", paint=SOFT)
         for item in shorten(range(depth), depth, most):
             if isinstance(item, Gap):
-                text = f"{plural(item.count, 'wavefront')} more"
+                text = f"{plural(board.passes * item.count, 'wavefront')} more"
                 y = _gap(canvas, y, text)
                 continue
-            canvas.text(MARGIN, y + 13.5, f"wavefront {number_of_row + item}", paint=SOFT)
-            _row(canvas, board, y, [(part, w) for w in words if w.wavefront == item])
+            label = _wavefronts(board, number_of_row + item)
+            canvas.text(MARGIN, y + 13.5, label, paint=SOFT, most=_LEFT - 4)
+            _row(canvas, board, y, [(part, w) for w in words if w.turn == item])
             y += _ROW
         number_of_row += depth
     return y
+
+
+def _wavefronts(board: Board, turn: int) -> str:
+    """Return the label of a row: the wavefronts of a turn."""
+    first = board.passes * turn
+    return f"wavefront {first}" if board.passes == 1 else f"wavefronts {first}, {first + 1}"
 
 
 def _draw_words(canvas: Canvas, board: Board, base: int, y: float) -> float:
     """Draw 32 words per row, in the order of memory."""
     places: dict[int, list[tuple[int, Word]]] = {}
     for part, words in enumerate(board.words):
+        merged: dict[int, Word] = {}  # a cell for each word, with all of its lanes
         for word in words:
+            merged.setdefault(word.number, Word(word.number, word.turn)).lanes.extend(word.lanes)
+        for word in merged.values():
             places.setdefault(word.number // BANKS, []).append((part, word))
     shown = shorten(places, max(places) + 1, _MOST_ROWS["words"])
     if len(shown) > _MOST_ROWS["words"] + 2:  # gaps need space, too
@@ -329,8 +371,8 @@ def _gap(canvas: Canvas, y: float, text: str) -> float:
 
 
 def _totals(canvas: Canvas, board: Board, y: float) -> float:
-    """Write for each bank the largest number of words that it must serve to a group of lanes."""
-    canvas.text(MARGIN, y + 11, "words per bank", paint=SOFT)
+    """Write for each bank how many words (or lanes) it must serve, at most, to a group of lanes."""
+    canvas.text(MARGIN, y + 11, f"{'words' if board.shared else 'lanes'} per bank", paint=SOFT)
     counts = [
         max(sum(word.bank == bank for word in words) for words in board.words)
         for bank in range(BANKS)
@@ -351,7 +393,8 @@ def _legend(canvas: Canvas, board: Board, y: float) -> float:
     if paints - {ALERT}:
         entries.append(Swatch("a word and the lanes that access it", BLUE))
     if ALERT in paints:
-        entries.append(Swatch("one of several words of its bank; these wait for each other", ALERT))
+        what = "lanes that update" if board.updates else "words of"
+        entries.append(Swatch(f"one of several {what} its bank; these wait for each other", ALERT))
     if any(len(word.lanes) > 1 for words in board.words for word in words):
         entries.append(Swatch("served to two lanes at once", letter=f"{TIMES}2"))
     return canvas.legend(y, entries)
@@ -364,16 +407,18 @@ def _text(board: Board, title: str | None, headline: str, note: str) -> str:
     result += [*plain(headline), *plain(note), f"bank           {ruler}"]
     lines = []
     for part, words in enumerate(board.words):
-        for wavefront in range(board.depths[part]):
+        for turn in range(board.depths[part]):
             row = ["."] * BANKS
             for word in words:
-                if word.wavefront == wavefront:
+                if word.turn == turn:
                     row[word.bank] = _DIGITS[word.lanes[0]] if len(word.lanes) == 1 else "*"
             lines.append("".join(row))
     for item in shorten(range(len(lines)), len(lines), 8):
         if isinstance(item, Gap):
-            result.append(f"...            {plural(item.count, 'wavefront')} more")
+            count = board.passes * item.count
+            result.append(f"...            {plural(count, 'wavefront')} more")
         else:
-            result.append(f"wavefront {item:<4} {lines[item]}")
+            label = _wavefronts(board, item).replace("wavefronts", "wavefr.")
+            result.append(f"{label:<14} {lines[item]}")
     result.append(" " * 15 + "0-9, a-v: lanes 0 to 31; '*': one word for several lanes")
     return "\n".join(result)

@@ -65,7 +65,9 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
         title = f"{trace.kernel}{line}: {one.opcode} of block {one.block}, warp {one.warp}"
     kind = _kind(one)
     if one.space == "shared":
-        return bank_board(one.addresses, one.width, one.mask, kind=kind, title=title)
+        return bank_board(
+            one.addresses, one.width, one.mask, kind=kind, opcode=one.opcode, title=title
+        )
     if one.space != "global":
         raise ValueError(
             f"event {number} accesses {one.space} memory; only accesses to global and shared "

@@ -65,7 +65,7 @@ def shares_words(access: Access) -> bool:
     """
     pattern = access.pattern
     atomic = access.space == "shared" and access.kind == "atomic"
-    return atomic and wasteful(access) and pattern is not None and pattern.kind == "free"
+    return atomic and wasteful(access) and pattern is not None and pattern.kind == "groups"
 
 
 def sentence(access: Access) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coalesce._core import model
 from coalesce.common.forks import cached_property
 from coalesce.profiling.lane_runs import Thread
-from coalesce.profiling.patterns import LANES, Pattern, classify, shared_wavefronts
+from coalesce.profiling.patterns import LANES, AccessKind, Pattern, classify, shared_turns
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
@@ -45,6 +45,8 @@ class Example:
         The array that is accessed; None if it has no name.
     threads : tuple of (x, y, z)
         threadIdx of the 32 lanes.
+    opcode : str
+        The opcode of the instruction. The cost of an atomic on shared memory depends on it.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Example:
     addresses: tuple[int, ...]
     array: TraceArray | None
     threads: tuple[Thread, ...] | None = None
+    opcode: str = ""
 
     @property
     def active(self) -> list[int]:
@@ -80,13 +83,14 @@ class Example:
     def cost(self) -> int:
         """Wavefronts for shared memory, sectors for other memory."""
         if self.space == "shared":
-            return sum(self._wavefronts)
+            turns, wavefronts = self._turns
+            return wavefronts * sum(turns)
         return self.sectors
 
     @cached_property
-    def _wavefronts(self) -> list[int]:
-        """The number of wavefronts for each group of lanes that shared memory serves together."""
-        return _wavefronts(self._offsets, self.width, self.mask, self._drawn_kind == "load")
+    def _turns(self) -> tuple[list[int], int]:
+        """How the banks of shared memory serve the access; see `shared_turns`."""
+        return _turns(self._offsets, self.width, self.mask, self._drawn_kind, self.opcode)
 
     @cached_property
     def _offsets(self) -> tuple[int, ...]:
@@ -100,7 +104,7 @@ class Example:
         return tuple([address - start for address in active])
 
     @property
-    def _drawn_kind(self) -> Literal["load", "store", "atomic"]:
+    def _drawn_kind(self) -> AccessKind:
         """The name of the access in a picture. An asynchronous copy is a load and a store."""
         if self.kind == "async_copy":
             return "store" if self.space == "shared" else "load"
@@ -112,7 +116,7 @@ class Example:
     def wastes(self) -> bool:
         """Whether the access would cost less if the lanes' elements were adjacent."""
         if self.space == "shared":
-            return max(self._wavefronts) > 1
+            return max(self._turns[0]) > 1
         return self.cost > max(1, -(-self.mask.bit_count() * self.width // model.SECTOR_BYTES))
 
     @cached_property
@@ -123,7 +127,8 @@ class Example:
             self.width,
             self.mask,
             space=self.space,
-            load=self._drawn_kind == "load",
+            access=self._drawn_kind,
+            opcode=self.opcode,
             array=self.array,
             threads=self.threads,
         )
@@ -135,7 +140,7 @@ class Example:
         kind = self._drawn_kind
         given = (self.addresses, self.width, self.mask)
         if self.space == "shared":
-            return draw.bank_board(*given, kind=kind, title=title or None)
+            return draw.bank_board(*given, kind=kind, opcode=self.opcode, title=title or None)
         of: dict[str, Any] = {}
         if self.array is not None and self.array.space == self.space:
             of = {"array": self.array.name, "base": self.array.address}
@@ -176,10 +181,12 @@ def _sectors(offsets: tuple[int, ...], width: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _wavefronts(offsets: tuple[int, ...], width: int, mask: int, load: bool) -> list[int]:
+def _turns(
+    offsets: tuple[int, ...], width: int, mask: int, kind: AccessKind, opcode: str
+) -> tuple[list[int], int]:
     active = iter(offsets)
     lanes = [next(active) if mask >> lane & 1 else 0 for lane in range(LANES)]
-    return shared_wavefronts(lanes, width, mask, load=load)
+    return shared_turns(lanes, width, mask, kind, opcode)
 
 
 def examples(trace: Trace) -> Mapping[int, list[Example]]:
@@ -187,10 +194,19 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
     by_instruction: dict[int, list[Example]] = {}
     threads: dict[int, tuple[Thread, ...]] = {}
     columns = (trace.block, trace.space, trace.kind, trace.width, trace.mask, trace.addresses)
-    numbers = (trace.instruction, trace.warp, trace.array)
-    for i, (instruction, warp, array, block, space, kind, width, mask, addresses) in enumerate(
-        zip(*(column.tolist() for column in (*numbers, *columns)), strict=True)
-    ):
+    numbers = (trace.instruction, trace.warp, trace.array, trace.opcode)
+    for i, (
+        instruction,
+        warp,
+        array,
+        opcode,
+        block,
+        space,
+        kind,
+        width,
+        mask,
+        addresses,
+    ) in enumerate(zip(*(column.tolist() for column in (*numbers, *columns)), strict=True)):
         if warp not in threads:
             threads[warp] = tuple((x, y, z) for x, y, z in trace.thread[i].tolist())
         example = Example(
@@ -203,6 +219,7 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
             addresses=tuple(addresses),
             array=trace.arrays[array] if array >= 0 else None,
             threads=threads[warp],
+            opcode=opcode,
         )
         by_instruction.setdefault(instruction, []).append(example)
     return by_instruction

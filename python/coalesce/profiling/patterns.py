@@ -17,6 +17,8 @@ import numpy as np
 from coalesce._core import model
 from coalesce.profiling.lane_runs import Thread, runs_of
 
+AccessKind = Literal["load", "store", "atomic"]
+
 Kind = Literal[
     "contiguous",
     "misaligned",
@@ -33,8 +35,8 @@ Kind = Literal[
     "free",
 ]
 
-SECTOR_BYTES = model.SECTOR_BYTES
-WORD_BYTES, BANKS, LANES = 4, 32, 32
+SECTOR_BYTES, WORD_BYTES, BANKS = model.SECTOR_BYTES, model.WORD_BYTES, model.BANKS
+LANES = 32
 _NARROW_BYTES = 64  # shorter rows are called structures, not matrix rows
 
 
@@ -45,7 +47,8 @@ class Pattern:
     Attributes
     ----------
     kind : str
-        For shared memory ``"conflict"``, ``"free"`` or ``"broadcast"``. For global memory:
+        For shared memory ``"conflict"``, ``"free"``, ``"broadcast"``, or ``"groups"`` for an atomic
+        with which several lanes update the same word. For global memory:
 
         - ``"contiguous"``: neighbouring lanes access neighbouring elements;
         - ``"misaligned"``: contiguous, but the lanes touch one sector more than needed, because
@@ -92,7 +95,8 @@ def classify(
     mask: int = 0xFFFFFFFF,
     *,
     space: str = "global",
-    load: bool = True,
+    access: AccessKind = "load",
+    opcode: str = "",
     array: Any = None,
     threads: Sequence[Thread] | None = None,
 ) -> Pattern:
@@ -108,8 +112,11 @@ def classify(
         Bit i is set if lane i is active.
     space : str
         ``"shared"`` to look at banks; any other space to look at sectors.
-    load : bool
-        Whether the access is a load: shared memory serves some loads faster than stores.
+    access : {"load", "store", "atomic"}
+        The kind of access. Shared memory serves some loads faster than stores, and stores faster
+        than atomics.
+    opcode : str
+        The opcode of an atomic; see `shared_turns`.
     array : TraceArray, optional
         The array that is accessed, for words such as "one row of a".
     threads : sequence of (x, y, z), optional
@@ -119,8 +126,10 @@ def classify(
     active = [addresses[lane] for lane in lanes]
     those = None if threads is None else [threads[lane] for lane in lanes]
     if space == "shared":
-        ways = max(shared_wavefronts(addresses, width, mask, load=load), default=1)
-        return _of_banks(active, ways, those)
+        turns, _ = shared_turns(addresses, width, mask, access, opcode)
+        of_words, _ = shared_turns(addresses, width, mask, "load" if access == "load" else "store")
+        shares = access == "atomic" and max(turns, default=1) > max(of_words, default=1)
+        return _of_banks(active, max(of_words, default=1), shares, those)
     pattern = _of_sectors(lanes, active, width, array, those)
     few = _few(lanes, len(addresses))
     if few and pattern.kind != "single":
@@ -256,11 +265,24 @@ def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
     return None, ""
 
 
-def _of_banks(active: list[int], ways: int, threads: Sequence[Thread] | None) -> Pattern:
+def _of_banks(
+    active: list[int], ways: int, shares: bool, threads: Sequence[Thread] | None
+) -> Pattern:
+    """Name the pattern of an access to shared memory.
+
+    `ways` is the largest number of words of one bank. `shares` is True for an atomic if lanes that
+    update the same word are served one after the other.
+    """
     if len(active) > 1 and len(set(active)) == 1:
+        if shares:
+            text = "All lanes update the same word, one after the other."
+            return Pattern("broadcast", "one word", text, 0)
         return Pattern("broadcast", "broadcast", "All lanes access the same word: a broadcast.", 0)
     steps = {b - a for a, b in pairwise(active)}
     step = steps.pop() if len(steps) == 1 else None
+    if ways == 1 and shares:
+        text = "Some lanes update the same word, one after the other."
+        return Pattern("groups", "shared words", text, step)
     if ways == 1:
         return Pattern("free", "no conflict", "No bank conflict.", step)
     name = f"{ways}-way conflict"
@@ -276,12 +298,18 @@ def _of_banks(active: list[int], ways: int, threads: Sequence[Thread] | None) ->
     return Pattern("conflict", name, text, step, regular=regular)
 
 
-def shared_wavefronts(
-    addresses: Sequence[int], width: int, mask: int, *, load: bool = True
-) -> list[int]:
-    """Return the number of wavefronts for each group of lanes that are served together."""
+def shared_turns(
+    addresses: Sequence[int], width: int, mask: int, access: AccessKind, opcode: str = ""
+) -> tuple[list[int], int]:
+    """Return how the banks of shared memory serve an access: turns, and wavefronts per turn.
+
+    The lanes are served in groups, one after another. The result has the number of turns of each
+    group: how often its busiest bank must serve a word. For an atomic, a bank usually serves one
+    lane per turn; the `opcode` names the exceptions.
+    """
     padded = [*addresses, *[0] * (LANES - len(addresses))]
-    return [n for lanes, n in model.shared_groups(padded, width, mask, load) if lanes]
+    groups, wavefronts, _ = model.shared_groups(padded, width, mask, access, opcode)
+    return [turns for lanes, turns in groups if lanes], wavefronts
 
 
 def _few(lanes: list[int], of: int) -> str:
