@@ -23,8 +23,8 @@ def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | Non
     if data is None or assertions is None:  # there is no profile, so neither side is a count of one
         return None
     for value in (left, right):
-        # Check the type first: reading an attribute of another package's object could run code of
-        # that package.
+        # Check the type first. The object may belong to another package, and reading one of its
+        # attributes could run that package's code.
         if type(value) is data.Explained and value.accesses:
             try:
                 return [f"{int(left)} {op} {int(right)}", *assertions.explanation(value.accesses)]

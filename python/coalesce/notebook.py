@@ -22,12 +22,13 @@ from coalesce.kernel import Kernel
 from coalesce.launch.record import LaunchRecord
 
 _DESCRIPTION = """\
-Compile the cell as CUDA C++ and, with --grid and --block, run one of its kernels on variables of
-the notebook. Every kernel is bound to its name, for kernel[grid, block](...) later on.
+Compile the cell as CUDA C++. With --grid and --block, also run one of its kernels on variables of
+the notebook. Each kernel becomes a Python variable of the same name, so that later cells can call
+kernel[grid, block](...).
 """
 _EXAMPLES = """\
-EXPR is a Python expression over the notebook's variables; quote one with spaces or parentheses.
-Line numbers in messages are the cell's: the magic's own line is line 1.
+EXPR is a Python expression with variables of the notebook. Put it in quotes if it has spaces or
+parentheses. In messages, line 1 is the line of %%cuda.
 
 examples:
   %%cuda
@@ -64,7 +65,7 @@ def _parser() -> _Parser:
         "-e",
         "--entry",
         metavar="NAME",
-        help='the kernel, or "tile<16>"; not needed if there is one',
+        help='the kernel, or "tile<16>"; not needed if the cell has only one',
     )
     add("-g", "--grid", metavar="EXPR", help="blocks: 64, or 4,2 for two dimensions")
     add("-b", "--block", metavar="EXPR", help="threads of a block")
@@ -175,7 +176,7 @@ def _launch(
         print(_time(kernel, record))
     elif not results:
         kernel[grid, block, shared](*arguments)
-        # Wait, so that a fault is raised in this cell and not in a later cell.
+        # Wait for the kernel, so that a fault is raised in this cell and not in a later one.
         if kernel.device.kind == "cuda":
             gpu = _cuda.Device(kernel.device.ordinal)
             until_done(gpu, what=f"kernel `{kernel.name}`")

@@ -1,4 +1,8 @@
-"""Computes, without a kernel, the cost of a warp's addresses and the warp of a thread."""
+"""Answers two questions without running a kernel: what does an access cost, and where is a thread.
+
+`transactions` counts the sectors that the addresses of a warp touch. `thread_index` and
+`warp_of_thread` return the position of a thread in its block and its warp.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of other libraries as `DeviceArray`, without a copy."""
+"""Makes a `DeviceArray` of another library's GPU array. The two arrays share memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def adopted(array: GpuArray) -> DeviceArray:
 
 
 class _BorrowedMemory:
-    """Memory of another library. It is not freed while this object exists."""
+    """Memory of another library. This object keeps the owner of the memory alive."""
 
     def __init__(self, array: GpuArray, device: Any):
         self.address = array.address
@@ -43,4 +43,5 @@ class _BorrowedMemory:
 
     @property
     def lost(self) -> bool:
+        """Whether a kernel faulted on this GPU, which destroyed its memory."""
         return bool(self._device.generation != self._generation)

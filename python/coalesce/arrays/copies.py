@@ -58,9 +58,8 @@ _REUSED_FROM = 32 << 20  # bytes; the C library itself reuses the memory of smal
 def empty_on_host(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return an uninitialised NumPy array for a copy from the GPU.
 
-    For a large array, this function reuses the memory of earlier arrays that no longer exist. To
-    allocate new memory would take longer than the copy, because the system allocates it page by
-    page.
+    For a large array, this function reuses the memory of earlier arrays that no longer exist. New
+    memory would take longer than the copy, because the system provides it page by page.
     """
     count = math.prod(shape)
     if count * dtype.itemsize < _REUSED_FROM:

@@ -242,7 +242,7 @@ def _named(name: str, argument: str) -> Device:
 @lru_cache(maxsize=1)
 def _gpus() -> tuple[Device, ...]:
     """Return the usable GPUs. If the driver is too old for the compiler, the list is empty."""
-    # Look for the driver first. If there is none, the compiler is not needed.
+    # Look for the driver first: without a driver, the compiler need not be loaded.
     if _cuda.driver_status()["status"] != "ok" or not gpu_status():
         return ()
     gpus = []

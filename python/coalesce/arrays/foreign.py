@@ -1,6 +1,6 @@
-"""Arrays of any library as a kernel sees them: an address, a dtype, a layout, a stream.
+"""Reads GPU arrays of any library: the address, dtype, layout and stream that a kernel needs.
 
-Of all array libraries, only NumPy is imported. A GPU array describes itself through
+This module imports no array library except NumPy. Most GPU arrays describe themselves through
 `__cuda_array_interface__` or DLPack. PyTorch tensors are read directly, because some of their
 element types have no name in `__cuda_array_interface__`.
 """
@@ -19,7 +19,7 @@ from coalesce.common import checks
 from coalesce.common.errors import LaunchError
 
 _DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED = 1, 2, 13
-LEGACY_STREAM = 1  # the handle of the default stream, which 0 also names
+LEGACY_STREAM = 1  # a handle of the default stream; its other handle is 0
 
 
 def seen(value: Any, name: str = "the array") -> GpuArray:
@@ -55,7 +55,7 @@ def look(value: Any, name: str = "the array") -> GpuArray | None:
 
 
 def _dlpack_device(value: Any) -> Any:
-    """Return the DLPack device of an object as (kind, number), or (0, 0) if it has no device."""
+    """Return the kind and the number of an object's DLPack device, or (0, 0) if it has none."""
     return value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (0, 0)
 
 
@@ -184,8 +184,8 @@ def _extents(name: str, value: Any, least: int) -> tuple[int, ...]:
 
 
 def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
-    # Pass the stream that will use the array. The other library makes this stream wait until the
-    # library's own work on the array is done.
+    # By this argument, the other library knows which stream will use the array. It makes this
+    # stream wait for its own work on the array.
     with checks.asking(name, value):
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))

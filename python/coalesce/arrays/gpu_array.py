@@ -77,9 +77,9 @@ class GpuArray:
         return low, high
 
     def whole(self) -> GpuArray:
-        """Return the memory from the array's first byte to its last as a one-dimensional array.
+        """Return all memory between the array's first and last byte as a one-dimensional array.
 
-        If the array has gaps, the result includes the elements in the gaps.
+        If the array is not contiguous, the result also has the elements between its elements.
         """
         low, high = self.span()
         count = (high - low) // self.item_bytes

@@ -1,4 +1,4 @@
-"""Indices of device arrays: the part of the memory that an index selects."""
+"""Finds the part of a device array's memory that an index selects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tupl
         The part is not contiguous, or the index is out of range.
     """
     items = tuple(_basic_index(i) for i in (index if isinstance(index, tuple) else (index,)))
-    # Index an array that needs no memory, so that NumPy's own rules for indices apply.
+    # Let NumPy apply its own rules for indices: index an array of this shape that has no memory.
     blank = np.lib.stride_tricks.as_strided(
         np.zeros(1, dtype), shape, c_strides(shape, dtype.itemsize)
     )

@@ -1,4 +1,4 @@
-"""NumPy arrays in memory that GPUs read and write directly."""
+"""Makes NumPy arrays in pinned memory, which a GPU reads and writes without help of the CPU."""
 
 from __future__ import annotations
 

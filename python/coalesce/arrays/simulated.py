@@ -28,7 +28,7 @@ class SimulatedMemory(sim.Memory):
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> None:
         super().__init__(shape, dtype.itemsize, str(dtype))
         self.device = device
-        self.lost = False  # a GPU's memory is lost after a fault; this memory never is
+        self.lost = False  # a fault of a kernel destroys a GPU's memory, but never this memory
         self.size = math.prod(shape) * dtype.itemsize
         self._all_undefined = False
         self._mask: np.ndarray[Any, np.dtype[np.bool_]] | None = None
@@ -38,7 +38,7 @@ class SimulatedMemory(sim.Memory):
         self._all_undefined, self._mask = self.size > 0, None
 
     def undefined(self, start: int, stop: int) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """Return the mask of a range of bytes, or None if all of the memory is defined."""
+        """Return the mask of a range of bytes, or None if every byte of the memory is defined."""
         if self._mask is None:
             if not self._all_undefined:
                 return None

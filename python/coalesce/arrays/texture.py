@@ -31,8 +31,8 @@ class Texture:
 
     array: np.ndarray[Any, Any]
     is_surface: bool
-    # The simulator's object, for an array at address 0. A launch on a GPU makes the driver's object
-    # from it.
+    # The description of the object, for an array at address 0. The simulator uses it as it is. A
+    # launch on a GPU makes the driver's object from it.
     _described: bytes
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""Peers: libraries to compare kernels with. NumPy on the CPU, and installed GPU libraries.
+"""Peers: other libraries that a benchmark can time. NumPy on the CPU, and installed GPU libraries.
 
-No GPU library is a dependency. A library is imported when a benchmark names it. If the library or
-the GPU is missing, the message of `DeviceUnavailable` says which of them is missing.
+This package does not depend on a GPU library. A library is imported only when a benchmark names it.
+If the library or the GPU is missing, `DeviceUnavailable` is raised, and its message says which.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_RUNS = 200
 
 
 def check_peer(name: str, operation: str, device: Device) -> None:
-    """Raise an error if a peer cannot be timed for an operation. It says what is missing."""
+    """Raise ValueError or DeviceUnavailable if a peer cannot be timed for an operation."""
     what, has = PEERS[name]
     if operation not in has:
         raise ValueError(

@@ -79,7 +79,7 @@ def benchmark(
         operation=operation,
         arrays=[ArrayInfo(o.name, o.shape, str(o.dtype)) for o in first],
         device=where,
-        rows=_beside_the_first(rows),
+        rows=_with_speedups(rows),
         peaks=peaks_of(where, first[0].dtype),
         options={name: value for name, value in options.items() if name != "c"},
     )
@@ -165,11 +165,10 @@ def _timing_of_peer(
     )
 
 
-def _beside_the_first(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
+def _with_speedups(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
     """Return the rows with their speedups over the first row.
 
-    A measured time is not compared with a modelled time. So a row gets no speedup if one of the two
-    times is measured and the other is modelled.
+    Measured times are not compared with modelled times: such a row gets no speedup.
     """
     first = rows[0].timing
     compared = []

@@ -223,7 +223,7 @@ def operations() -> tuple[str, ...]:
 
 
 def is_best(variant: str) -> bool:
-    """Whether the caller wants the fastest variant, which depends on the shape and the GPU."""
+    """Whether `variant` is "best". Which variant this is depends on the shape and the GPU."""
     return checks.text("variant", variant) == BEST
 
 

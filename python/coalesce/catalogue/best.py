@@ -1,4 +1,4 @@
-"""``variant="best"``: the fastest variant for a shape and a GPU, from a measured table.
+"""Chooses the variant for ``variant="best"``: the fastest for a shape and a GPU.
 
 `best.json` has an entry for each float32 shape that benchmarks/best.py measured on an H200: the
 fastest variant for this shape. On GPUs of compute capability 9.0 or newer, a call uses the entry of

@@ -84,7 +84,7 @@ def array(
 
 
 def as_bits(operand: Operand) -> Operand:
-    """Return a bfloat16 operand as uint16, in the same memory."""
+    """Return a bfloat16 operand as an array of uint16 that shares its memory."""
     given, bits = operand.array, np.dtype(np.uint16)
     same = replace(given, code="u2") if operand.on_gpu else given.view(bits)
     return replace(operand, array=same, dtype=bits)
@@ -144,6 +144,7 @@ def output(
 
 
 def operand(name: str, value: Any) -> Operand:
+    """Return any NumPy or GPU array as an `Operand`. Raises TypeError for other values."""
     on_gpu = foreign.look(value, name)
     if on_gpu is not None:
         return Operand(name, value, on_gpu, on_gpu.shape, on_gpu.dtype, True)

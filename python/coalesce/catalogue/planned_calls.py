@@ -173,7 +173,7 @@ def _gpu_array(array: Any) -> GpuArray | None:
     try:
         found = foreign.look(array)
     except (TypeError, ValueError, LaunchError):
-        return None  # the general way raises the error, with the name of the argument
+        return None  # the call without a plan raises the error and names the argument
     if found is None or found.code not in _CODES or 0 in found.shape or found.address % _LOAD:
         return None
     if found.stream not in (None, 0, foreign.LEGACY_STREAM):
@@ -189,7 +189,7 @@ def _overlaps(seen: Sequence[GpuArray]) -> bool:
 
 
 class _Waiting:
-    """Says which kernel runs if a call takes long. C++ calls it about every 100 ms."""
+    """Shows which kernel runs, if a call takes long. C++ calls this object every 100 ms or so."""
 
     __slots__ = ("_context", "_device", "_report")
 
@@ -211,9 +211,10 @@ class _Waiting:
 
 
 def _place(array: GpuArray) -> Any:
-    """Return a place as `cuda.PlannedCall` takes it.
+    """Return the place of an array in the form that `cuda.PlannedCall` takes.
 
-    It is an offset in the workspace, or the number of a GPU array and an offset in it.
+    For an array in the workspace, this is its offset there. Otherwise it is a pair: the number of
+    the caller's GPU array, and an offset in this array.
     """
     number, offset = divmod(array.address, _BASE)
     return offset if number == 1 else (number - 2, offset)
@@ -225,8 +226,8 @@ class _Planner:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._steps: list[tuple[str, tuple[Any, ...]]] = []
-        self._end = 0  # of the places in use
-        self.size = 0  # of the workspace
+        self._end = 0  # the number of bytes of the workspace that are in use
+        self.size = 0  # the largest value of `_end` so far: the size of the workspace
 
     def place(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> GpuArray:
         """Return a new array in a part of the workspace that no other array uses."""
@@ -341,9 +342,10 @@ def _planned(
 def _planned_on_gpu(
     operation: str, seen: Sequence[GpuArray], options: dict[str, Any], device: Device
 ) -> _Plan:
-    """Make a plan with the places of the call's GPU arrays: operands, `c` and `out`.
+    """Make a plan for a call with GPU arrays.
 
-    If there is no `out`, the plan's last array is the result.
+    `seen` are the operands, then `c` and `out`, if the caller passed them.
+    If the caller passed no `out`, executing the plan needs one more array: the result.
     """
     numbered = [replace(x, address=(i + 2) * _BASE, owner=None) for i, x in enumerate(seen)]
     places = list(numbered)
@@ -360,7 +362,7 @@ def _planned_on_gpu(
         return planner, result
 
     planner, result = planned(options["out"])
-    if options["out"] is None:  # its shape and dtype are known now: plan again, with its place
+    if options["out"] is None:  # now the shape and dtype of the result are known: plan again
         out = replace(result, address=(len(seen) + 2) * _BASE)
         planner, result = planned(out)
     call = planner.call(f"scratch memory of {operation}", overlap=False)
@@ -403,7 +405,7 @@ def _slab_rows(
         return 0
     a, b = operands[:2]
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or options["tile"] is not None:
-        return 0  # the general way raises the error
+        return 0  # running the operation raises the error
     m, n = a.shape[0], b.shape[1]
     by_rows = [a, *operands[2:]]  # a, and c and out if there are any
     if any(x.shape != (m, n) or x.dtype != a.dtype for x in by_rows[1:]):

@@ -76,7 +76,7 @@ def run_matmul(
     written = run.result((m, n), dtype if target is None else target.dtype, operands, target)
     if alpha == 0:
         k = 0  # this means K = 0: the kernel does not read a and b
-    if rounds and not k:  # only this kernel rounds its result, and it needs operands
+    if rounds and not k:  # only this variant can write bfloat16, and it needs operands: use zeros
         alpha, k = 0.0, 1
         left, right = (_zeros(run, x.name, s) for x, s in ((left, (m, 1)), (right, (1, n))))
     if not k and _is_prepared(entry):  # there is nothing to prepare
@@ -299,14 +299,14 @@ def product_work(
 ) -> tuple[float, float]:
     """Return how many floating-point operations and bytes a product needs.
 
-    The number of bytes contains each operand once and the result once.
+    Each operand is read once, and the result is written once. If `adds`, `c` is read, too.
     """
     elements = m * k + k * n + m * n * (2 if adds else 1)
     return 2.0 * m * n * k, float(elements * item_size)
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return how many floating-point operations and bytes a pass over a matrix needs.
+    """Return how many floating-point operations and bytes it takes to read a matrix once.
 
     `read` and `written` are numbers of elements. `flops` is the number of operations for each
     element that is read.

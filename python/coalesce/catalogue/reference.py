@@ -36,11 +36,12 @@ class Reference:
     Attributes
     ----------
     exact : array
-        The result in float64. For an operation that only moves elements, in the dtype of its
+        The result in float64. If the operation only moves elements, the result in the dtype of its
         operand.
     scale : array or None
-        For each element, the sum of the magnitudes of its terms, which are added up. For matmul, an
-        upper bound of this sum. The shape broadcasts against `exact`. None if nothing is rounded.
+        For each element of the result, the sum of the magnitudes of the terms that are added up.
+        For matmul, it is an upper bound of this sum. Its shape broadcasts against `exact`. None if
+        the operation only moves elements, so that nothing is rounded.
     terms : int
         The number of terms of each element.
     """
@@ -67,7 +68,7 @@ class Reference:
             )
             if not np.isfinite(result[usual]).all():
                 return float("inf")
-            # Numbers below the smallest normal one may be flushed to zero.
+            # A GPU may replace numbers below the smallest normal number by zero.
             scale = self.scale + limits.tiny / limits.eps
             errors = np.where(usual, np.abs(result - self.exact) / scale, 0.0)
         return float(errors.max(initial=0.0))

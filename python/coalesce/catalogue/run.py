@@ -41,7 +41,7 @@ REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """A launch of a kernel of the catalogue, which a `Launcher` receives."""
+    """A kernel of the catalogue with its arguments, ready to be launched."""
 
     kernel: BaseKernel
     grid: tuple[int, int, int]
@@ -53,7 +53,7 @@ class KernelLaunch:
     variant: str
 
     def prepared(self) -> Prepared:
-        """Return the launch for an analysis on the simulator."""
+        """Return the launch in the form that the analyses on the simulator need."""
         from coalesce.simulate.prepared import with_arguments
 
         return with_arguments(
@@ -67,10 +67,10 @@ class KernelLaunch:
         )
 
 
-# A launcher launches a kernel in another way than `Kernel.launch`: to profile, trace or check it.
+# A function that launches a kernel in place of `KernelLaunch.run`, to profile, trace or check it.
 Launcher: TypeAlias = "Callable[[KernelLaunch], LaunchRecord]"
 
-# Returns an array on the GPU for a shape and a dtype.
+# A function that returns an array in GPU memory. Its arguments are the shape and the dtype.
 Scratch: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], GpuArray]"
 
 
@@ -91,7 +91,8 @@ class Run:
     launcher : Launcher, optional
         Launches the kernels instead of `BaseKernel.launch`.
     scratch : Scratch, optional
-        A function that the method `scratch` calls to make an array.
+        The function with which the method `scratch` allocates. By default it allocates on the
+        device of the call.
     """
 
     def __init__(
@@ -196,7 +197,7 @@ class Run:
         return DeviceArray.empty(shape, dtype, device=self.device)
 
     def ready(self, operand: Operand, alignment: int = 1) -> Any:
-        """Return the operand in C order. It is copied only if it has another layout."""
+        """Return an operand's memory in C order. It is copied only if it has another layout."""
         if operand.row_by_row(alignment):
             return operand.array
         if not operand.on_gpu:
@@ -259,7 +260,10 @@ class Run:
         out: Operand | None,
         alignment: int = 1,
     ) -> Any:
-        """Return the array for the result of a kernel: `out` if possible, else a new array."""
+        """Return the array that the kernel writes: the memory of `out`, or new memory.
+
+        The memory of `out` cannot be used if it overlaps an operand or is not in C order.
+        """
         if (
             out is not None
             and out.row_by_row(alignment)

@@ -1,7 +1,8 @@
 """The table of operations: the arguments of each, and the function that runs it.
 
-To run, time, profile, trace or check an operation, the package calls its function in this table.
-For each of these five purposes, it passes another launcher or other options of `Run`.
+The package runs, times, profiles, traces and checks an operation through this table: it calls the
+function of the operation. What happens to each kernel depends on the `launcher` and the other
+options of `Run` that are passed.
 """
 
 from __future__ import annotations

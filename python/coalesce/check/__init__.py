@@ -64,15 +64,16 @@ class Finding:
     kind : str
         One of these:
 
-        - ``"out_of_bounds"``, ``"misaligned"``: the address is wrong;
-        - ``"use_after_free"``: the memory was freed before;
-        - ``"uninitialized"``: a read of memory that was not written;
+        - ``"out_of_bounds"``: an access outside the array;
+        - ``"misaligned"``: the address is not a multiple of the size of the access;
+        - ``"use_after_free"``: an access to memory that was freed before;
+        - ``"uninitialized"``: a read of memory that was never written;
         - ``"read_only"``: a write to read-only memory;
         - ``"stale_read"``: a read through the read-only cache, of data that the kernel writes;
-        - ``"race"``: two accesses whose order is not defined;
+        - ``"race"``: two accesses whose order is not defined, at least one of them a write;
         - ``"same_value"``: a race of two writes of the same value;
         - ``"lockstep"``: the accesses are ordered only if the lanes of a warp execute together;
-        - ``"barrier"``, ``"warp_mask"``: a misused barrier or warp operation;
+        - ``"barrier"``, ``"warp_mask"``: a barrier or a warp operation that is used wrongly;
         - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is never freed;
         - ``"stopped"``: a trap, a failed assert or a limit ended the run.
     severity : {"error", "warning"}
@@ -80,7 +81,7 @@ class Finding:
     title : str
         The finding in one line.
     details : tuple of str
-        Further lines: the array, and what is missing.
+        More lines, such as the array and the index, or the missing synchronization.
     space : str
         ``"global"``, ``"shared"``, ``"local"``; ``""`` if the finding is not about memory.
     array : str

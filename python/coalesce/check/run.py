@@ -56,7 +56,10 @@ def _of_prepared(launch: Prepared, undefined: Sequence[str]) -> Findings:
 def _masks(
     launch: Prepared, undefined: Sequence[str]
 ) -> dict[int, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Return masks of the undefined bytes, by argument."""
+    """Return a mask of the undefined bytes for each argument that has such bytes.
+
+    `undefined` has the names of parameters whose arrays count as completely undefined.
+    """
     signature = launch.kernel.signature
     parameters = described(signature, launch.arguments)
     unknown = [name for name in undefined if name not in [p.name for p in parameters]]

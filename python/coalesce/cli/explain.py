@@ -52,7 +52,7 @@ def of_operation(
 def operands(
     operation: str, variant: str, n: int | None, dtype: np.dtype[Any], options: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Return arrays for a variant. If the variant is a gather, add an index to the options."""
+    """Return arrays of random numbers for a variant. For "gather", add an index to the options."""
     if operation != "access":
         a, b = demo.operands(n or _SIDE, dtype)
         return (a, b) if operation == "matmul" else (a,)

@@ -1,7 +1,7 @@
-"""The commands and their options, as argparse reads them.
+"""The parsers of the command line, made with argparse.
 
-An option that several commands have is added by one function, so that its name, its values and its
-help are the same everywhere.
+If several commands have an option, one function adds it to all of them. So its name, its values and
+its help are the same everywhere.
 """
 
 from __future__ import annotations

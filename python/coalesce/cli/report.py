@@ -1,7 +1,7 @@
-"""`coalesce bench` and `coalesce report`: an operation's variants in a table, or on a page.
+"""`coalesce bench` prints a table of an operation's variants; `coalesce report` writes a page.
 
-The page has the table, and bars of times and sectors. For each variant it has the profile, line by
-line, and a comparison with the previous variant. The page is one file without scripts.
+The page has the same table, and bars of times and sectors. For each variant it has the profile,
+line by line, and a comparison with the previous variant. It is one file without scripts.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def integer(name: str, value: Any) -> int:
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Return an integer in a range."""
+    """Return an integer from `least` to `most`. Raises TypeError or ValueError for other values."""
     result = integer(name, value)
     if result < least or (most is not None and result > most):
         open_ended = most is None or (result < least and most >= 2**31 - 1)
@@ -105,7 +105,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
-    """Return the items of any iterable as a list. Strings are refused."""
+    """Return the items of an iterable as a list. A string raises TypeError."""
     if isinstance(value, str | bytes | bytearray):
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
     try:
@@ -115,7 +115,7 @@ def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
 
 
 def texts(name: str, value: Any) -> list[str]:
-    """Return the strings of a sequence of strings. One string by itself is refused."""
+    """Return the items of a sequence of strings. A string by itself raises TypeError."""
     items = several(name, value, "a sequence of strings")
     for item in items:
         if not isinstance(item, str):
@@ -135,7 +135,7 @@ def path(name: str, value: Any) -> str:
 
 
 def one_or_several(name: str, value: Any) -> list[Any]:
-    """Return the items of an iterable, or the value as the only item."""
+    """Return the items of an iterable. Any other value, or a string, becomes the only item."""
     if isinstance(value, str | bytes | bytearray):
         return [value]
     with asking(name, value):

@@ -1,4 +1,4 @@
-"""Names of element types: NumPy's, and the codes that array interfaces use."""
+"""Element types: their names in NumPy, and the short codes that array interfaces use."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Locks that are not locked in a child process after a fork.
+"""Locks that a process can use after a fork.
 
-A forked child has only the thread that forked. A lock that another thread held at that moment would
-stay locked in the child for ever. Therefore the child replaces each of these locks by a new one.
-(csrc/fork.hpp does the same for the locks in C++.)
+A forked child process has only one thread: the one that called fork. If another thread held a lock
+at that moment, the lock would stay locked in the child for ever. Therefore the child resets all
+locks of this module. (csrc/fork.hpp does the same for the locks in C++.)
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def lock() -> threading.RLock:
-    """Return a lock. In a child process after a fork, only the thread that forked can hold it.
+    """Return a lock that is reset in a forked child, unless the thread that forked holds it.
 
-    It is a plain `threading.RLock`, without a wrapper class in Python. In a method of a wrapper,
-    Ctrl-C could come after the method has acquired the lock and before it returns. Then the lock
-    would never be released.
+    It is a plain `threading.RLock`, without a wrapper class in Python. A method of a wrapper could
+    be interrupted by Ctrl-C between acquiring the lock and returning. Then the lock would never be
+    released.
     """
     made = threading.RLock()
     _locks.add(made)

@@ -1,8 +1,8 @@
 """Checks the grid, the block and the shared memory of a launch before anything runs.
 
-The limits hold for every GPU since compute capability 3.0 (CUDA C++ Programming Guide, "Technical
-Specifications per Compute Capability"), so the simulator has them, too. Other limits depend on the
-kernel: on its registers and its shared memory. They are not checked here.
+The limits are the same on every GPU since compute capability 3.0 (CUDA C++ Programming Guide,
+"Technical Specifications per Compute Capability"), and on the simulator. Limits that depend on the
+kernel, on its registers and its shared memory, are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def stream(value: Any) -> int | None:
 
 
 def _handle(value: Any) -> Any:
-    """Return the handle of a library's stream; other values are returned unchanged."""
+    """Return the handle of another library's stream. Any other value is returned unchanged."""
     if hasattr(value, "__cuda_stream__"):
         given = value.__cuda_stream__
         return (given() if callable(given) else given)[1]

@@ -13,9 +13,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Pieces:
-    """Copies of arrays. If two arrays share memory, their copies share memory, too.
+    """Copies of several arrays. If two of the arrays share memory, their copies share memory, too.
 
-    After pickling, the copies still share memory; plain arrays would not.
+    This also holds after pickling. (If NumPy arrays that share memory are pickled, they no longer
+    share it afterwards.)
     """
 
     memory: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...]

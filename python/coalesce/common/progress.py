@@ -15,8 +15,10 @@ PATIENCE_SECONDS = 2.0
 # After this number of seconds, a progress bar also says how to stop the run, even if the progress
 # is not known. If there is no terminal and no notebook, a line on stderr names the running kernel.
 NOTICE_SECONDS = 10.0
-SECONDS = "seconds"  # the unit of work whose progress is known only as time: elapsed and allowed
-GPU = "kernels of a GPU"  # the unit of work that only the end of the process stops
+# Two values of `unit` with a special meaning. SECONDS: the progress is the elapsed time, and the
+# total is the time limit. GPU: Ctrl-C ends only the wait for the kernel, not the kernel.
+SECONDS = "seconds"
+GPU = "kernels of a GPU"
 _STOP = "Ctrl-C stops it"
 _STOP_CELL = "interrupting the cell stops it"
 _WAIT_ONLY = {
@@ -76,7 +78,7 @@ def _bar(what: str, unit: str, always: bool) -> _Bar | None:
 class _Bar:
     """A progress bar. It appears at the first update that comes after `patience` seconds."""
 
-    # The bar that is on the screen. If another bar starts meanwhile, that bar is not shown.
+    # The bar that is shown now. If a second bar starts in the meantime, it is not shown.
     _shown: ClassVar[_Bar | None] = None
     stop = _STOP
 
@@ -97,7 +99,7 @@ class _Bar:
             self.show(done, total)
 
     def counted(self, done: int, total: int) -> str:
-        """Return "1,234 of 5,678 blocks", or how long the run has lasted if nothing is counted."""
+        """Return "1,234 of 5,678 blocks", or the time since the start if nothing is counted."""
         seconds = time.monotonic() - self.start
         if self.unit == SECONDS:
             text = f"{done:,} of at most {total:,} seconds"

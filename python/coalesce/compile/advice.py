@@ -46,7 +46,7 @@ def explained(title: str, log: str, architectures: Sequence[int]) -> str:
 
 
 def pasted(log: str) -> Iterator[str]:
-    """Yield advice about what is often copied together with a kernel, but is not CUDA C++."""
+    """Yield advice about text that is not CUDA C++, but is often copied together with a kernel."""
     shown = [line.strip() for line in log.splitlines()]
     if any(line.startswith("```") for line in shown):
         yield "Leave out the lines that start with ```. They mark code in Markdown."

@@ -1,9 +1,9 @@
 """Compiled kernels on disk: how an entry is named and written.
 
-An entry is a file named after the hash of everything that affects the compilation. It holds a
-digest of its name and contents. The cache only saves time. An entry that cannot be read or does not
-match its digest is ignored. A folder that cannot be written is not an error. `cache_folder` handles
-the files.
+An entry is a file. Its name is a hash of everything that affects the compilation, and its first
+bytes are a digest of its name and contents. If an entry cannot be read, or does not match its
+digest, the source is compiled again. If the folder cannot be written, nothing is stored. Neither is
+an error, because the cache only saves time. `cache_folder` handles the files.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def _folder(create: bool = False) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _warning() -> Iterator[None]:
-    """Warn, once for each folder, that it is not used."""
+    """If the folder is not private, warn that it is not used, once for each folder."""
     try:
         yield
     except NotPrivateError as error:
@@ -180,7 +180,7 @@ def _warning() -> Iterator[None]:
 
 
 def _entries(folder: int) -> list[tuple[float, int, str]]:
-    """Return the time of use, size and name of every entry."""
+    """Return the time of the last use, the size and the name of every entry."""
     return [file for file in _own_files(folder, _ENTRY) if _begins(folder, file[2], HEADER)]
 
 
@@ -207,10 +207,10 @@ def _begins(folder: int, name: str, header: bytes) -> bool:
 def _count(folder: int, size: int) -> None:
     """Add the size of a new entry to the tally. If the tally is large enough, evict old entries.
 
-    An eviction looks at every entry, which takes time. So the cache evicts entries only when the
-    new entries since the last eviction have together an eighth of the limit. (With 40,000 entries
-    of 6 KiB, this is once in 5,000 stores.) An eviction leaves entries of at most seven eighths of
-    the limit. So the limit is not exceeded before the next eviction.
+    An eviction takes time, because it looks at every entry. So entries are evicted only when the
+    entries that were stored since the last eviction add up to an eighth of the limit. (If each
+    entry has 6 KiB, this is once in 5,000 stores.) Each eviction leaves at most seven eighths of
+    the limit. Therefore the limit is not exceeded before the next eviction.
     """
     try:
         handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)

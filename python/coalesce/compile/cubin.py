@@ -5,13 +5,16 @@ Each record begins with four bytes: its format, its attribute, and the size of t
 with attribute 0x2f has the number of a symbol and its registers per thread, as `cuobjdump -elf`
 shows (EIATTR_REGCOUNT).
 
-The address of a function is the value of a pointer to it. The rule for addresses was found by
-assembling small modules (CUDA 13). If a module has one kernel, the address is the function's offset
-in the code of this kernel. In other modules, each kernel that calls through pointers has a section
-``.nv.constant2``, which begins with a table of code offsets of 8 bytes each. Here the address is
-the distance in bytes from the start of the table to the function's entry. The first entry belongs
-to the null pointer, and holds the number 1. The symbol ``$kernel$function`` has the offset of a
-function's code.
+The address of a function is the value of a pointer to it. NVIDIA does not publish how the assembler
+chooses it. The following rule was found by assembling small modules (CUDA 13):
+
+- If a module has one kernel, the address is the function's offset in the code of this kernel.
+- If a module has several kernels, each kernel that calls through pointers has a section
+  ``.nv.constant2``. It begins with a table of code offsets of 8 bytes each. The address of a
+  function is the distance in bytes from the start of the table to the function's entry. The first
+  entry of the table belongs to the null pointer, and holds the number 1.
+
+The symbol ``$kernel$function`` has the offset of a function's code.
 """
 
 from __future__ import annotations
@@ -30,8 +33,6 @@ _NULL = 1
 def registers(cubin: bytes | None, entry: str) -> int:
     """Return the registers per thread of kernel `entry`, or 0 if they are not known.
 
-
-
     Examples
     --------
     >>> registers(None, "tiled")
@@ -44,7 +45,6 @@ def functions(cubin: bytes | None) -> Mapping[str, int]:
     """Return a dict from the name of a function in the PTX to its address.
 
     Functions whose address is not known are left out.
-
 
     Examples
     --------

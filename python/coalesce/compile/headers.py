@@ -1,8 +1,9 @@
 """The C library's headers that a kernel can include.
 
-NVRTC compiles device code and has no headers of the host. But kernels written for nvcc include such
-headers, or use what nvcc includes by itself, such as ``INFINITY``. `STANDARD` has replacements with
-the parts that device code can use. `PRELUDE` is put before every source.
+NVRTC compiles device code and has no headers of the host. But kernels that were written for nvcc
+include such headers, or use names that nvcc itself declares, such as ``INFINITY``. `STANDARD` maps
+the names of headers to texts with the parts that device code can use. `PRELUDE` is put before every
+source, and declares the names that nvcc declares.
 """
 
 from __future__ import annotations
@@ -138,9 +139,9 @@ _LIMITS = """\
 #define USHRT_MAX 0xffff
 """
 
-# INT8_C and similar names are functions here, but macros in CCCL. Macros would need exactly the
-# same text as CCCL's, because the compiler warns of each difference. But the spaces in CCCL's
-# macros differ from version to version.
+# INT8_C and similar names are macros in CCCL, but functions here. The compiler warns if a second
+# definition of a macro has a different text, and the spaces in CCCL's macros differ from version to
+# version. So macros here could not have the same text as all versions of CCCL.
 _CONSTANTS = "".join(
     f"__host__ __device__ constexpr ::{sign}int_least{bits}_t {sign.upper()}INT{bits}_C"
     f"({wide} x) {{ return ::{sign}int_least{bits}_t(x); }}\n"
@@ -186,7 +187,7 @@ _FLOAT = """\
 #define DBL_MANT_DIG 53
 """
 
-# Headers of the standard library. Kernels use only what `standard_library` has of them.
+# Headers of the standard library. `standard_library` has the parts of them that kernels use.
 _LIBRARY = {"algorithm", "cmath", "functional", "limits", "math.h", "type_traits", "utility"}
 
 # Headers of the host that most programs include.

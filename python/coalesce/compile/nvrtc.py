@@ -101,9 +101,9 @@ def compile_cuda(
     if not any(re.match(r"--?std\b", option) for option in options):
         arguments.insert(2, "--std=c++17")
     folders = [f"-I{folder}" for folder in include_folders()]
-    # The key contains the version of the compiler. It does not contain the folders of CUDA's
-    # headers, because they differ between installations. If the source reads files from the user's
-    # folders, it is not cached, because a change of these files would not change the key.
+    # The key contains the version of the compiler, but not the folders of CUDA's headers, which
+    # differ between installations. If the source reads files from the user's folders, the result is
+    # not cached, because a change of these files would not change the key.
     reproducible = not _reads_files(source, options, texts)
     key = cache.key_of(
         source,
@@ -144,7 +144,7 @@ def compile_cuda(
 
 @lru_cache(maxsize=1)
 def nvrtc() -> Compiler:
-    """Return the compiler, which the first call opens. A CompileError says what to install."""
+    """Return the compiler. The first call loads it; a CompileError says what to install."""
     return Compiler(library())
 
 
@@ -230,7 +230,7 @@ def simulated_architecture(compute_capability: tuple[int, int]) -> str:
 
 
 def architecture_name(arch: str | int | None) -> str | None:
-    """Return ``arch=`` as the compiler writes it: 80, "80" and "sm_80" are "sm_80"."""
+    """Return an architecture in the compiler's form: "sm_80" for 80, "80" and "sm_80"."""
     if arch is None:
         return None
     text = str(arch) if isinstance(arch, str | int) and not isinstance(arch, bool) else ""
@@ -270,7 +270,7 @@ def checked_headers(headers: Any) -> dict[str, str]:
 
 
 def checked_filename(filename: Any) -> str | None:
-    """Return the file name of a source for messages. It is checked, because the PTX contains it."""
+    """Check the name of a source and return it. The PTX contains it, so it must have no quotes."""
     if filename is None:
         return None
     checks.text("filename", filename)
@@ -303,7 +303,7 @@ def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
 
 
 def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) -> bool:
-    """Whether the source includes files whose text is not part of the key of the cache."""
+    """Whether the source includes files of the user, which are not part of the cache's key."""
     if any(READING_OPTION.match(option) for option in options):
         return True
     return any(

@@ -1,9 +1,9 @@
 """Compiles whole CUDA programs, including their host code, with NVIDIA's compiler nvcc.
 
-nvcc comes with a toolkit, or with the wheels of ``pip install '.[programs]'``. It needs
-a host compiler (g++). The executables are cached in the same way as kernels (`cache`). The key of
-an entry depends on the source's path and text, the options and the compilers. The entry names every
-included header of the user, with a digest of the header's contents.
+nvcc comes with a CUDA toolkit, or with the wheels of ``pip install '.[programs]'``. It needs a host
+compiler (g++). Executables are cached as kernels are (`cache`). The key of an entry depends on the
+source's path and text, the options and the compilers. The entry also has a digest of each header of
+the user that the source includes. If a header has changed, the entry is not used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
 _TEXTURE_REFERENCES = Path(__file__).with_name("texture_references.h")
 _LIBRARIES = Path(__file__).with_name("libraries")  # replacements for closed libraries
 _SECTION = ".nv_fatbin"
-# The static runtime asks the driver for its private functions.
+# Programs that contain CUDA's static runtime have this name. It asks the driver for functions that
+# are not documented.
 _STATIC_RUNTIME = b"cuGetExportTable"
 _INSTALL = "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on PATH"
 # Libraries whose code is closed and needs a GPU, by the beginnings of their names.
@@ -58,7 +59,7 @@ _CLOSED = {
     "nvjpeg": "nvJPEG",
     "cutensor": "cuTENSOR",
 }
-# Some of these libraries are replaced in part: the file that replaces each.
+# For some of these libraries, a file of this package replaces a part of their functions.
 _REPLACED = {"cublas": _LIBRARIES / "cublas.cu", "curand": _LIBRARIES / "curand.cu"}
 _LINKED_CLOSED = re.compile(rf"-l(?:{'|'.join(_CLOSED)})\w*")
 # Functions and headers of these libraries in the errors of compilers and linkers.
@@ -72,7 +73,7 @@ _GRAPHICS = re.compile(r"undefined reference to `(cu(?:GL|EGL|VDPAU)\w+)'")
 
 
 class _NeedsLibraryError(LookupError):
-    """The program needs a function of a library. `file` replaces a part of this library."""
+    """The program calls a function of a library of which `file` replaces a part."""
 
     def __init__(self, file: Path, function: str, library: str) -> None:
         super().__init__(
@@ -158,7 +159,7 @@ def _compile_as_needed(
     """
     included = [_OLDER_NAMES]
     texts = [_text_of(path) for path in paths]
-    # A program that calls cublasCreate() needs the replacement. Compile it with it at once.
+    # A program that calls cublasCreate() certainly needs the replacement of cuBLAS.
     replaced = [
         file for word, file in _REPLACED.items() if any(f"{word}Create" in t for t in texts)
     ]
@@ -372,10 +373,10 @@ def _digest(path: Path) -> str:
 
 
 def _identity(program: str) -> list[object]:
-    """Return the path, size and modification time of each compiler and of this package's library.
+    """Return a list that changes if a compiler or this package's library is replaced.
 
-    If one of these files is replaced, the result changes. Asking the compilers for their versions
-    would take longer.
+    It has the path, size and modification time of each of these files. To ask the compilers for
+    their versions would take longer.
     """
     found: list[object] = []
     for path in (program, shutil.which("g++"), library()):
@@ -419,16 +420,17 @@ def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
     if (known := cache.load(key)) is not None:
         return dict(json.loads(known[0]))
     found = code_of(executable, arch)
-    # A file ends with the disassembly. If it is missing, such as without nvdisasm, try again later.
+    # Each text ends with the disassembly, if nvdisasm is installed. Without it, the texts are not
+    # stored, so that a later call tries again.
     if all(text.partition("\n\n")[2] for text in found.values()):
         cache.store(key, json.dumps(found), None, {})
     return found
 
 
 def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
-    """Return the text that tells the runtime library about a module.
+    """Return the description of a module that the runtime library reads.
 
-    Its format is described in ``csrc/cudart/code_file.hpp``.
+    ``csrc/cudart/code_file.hpp`` describes its format.
     """
     from coalesce.compile import cubin, disassembler, nvrtc
     from coalesce.cxx import signature

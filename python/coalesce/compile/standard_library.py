@@ -1,8 +1,9 @@
 """The part of the C++ standard library that kernels can use, as a small header.
 
-CCCL has the whole library in ``cuda::std``, but takes two seconds to compile. This header takes
-milliseconds and has what kernels use most: limits, type traits, min and max, mathematical
-functions. `COSTLY` names the headers of CCCL that have the rest.
+CCCL, NVIDIA's C++ library, has the standard library in ``cuda::std``, but takes two seconds to
+compile. The header `TEXT` takes milliseconds. It has the parts that kernels use most: limits, type
+traits, min and max, and mathematical functions. `COSTLY` names the headers of CCCL with the other
+parts.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from coalesce._core import demangled
 from coalesce.cxx.element_types import SCALARS, compiler_shows, element_types
 from coalesce.cxx.signature import Parameter
 
-# DW_ATE_...: how the bits of a base type are read, as the kind of a NumPy dtype.
+# The kind of a NumPy dtype for each encoding of a base type in DWARF (DW_ATE_...).
 _KINDS = {2: "b", 4: "f", 5: "i", 6: "i", 7: "u", 8: "u", 16: "u"}
 _LOCATION = 0x23  # DW_OP_plus_uconst: a member's offset follows
 
@@ -66,7 +66,7 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
     file = ELFFile(io.BytesIO(cubin))
     if not file.has_dwarf_info():
         return []
-    # The relocations are those of addresses of code, which are not read here.
+    # Relocations only change addresses of code. They are not needed here, so they are not applied.
     for unit in file.get_dwarf_info(relocate_dwarf_sections=False).iter_CUs():
         for die in unit.iter_DIEs():
             if die.tag != "DW_TAG_subprogram":
@@ -165,7 +165,7 @@ class _Reader:
         elif target.tag == "DW_TAG_pointer_type":
             name = f"{self._pointer(target).spelled}"
         elif target.tag == "DW_TAG_base_type":
-            name = _name(target)  # typedefs have no meaning for the elements
+            name = _name(target)  # the built-in type, not the name of a typedef
         accepted, size = element_types(name if compiler_shows(name) else _name(target))
         size = size or (0 if target is None else _number(target, "DW_AT_byte_size"))
         spelled = f"{'const ' * const}{name}{'' if name.endswith('*') else ' '}*"
@@ -230,5 +230,6 @@ def _bits(die: Any) -> tuple[int, int] | None:
     count = _number(die, "DW_AT_bit_size")
     if not count:
         return None
-    # DWARF 2 counts from the highest bit of the unit.
+    # DWARF 2 has the distance from the highest bit of the member's bytes to the highest bit of the
+    # field. The result has the position of the lowest bit, counted from the lowest bit.
     return 8 * _number(die, "DW_AT_byte_size") - _number(die, "DW_AT_bit_offset") - count, count

@@ -1,7 +1,8 @@
 """Compiles a CUDA C++ file, and leaves out its host code if it has some.
 
-The unchanged source is compiled first, so a file without host code is compiled as it is. The host
-code is left out (host_code) only if this compilation fails, or is certain to fail.
+First, the unchanged source is compiled. Only if this fails, the host code is left out
+(cxx/host_code.py) and the rest is compiled. If the source launches kernels or has a main(), the
+first compilation would certainly fail, and is not tried.
 """
 
 from __future__ import annotations
@@ -108,7 +109,10 @@ def device_code(
     headers: Mapping[str, str],
     expressions: Sequence[str] = (),
 ) -> DeviceCode:
-    """Return a source without its host code. Types that occur in `expressions` are kept."""
+    """Return a source without its host code.
+
+    `expressions` are template instantiations that the caller needs. Their types are kept.
+    """
     folders = folders_of(options)
 
     def find(header: str) -> str | bool | None:
@@ -147,8 +151,12 @@ def _compiled(
     wanted: list[str],
     asked: Sequence[str],
 ) -> Compiled:
-    """Compile the device code, without the instantiations that the compiler refuses."""
-    # Every header was read into a string, so the cache does not depend on folders.
+    """Compile the device code.
+
+    `wanted` are the instantiations to compile. If the caller chose them (`asked`), an error is
+    raised if the compiler refuses one. Otherwise the refused ones are left out.
+    """
+    # The texts of all headers are passed to the compiler, so it needs no folders of the user.
     options = [option for option in options if INCLUDE_OPTION.match(option) is None]
     if code.has_unmarked or "thrust/complex.h" in code.text:
         options.append("-default-device")
@@ -192,9 +200,9 @@ def _compiled(
 def _in_the_users_lines(
     error: CompileError, code: DeviceCode, source: str, name: str
 ) -> CompileError:
-    """Return the error with the lines as the user wrote them.
+    """Return the compiler's error for the source as the user wrote it.
 
-    The message also says which host code was left out.
+    The message quotes the user's lines, and says which host code was left out.
     """
     own, changed = source.split("\n"), code.text.split("\n")
     text = str(error).replace(advice.DEVICE_CODE_ONLY, advice.RUNTIME_IN_A_KERNEL)

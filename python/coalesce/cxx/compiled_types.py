@@ -27,10 +27,7 @@ _TEMPLATE = f"\nnamespace {_PROBE} {{ template <class> __device__ char type; }}\
 def asked(
     expressions: Sequence[str], lowered: Callable[[str, Sequence[str]], Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return the types of C++ expressions, as the compiler sees them: see `of_expressions`.
-
-    If the compiler refuses an expression, the result does not have it.
-    """
+    """Return the types of the C++ expressions that the compiler accepts. See `of_expressions`."""
     try:
         return of_expressions(expressions, lowered)
     except CompileError:
@@ -44,7 +41,7 @@ def of_expressions(
 ) -> dict[str, str]:
     """Return the types of C++ expressions. Raises CompileError if the compiler refuses one.
 
-    `lowered` is a function: it compiles the source with a text added to its end, and returns the
+    `lowered` is a function that compiles the source with a text added to its end, and returns the
     mangled names of expressions.
     """
     probes = {f"&{_PROBE}::type<decltype({e})>": e for e in expressions}

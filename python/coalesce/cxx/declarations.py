@@ -88,8 +88,8 @@ def parameters_of(
         return None
     first = candidates[0]
     for other in candidates[1:]:
-        # The kernel has several declarations: overloads, or versions under #if. Keep what they have
-        # in common.
+        # The kernel has several declarations: overloads, or versions under #if. Keep only the
+        # parameters that are the same in all of them.
         first = [_shared(a, b) for a, b in zip(first, other, strict=True)]
     return first
 
@@ -153,9 +153,9 @@ def instantiated(text: str, expression: str | None) -> dict[str, str]:
 
 
 def _kernels(text: str) -> list[tuple[str, str, str, int]]:
-    """Return four things for each __global__ function.
+    """Return a tuple for each __global__ function in a text.
 
-    These are the text of its template parameters, its name, the text of its parameters, and the
+    It has the text of the template parameters, the name, the text of the parameters, and the
     position of the word __global__.
     """
     kernels = []

@@ -41,10 +41,10 @@ READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include|
 
 
 def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
-    """Return a dict with the definition of each name that a text or an option defines.
+    """Return a dict from each name that a text or an option defines to its definition.
 
-    The text has no comments and no string literals (`declarations.bare`). A definition that is not
-    certain is `UNKNOWN`. The definition of a class is the name of the class.
+    `text` has no comments and no string literals (`declarations.bare`). The definition of a class
+    is its name. A definition that is not certain is `UNKNOWN`.
     """
     values_of: dict[str, list[str]] = {}
     for name, value in _of_options(options):
@@ -79,10 +79,10 @@ def _of_options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield each definition in the text. `given` are the names of macros that options define.
+    """Yield the name and the definition of each definition in the text.
 
-    A definition inside ``#ifndef`` is only a default. If the macro is in `given`, this definition
-    is left out.
+    `given` are the names of macros that options define. A definition inside ``#ifndef`` is only a
+    default, so it is left out if its name is in `given`.
     """
     conditions: list[str] = []  # the name in each open #ifndef; "" for any other condition
     for match in _TOKEN.finditer(text):

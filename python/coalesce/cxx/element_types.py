@@ -1,10 +1,11 @@
-"""Which NumPy dtypes hold a C++ type."""
+"""Finds the NumPy dtypes whose elements a kernel can read as a C++ type."""
 
 from __future__ import annotations
 
 import re
 
-# C++ types by the typestr of the same bytes in NumPy ("V2" is bfloat16, which NumPy lacks).
+# For each C++ type, NumPy's code of the type with the same bytes. "V2" is bfloat16, which NumPy
+# does not have.
 _BUILT_IN = {
     "bool": "b1",
     "char": "i1",
@@ -23,7 +24,8 @@ _BUILT_IN = {
     "__half": "f2",
     "__nv_bfloat16": "V2",
 }
-# Names that the headers of C++ and CUDA give to such types. The compiler itself shows none of them.
+# Other names of such types, which the headers of C++ and CUDA define. The compiler's own output
+# never contains these names.
 _NAMED = {
     "int8_t": "i1",
     "uint8_t": "u1",
@@ -51,7 +53,7 @@ _VECTOR = re.compile(
     r"([1-4])"
 )
 
-# Further dtypes that an array may have, by the C++ type of an element or of its parts.
+# Other dtypes that an array may have, for the C++ type of an element or of its components.
 _ALSO = {
     "char": ("u1",),
     "unsigned char": ("b1",),

@@ -41,7 +41,7 @@ class Item:
     words: set[str]
     device: bool  # device code, which is always kept
     keepable: bool = True  # kept if device code uses it
-    # The ranges of text inside the item that are left out.
+    # The ranges of the text inside the item that are left out even if the item is kept.
     cuts: list[tuple[int, int]] = field(default_factory=list)
     locals: set[str] = field(default_factory=set)  # the names of a function's local variables
     node: Any = None
@@ -62,7 +62,6 @@ class File:
 @dataclass(frozen=True)
 class DeviceCode:
     """A CUDA C++ file without its host code.
-
 
     Attributes
     ----------
@@ -132,7 +131,7 @@ def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
     wanted = {word for e in (*expressions, *chosen) for word in WORD.findall(e)}
     reached |= _reached(items, macros, wanted)
     texts = {file.name: _rendered(file, reached) for file in files}
-    left_out = [said for file in files for said in _said(file, reached)]
+    left_out = [text for file in files for text in _descriptions(file, reached)]
     return DeviceCode(
         text=texts.pop(""),
         headers=texts,
@@ -361,7 +360,10 @@ def _unmarked_members(
 
 
 def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -> set[int]:
-    """Return the items (their `id`) that device code needs."""
+    """Return the `id` of each item that device code needs, directly or through other items.
+
+    `wanted` has further names that are needed.
+    """
     by_name: dict[str, list[Item]] = {}
     for item in items:
         for name in item.names:
@@ -438,7 +440,7 @@ def _rendered(file: File, reached: set[int]) -> str:
     return "".join(text)
 
 
-def _said(file: File, reached: set[int]) -> Iterator[str]:
+def _descriptions(file: File, reached: set[int]) -> Iterator[str]:
     """Yield descriptions of what was removed from a file."""
     text = file.layout.text
     for name, directive in file.missing:

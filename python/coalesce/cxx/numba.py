@@ -1,9 +1,10 @@
 """Kernels that Numba compiled: how arrays are passed in the parameters of the PTX.
 
-The mangled names in the PTX of Numba's `compile_ptx` contain the Python types of the arguments. An
-array becomes 5 + 2 ndim parameters: meminfo, parent, size, itemsize, address, the shape and the
-strides in bytes (Numba's documentation, "Notes on Numba's architecture"). A launch accepts the
-array itself and computes these parameters.
+Numba's function `compile_ptx` writes PTX in which the mangled name of a kernel contains the Python
+types of its arguments. An array becomes 5 + 2 ndim parameters: meminfo, parent, size, itemsize,
+address, the shape, and the strides in bytes (Numba's documentation, "Notes on Numba's
+architecture"). The caller of a launch passes the array itself. This module computes the parameters
+from it.
 """
 
 from __future__ import annotations

@@ -53,11 +53,11 @@ class PtxParameter:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A kernel's parameter, as far as it is known.
+    """The known properties of a kernel's parameter.
 
     If `kind` is "word", the parameter has 8 bytes and its type is not known; an array or an integer
-    is accepted. `accepted` has the typestrs of the arrays that a pointer accepts, or of a scalar,
-    such as "f4". If `accepted` is empty, every type is accepted.
+    is accepted. `accepted` has NumPy's codes, such as "f4", of the types that are accepted: for the
+    elements of an array, or for a scalar. If it is empty, every type is accepted.
     """
 
     name: str

@@ -150,7 +150,8 @@ def _value(text: str) -> int | None:
         return None
 
 
-# (shape, bytes of an item, type); an extent of -1 is to be found from the variable's bytes.
+# The shape, the bytes of an element, and the type. An extent of -1 is not known from the source. It
+# follows from the size of the variable in the PTX.
 Shape = tuple[tuple[int, ...], int, str]
 
 _SHARED = re.compile(r"\b__shared__\b")
@@ -159,7 +160,7 @@ _SHARED = re.compile(r"\b__shared__\b")
 def shared_arrays(
     source: str, options: Sequence[str] = (), expression: str | None = None
 ) -> dict[str, Shape]:
-    """Return {name: (shape, bytes per element, type)} of the shared variables in `source`.
+    """Return a dict from the name of each shared variable in `source` to its `Shape`.
 
     `expression` is the instantiation of a template that runs, such as ``"tile<16>"``. A variable is
     left out if its declaration is not understood, or if two declarations differ.

@@ -1,4 +1,4 @@
-"""Chooses which indices of a long axis are shown, and which are left out."""
+"""Chooses which rows or columns of a large matrix are shown, and which are left out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Canvases: shapes and text that become one static SVG.
 
-The SVG has no ids, so any number of pictures can share a page. It has no scripts, so it can be used
-like any image. Marks for tests and other programs are ``data-`` attributes, which are not shown.
+The SVG has no ids, so a page can contain any number of pictures. It has no scripts, so it can be
+used like any image. Shapes have invisible ``data-`` attributes, from which tests and other programs
+can read what a shape stands for.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class Canvas:
         tip: str = "",
         data: Data | None = None,
     ) -> None:
-        """Draw a rectangle with a tooltip and ``data-`` marks."""
+        """Draw a rectangle, with a tooltip and invisible ``data-`` attributes if passed."""
         place = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
         if radius:
             place += f' rx="{number(radius)}"'

@@ -1,10 +1,11 @@
 """The colours of every picture and plot.
 
-A picture must be readable on a light page and on a dark page, even if it does not get the page's
-theme. For example, the SVG output of a notebook is an image. An image gets the theme of the system,
-not the theme of the notebook. Therefore a picture has its own background, and every `Paint` has a
-light and a dark value. Each element contains the light value; the dark value comes from a style
-sheet. GitHub strips the sheet from notebooks, but then the light picture remains complete.
+A picture must be readable on a light page and on a dark page, even if it cannot find out which of
+them it is on. For example, a notebook shows an SVG as an image, and an image only knows the theme
+of the system, not the theme of the notebook. Therefore a picture has its own background, and every
+`Paint` has a light and a dark value. The elements of the SVG contain the light value; a style sheet
+in the SVG contains the dark value. GitHub removes the style sheet from notebooks. The picture is
+then complete, and light.
 
 The group colours come from M. Okabe and K. Ito, "Color Universal Design" (2008). Colour-blind
 readers can distinguish them. Yellow is not used because it is too pale on white. Vermilion is

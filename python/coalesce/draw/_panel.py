@@ -263,7 +263,10 @@ def _runs(at: dict[Item, float], size: float) -> Iterator[tuple[float, float]]:
 
 
 def _stretches(panel: Panel, brought: dict[Cell, int]) -> Iterator[tuple[Cell, int, int]]:
-    """Group neighbouring cells of a sector. Yield each group's first cell, its size, the sector."""
+    """Group neighbouring cells of a row that have the same colour.
+
+    Yield the first cell of each group, the number of its cells, and the number of the colour.
+    """
     shown_rows, shown_cols = set(panel.window.rows), set(panel.window.cols)
     cells = sorted(c for c in brought if c[0] in shown_rows and c[1] in shown_cols)
 

@@ -61,7 +61,7 @@ class Memory:
 
 
 def memory_of(lanes: Lanes, line_bytes: int = 128, sector_bytes: int = 32) -> Memory:
-    """Find the sectors of an access. A lane with bytes in two sectors belongs to both."""
+    """Find the sectors that an access touches. A lane may use bytes of two sectors."""
     used: dict[int, NDArray[np.bool_]] = {}
     users: dict[int, list[int]] = {}
     for lane in lanes.numbers:

@@ -1,4 +1,4 @@
-"""How the pictures write counts, shares and lanes."""
+"""Writes counts, shares and lists of lanes as text for the pictures."""
 
 from __future__ import annotations
 

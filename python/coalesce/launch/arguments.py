@@ -1,7 +1,8 @@
 """Checks the arguments of a kernel and converts them for a launch.
 
-This is the slow path, for NumPy arrays, conversions and error messages. Calls with GPU arrays and
-scalars of exact types take the fast path (csrc/bindings/launcher.hpp).
+Calls whose arguments are only GPU arrays, and scalars of exactly the right types, take a faster
+path in C++ (csrc/bindings/launcher.hpp). All other calls take this path. It also makes the error
+messages.
 """
 
 from __future__ import annotations
@@ -29,12 +30,22 @@ from coalesce.launch.tensor_map import BYTES, TensorMap
 
 @dataclass
 class HostArray:
-    """A NumPy array as a kernel uses it.
+    """A NumPy array that is an argument of a kernel.
 
-    `array` is the caller's own array if that is C-contiguous. Otherwise it is a C-contiguous copy,
-    which `finish` writes back. `written` says whether the caller sees what the kernel writes. The
-    kernel gets the address `offset` bytes after the start of `array`. With a `texture`, it gets the
-    handle of a texture or surface object of the array.
+    Attributes
+    ----------
+    name : str
+        The name of the parameter.
+    array : numpy.ndarray
+        The array that the kernel accesses: `given` if that is C-contiguous, otherwise a copy of it.
+    given : numpy.ndarray
+        The array that the caller passed.
+    written : bool
+        Whether `finish` writes a copy back, so that the caller sees what the kernel wrote.
+    offset : int
+        The kernel gets the address that is this number of bytes after the start of `array`.
+    texture : bytes or None
+        For a texture or surface, the description of the object; the kernel gets its handle.
     """
 
     name: str
@@ -56,10 +67,10 @@ class HostArray:
 
     @property
     def undefined(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """A mask of the bytes of `array`: True if nobody has written the byte yet.
+        """A mask of the bytes of `array` that were never written, or None if all were written.
 
-        Only arrays of `coalesce.empty` have such a mask; None means that every byte was written. A
-        checked run changes the mask when the kernel writes.
+        Only arrays of `coalesce.empty` have a mask. A checked run updates the mask when the kernel
+        writes.
         """
         return simulated.undefined(self.array)
 
@@ -85,10 +96,10 @@ Argument = bytes | HostArray | GpuArray | TensorMap | PackedStructure
 
 
 def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
-    """Return the converted arguments: packed scalars, NumPy arrays, GPU arrays.
+    """Check the arguments of a launch and convert them: scalars to bytes, arrays to `Argument`.
 
-    First come the arguments in their order, then the arrays that members of structures point to.
-    `described` returns the parameter of each of them.
+    The result has the arguments in their order, and after them the arrays that members of
+    structures point to. `described` returns the parameter of each item.
 
     Raises TypeError if the number of arguments or a type is wrong, and ValueError for a wrong value
     or layout. The message names the parameter, what was passed and what is needed. `scalars` says
@@ -96,7 +107,7 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     """
     values = expanded(signature, arguments)
     result: list[Argument] = []
-    behind: list[Argument] = []  # the arrays behind pointers in structures
+    behind: list[Argument] = []  # the arrays that members of structures point to
     for number, (parameter, value) in enumerate(zip(signature.parameters, values, strict=True)):
         if _is_structure(parameter, value):
             first = len(signature.parameters) + len(behind)
@@ -117,9 +128,10 @@ def described(signature: Signature, arguments: Sequence[Argument]) -> list[Param
 
 
 def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
-    """Return how error messages name the arguments: by the names of the parameters.
+    """Return the names of the arguments for error messages.
 
-    If there are more or fewer arguments than parameters, the arguments are numbered.
+    These are the names of the parameters. If there are more or fewer arguments than parameters,
+    they are numbers.
     """
     parameters: Sequence[Any] = signature.parameters
     if len(parameters) != len(arguments):
@@ -303,11 +315,12 @@ def _gpu_array(parameter: Parameter, array: GpuArray) -> GpuArray:
 
 
 def _share_copies(arrays: Sequence[HostArray]) -> None:
-    """If two arguments share memory for the caller, make them share it for the kernel, too.
+    """Let arguments that share memory also share it in the kernel.
 
-    Contiguous arrays are used directly, so they share memory anyway. An array of another layout is
-    copied. If the same such array is passed twice, both arguments use one copy. If the array
-    only overlaps another argument, and the kernel may write one of them, ValueError is raised.
+    A contiguous array is used directly, so nothing needs to be done. An array of another layout is
+    copied. If the caller passed the same such array twice, both arguments use one copy. If the
+    array only overlaps another argument, and the kernel may write to one of the two, ValueError is
+    raised.
     """
     copies: dict[Any, HostArray] = {}
     for item in (a for a in arrays if a.copied):

@@ -82,8 +82,7 @@ class Globals(Mapping[str, Any]):
     def __init__(self, module: Module, device: Device) -> None:
         self._module = module
         self._device = device
-        # The list of variables comes from the PTX. The simulator's parser reads the PTX, even if
-        # the kernel runs on a GPU.
+        # The PTX lists the variables. The simulator's parser reads it, also for kernels on a GPU.
         self._program: Any = (
             module.program(device)
             if device.kind == "sim"

@@ -2,8 +2,9 @@
 
 Calls with only GPU arrays and scalars take a faster path (csrc/bindings/launcher.hpp).
 
-Everything runs on one stream: the caller's stream, else the current stream of the GPU arrays'
-libraries if they agree, else the default stream. Arrays that share memory on the host also share
+The copies and the kernel run on one stream. This is the stream that the caller passed. If the
+caller passed none, it is the current stream of the GPU arrays' libraries. If these libraries have
+different current streams, it is the default stream. Arrays that share memory on the host also share
 it on the GPU.
 """
 
@@ -48,7 +49,10 @@ def run(
     wanted_stream: int | None = None,
     cooperative: bool = False,
 ) -> LaunchRecord:
-    """Launch with prepared arguments. If there are NumPy arrays, wait for the kernel."""
+    """Launch a kernel with arguments that `arguments.prepare` returned.
+
+    If an argument is a NumPy array, wait for the kernel.
+    """
     gpu = cuda.Device(device.ordinal)
     for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
         if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
@@ -73,7 +77,7 @@ def run(
             raise
 
     if hosts:
-        until_done(gpu, stream)  # a copy would wait, but not check for Ctrl-C
+        until_done(gpu, stream)  # the copy itself would wait, too, but would ignore Ctrl-C
     with _Staged(gpu, hosts) as staged:
         if runs is not None:
             gpu.prepare_staging()
@@ -128,11 +132,11 @@ def run(
 
 
 def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) -> tuple[int, bool]:
-    """Return the stream to launch on and whether to wait for it afterwards.
+    """Return the stream to launch on, and whether to wait for it afterwards.
 
-    Arrays of this package (NumPy arrays and `DeviceArray`) need the default stream. An array of
-    another library needs that library's stream. If the arrays need different streams, the host
-    first waits for all of these streams. Then the kernel runs on the default stream.
+    For NumPy arrays and `DeviceArray`, this is the default stream. For an array of another library,
+    it is that library's stream. If the arrays have different streams, the host waits here for all
+    of them, and the kernel runs on the default stream.
     """
     arrays = [a for a in arguments if isinstance(a, GpuArray)]
     streams = {0 if a.stream == LEGACY_STREAM else a.stream for a in arrays if a.stream is not None}
@@ -164,8 +168,8 @@ def _join(gpu: Any, arguments: Sequence[Argument], with_hosts: bool, stream: int
 class _Staged:
     """Device memory for the NumPy arrays of a launch, and its texture and surface objects.
 
-    If arrays overlap on the host, they are in one piece of device memory, and overlap there in the
-    same way. As a context manager, it destroys the objects at its end.
+    Arrays that overlap on the host overlap in the same way in device memory. Use this class in a
+    ``with`` statement: at its end, the texture and surface objects are destroyed.
     """
 
     def __init__(self, gpu: Any, hosts: Sequence[HostArray]) -> None:
@@ -200,7 +204,7 @@ class _Staged:
         An array in `skip` is not copied, unless it overlaps another array.
         """
         for group in self._groups:
-            sent = 0  # the host memory before this address has been copied
+            sent = 0  # everything before this address of the host has been copied
             for host in group:
                 end = _start(host.array) + host.array.nbytes
                 if end > sent and host.array.size and not (len(group) == 1 and host.name in skip):

@@ -12,7 +12,7 @@ from typing import Any
 from coalesce._core import cuda
 from coalesce.launch.arguments import HostArray
 
-# Objects of interrupted launches, whose kernels still run: the GPU and the objects of each launch.
+# The GPU and the objects of each launch that Ctrl-C interrupted. Its kernel may still use them.
 _in_use: list[tuple[Any, list[Any]]] = []
 
 
@@ -76,10 +76,10 @@ class Textures:
 
 
 def _check_alone(host: HostArray, group: Sequence[HostArray]) -> None:
-    """Raise ValueError if a kernel would see on the simulator only that two arguments share memory.
+    """Raise ValueError if the texture's array shares memory that the kernel may write to.
 
-    Texels in a CUDA array are a copy. That matters if the kernel may write to the array, either
-    through this argument or through another one.
+    On a GPU, the texels are in a CUDA array, which is a copy. So a write through one argument would
+    not change what the other argument reads. On the simulator it would.
     """
     if len(group) == 1 or not any(other.written for other in group):
         return

@@ -42,7 +42,7 @@ def run(
     instruction_limit: int | None,
     cooperative: bool = False,
 ) -> LaunchRecord:
-    """Execute a kernel. On request, count its accesses or model its time (see `Kernel.launch`)."""
+    """Execute a kernel. With `counts`, count its accesses; with `runs`, also model its time."""
     timed = runs is not None
     program = module.program(device)
     with reporter(None, name) as report:

@@ -1,4 +1,4 @@
-"""Structures as arguments: a value for each member becomes the bytes of the structure."""
+"""Structures as arguments: makes the bytes of a structure from a value for each member."""
 
 from __future__ import annotations
 
@@ -55,10 +55,16 @@ def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 class _Part:
     """A member of a structure, or a field of a dtype, that has no members or fields itself.
 
-    `kind` is a letter as in NumPy: "i" for integers and pointers, "f" for floats, "b" for bools,
-    "V" for bytes of any meaning. `optional`: a dtype need not have a field for this member, because
-    it is in a union or is a bit field. `shared`: the member is a bit field. Several bit fields
-    share bytes, so any field of a dtype may lie in these bytes.
+    Attributes
+    ----------
+    kind : str
+        A letter as in NumPy: "i" for integers and pointers, "f" for floats, "b" for bools, "V" for
+        bytes whose meaning is not known.
+    optional : bool
+        Whether a dtype may lack this member, because it is in a union or is a bit field.
+    shared : bool
+        Whether the member is a bit field. Several bit fields share bytes, so a field of a dtype may
+        be anywhere in these bytes.
     """
 
     path: str

@@ -97,9 +97,9 @@ class Code(str):
 
 
 def new_lines(text: str, other: str) -> set[int]:
-    """Return the numbers (from 1) of the lines that `text` has and `other` does not.
+    """Return the numbers (from 1) of the lines of `text` that `other` does not have.
 
-    Differences of indentation, and empty lines and lines with only a brace, are ignored.
+    Differences of indentation are ignored, and so are empty lines and lines with only a brace.
     """
     ours, theirs = ([" ".join(line.split()) for line in t.split("\n")] for t in (text, other))
     matcher = SequenceMatcher(None, theirs, ours, autojunk=False)

@@ -1,7 +1,7 @@
-"""What the exercises demand of a kernel's counts.
+"""The demands of the exercises on the counts of a kernel.
 
-A demand compares the profile of a kernel with a limit. Its message names the lines that are over
-the limit, and hints at the reason.
+A demand compares a count of the kernel's profile with a limit. Its message names the lines that
+exceed the limit, and hints at the reason.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ def _patience(seconds: float) -> Iterator[None]:
 
 
 def _judged(demand: Demand, profile: Profile, case: Case) -> str:
-    """Return the message of a demand that is not met, or an empty string."""
+    """Return the message of a demand, or an empty string if the demand is met."""
     try:
         demand.judge(profile, case)
     except AssertionError as error:
@@ -276,7 +276,7 @@ def _judged(demand: Demand, profile: Profile, case: Case) -> str:
 
 
 def _once(failed: list[str]) -> str:
-    """Join the messages of failed demands. If messages show the same lines, show these once."""
+    """Join the messages of failed demands. Source lines that several messages show appear once."""
     heads: dict[str, list[str]] = {}
     for text in failed:
         head, _, lines = text.partition("\n")

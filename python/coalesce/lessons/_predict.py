@@ -1,8 +1,8 @@
 """`predict`: the reader guesses a number, then sees the measurement and an explanation.
 
-In the stored lessons there is no guess (``guess=...``). Then the answer is folded away in a
-``<details>`` element. This element needs no script, so it works in Jupyter, Colab, VS Code, on
-GitHub and on the site. With a guess the answer is shown beside the guess.
+The lessons are stored without a guess (``guess=...``). Then the answer is hidden in a ``<details>``
+element until the reader opens it. This element needs no script, so it works in Jupyter, Colab, VS
+Code, on GitHub and on the site. If the reader has put in a guess, the answer is shown beside it.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def _text(thing: Any) -> str:
     return "" if hasattr(thing, "get_figure") else str(thing)
 
 
-# A word or phrase between single asterisks, but no product such as 2*n*n.
+# A word or phrase between single asterisks. A product such as 2*n*n does not match.
 _EMPHASIS = re.compile(r"(?<![\w*])\*([^*\s](?:[^*]*[^*\s])?)\*(?![\w*])")
 
 

@@ -149,7 +149,10 @@ def _place(wrong: NDArray[np.bool_]) -> str:
 
 
 def _direction(out: Array, expected: Array) -> str:
-    """Say whether wrong elements are too small or too large; by how much, if all differ equally."""
+    """Say whether the wrong elements are too small or too large.
+
+    If all elements are wrong by the same amount, also say by how much.
+    """
     wrong = ~close(out, expected) & np.isfinite(out)
     difference = out[wrong].astype(float) - expected[wrong]
     if not difference.size:

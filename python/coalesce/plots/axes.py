@@ -1,4 +1,4 @@
-"""Parts of plots: axes in the colours of a theme, grids, a legend that tells estimates apart."""
+"""Parts of plots: axes in the colours of a theme, grids, and a legend that marks estimates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLOURS = {
 def axes_of(
     ax: Any, panels: int, theme: Theme | None, size: tuple[float, float]
 ) -> Iterator[np.ndarray[Any, Any]]:
-    """Return the Axes to draw into; new ones have the colours of a theme."""
+    """Yield the Axes to draw into: those of the caller (`ax`), or new ones in a theme's colours."""
     plt = _matplotlib()
     if theme is not None:
         checks.choice("theme", theme, _COLOURS)
@@ -65,8 +65,9 @@ def _style(theme: Theme | None) -> dict[str, Any]:
     colours = dict.fromkeys(text, ink)
     if theme == "transparent":
         # IPython draws a white background behind a transparent figure if all tick labels are dark,
-        # and a black one if all are light. MIDDLE counts as dark and this grey counts as light, so
-        # there is no background.
+        # and a black one if all of them are light. Here the labels of x have the colour MIDDLE,
+        # which counts as dark, and the labels of y have this grey, which counts as light. So no
+        # background is drawn.
         colours["ytick.color"] = "#808080"
     return {
         **colours,
@@ -78,6 +79,7 @@ def _style(theme: Theme | None) -> dict[str, Any]:
 
 
 def tidy(panel: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
+    """Remove the upper and right border of a plot, and draw a faint grid behind the data."""
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(True, axis=grid, linewidth=0.6, alpha=0.35)
     panel.set_axisbelow(True)

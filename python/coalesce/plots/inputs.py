@@ -88,7 +88,10 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
 
 
 def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
-    """Return the value of a variant, and whether it is an estimate."""
+    """Return a quantity of a variant (`of`), and whether it is an estimate.
+
+    `variant` is a profile or a timing, and `name` is its name in messages.
+    """
     if of == "sectors":
         if not hasattr(variant, "metrics"):
             raise ValueError(f'of="sectors" needs a profile, but {name!r} is not a profile')
@@ -118,6 +121,7 @@ def _time(name: str, profile: ProfileLike) -> tuple[float, bool]:
 
 
 def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float | None) -> Work:
+    """Return the point of a profile in a roofline. `name` is the profile's name in messages."""
     count = flops.get(name) if isinstance(flops, Mapping) else flops
     if count is None:
         raise ValueError(

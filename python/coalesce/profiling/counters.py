@@ -44,7 +44,10 @@ class MeasuredCounters(Mapping[str, float]):
 
     @property
     def mismatches(self) -> dict[str, tuple[float, float]]:
-        """Metrics with a wrong prediction that is called exact: (predicted, measured) by name."""
+        """The metrics whose prediction is called exact but is wrong.
+
+        A dict from the name of each to a pair: the predicted and the measured value.
+        """
         return {
             name: (self.predicted[name], self.measured[name])
             for name in self.measured

@@ -193,7 +193,7 @@ class ProfileData:
         return [finding.text for finding in profiling_verdict.verdict(self.accesses())]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Leave out values that are computed from the others. One of them is a function, which
+        # Leave out the two values that are computed from the others. `_errors` is a function, which
         # cannot be pickled.
         return {k: v for k, v in self.__dict__.items() if k not in ("_lines", "_errors")}
 

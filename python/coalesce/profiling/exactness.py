@@ -1,10 +1,10 @@
-"""Which counts may differ from the hardware's counters, and why.
+"""Finds the counts that may differ from the hardware's counters, and says why.
 
 Counts of the machine code equal the counters of a GPU, with one exception: some counters differ
-from run to run even on the same GPU. The reasons are that diverged lanes may reconverge by chance,
-and that warps compete. The rules in this file, which say when this happens, come from the
-recordings in tests/data. `tests/python/test_hardware_counters.py` compares the counts that are
-called exact with these recordings.
+from run to run even on the same GPU. They depend on whether diverged lanes happen to reconverge, or
+on the order of competing warps. The rules in this file say which counts of a kernel are concerned.
+They come from the recordings in tests/data. `tests/python/test_hardware_counters.py` compares the
+counts that are called exact with these recordings.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from coalesce.profiling.rows import Access, Instruction, Line
 if TYPE_CHECKING:
     from coalesce.profiling.data import ProfileData
 
-# Properties that are shown with the fields of a row.
+# The properties of each class that the result contains, besides the fields of the class.
 _DERIVED: dict[type, tuple[str, ...]] = {
     Access: (
         "name",

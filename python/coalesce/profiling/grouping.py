@@ -92,7 +92,7 @@ def _merged(width: int, of_ptx: int) -> int:
 def _array(
     parameter: int, variable: str, parameters: Sequence[str], examples: Sequence[Example]
 ) -> str:
-    """Return the name of the accessed array. If the counts lack it, take it from an example."""
+    """Return the name of the accessed array, from the counts or else from an example."""
     if parameter >= 0:
         return parameters[parameter]
     return variable or next((e.array.name for e in examples if e.array is not None), "")
@@ -174,11 +174,12 @@ def _accesses(
 
 
 def _alike(row: Instruction) -> tuple[Any, ...]:
-    """Return a key: instructions of a line with equal keys are shown as one access.
+    """Return a key. The instructions of a line that have equal keys are shown as one access.
 
-    A line may access unknown arrays, or one array by two indices. Such accesses are shown
-    separately if one takes about twice as many sectors per request as the other. The instructions
-    of an unrolled loop differ less: some of them begin at the start of a sector and others do not.
+    A line may access one array with two different indices, or several arrays whose names are not
+    known. These accesses are shown separately if one takes about twice as many sectors per request
+    as the other. The instructions of an unrolled loop get the same key, because their numbers of
+    sectors differ less: some of them begin at the start of a sector and others do not.
     """
     cost = row.wavefronts if row.space == "shared" else row.sectors
     magnitude = round(math.log2(max(1, cost / row.requests)))

@@ -1,10 +1,10 @@
 """Finds regular steps in the addresses of a warp that contains several rows of its block.
 
-A run is a sequence of neighbouring lanes whose addresses have the same distance. For example, a
-warp of a 4 x 4 x 4 block has eight rows of four lanes: eight runs. In a 5 x 3 x 7 block, a row has
-5 lanes, and 32 is not a multiple of 5. Then the first and the last row of a warp are incomplete,
-and the runs have different lengths. In this case, the indices of the threads (threadIdx) are needed
-to see that the addresses follow a rule.
+A run is a sequence of neighbouring lanes with the same distance from each address to the next. For
+example, a warp of a 4 x 4 x 4 block has eight rows of four lanes, so its addresses often form eight
+runs. In a 5 x 3 x 7 block, a row has 5 lanes, and 32 is not a multiple of 5. Then the first or the
+last row of a warp is incomplete, and the runs have different lengths. In this case, the rule of the
+addresses is found from the indices of the threads (threadIdx).
 """
 
 from __future__ import annotations

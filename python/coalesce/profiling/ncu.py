@@ -1,8 +1,8 @@
 """Runs `ncu`, the command line of Nsight Compute, on one launch of a kernel.
 
-The launch is repeated in another process. ncu starts this module. The module reads the kernel and
-its arguments from a folder and launches the kernel once. ncu prints a table of comma-separated
-values.
+The launch is repeated in another process: `measure` writes the kernel and its arguments to a folder
+and starts ncu, which starts this module. The module reads the folder and launches the kernel once.
+ncu then prints its counters as a table of comma-separated values.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def parse(text: str) -> list[dict[str, float]]:
 
 
 def unknown_metrics(text: str) -> set[str]:
-    """Read from the message of ncu which metrics it does not know."""
+    """Return the metrics that ncu does not know, according to its messages."""
     names: set[str] = set()
     for listed in re.findall(r"Failed to find metrics?:?\s+(.*)", text):
         names |= set(re.findall(r"[\w.]+", listed))

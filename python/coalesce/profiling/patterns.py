@@ -57,7 +57,8 @@ class Pattern:
         - ``"permuted"``: contiguous, but in another order;
         - ``"stride"``: the elements of neighbouring lanes have a constant distance;
         - ``"field"``: each lane accesses its own structure, and all lanes the same field;
-        - ``"runs"``: runs of contiguous lanes, for example in a narrow block;
+        - ``"runs"``: groups of neighbouring lanes are contiguous, but not the whole warp, for
+          example in a narrow block;
         - ``"broadcast"``: one address for all lanes;
         - ``"groups"``: a few addresses, each for several lanes;
         - ``"single"``: only one lane is active;

@@ -51,16 +51,19 @@ class Instruction:
     executed, threads : int
         How often a warp executed the instruction, and the number of active threads, summed over
         these executions.
-    requests, accesses, bytes : int
-        How often a warp accessed memory with the instruction, the number of lanes that did so,
-        summed up, and the bytes that these lanes asked for.
+    requests : int
+        How often a warp accessed memory with the instruction.
+    accesses, bytes : int
+        The number of lanes that accessed memory, and the bytes that they asked for, summed over the
+        requests.
     sectors, lines : int
-        Distinct 32-byte sectors and 128-byte lines that each request touched, summed up.
+        Distinct 32-byte sectors and 128-byte lines that each request touched, summed over the
+        requests.
     wavefronts : int
-        The passes in which shared memory served the requests.
+        The wavefronts in which shared memory served the requests.
     ideal : int
-        Sectors (wavefronts for shared memory) that the same lanes would take if their elements were
-        adjacent. For sectors, this is at most `sectors`: a broadcast has an ideal of 1.
+        The sectors (for shared memory, the wavefronts) that the same lanes would take if their
+        elements were adjacent.
     merged : int
         How many instructions of the PTX the assembler merged into this one; 1 if it did not merge.
     array : str
@@ -108,7 +111,7 @@ class Access:
     requests, sectors, wavefronts, ideal, bytes : int
         Sums over the instructions.
     share : float
-        Share of the kernel's sectors (of its wavefronts for shared memory), from 0 to 1.
+        Share of the kernel's sectors, from 0 to 1; for shared memory, of its wavefronts.
     example : Example or None
         The addresses of a typical warp. If the access is wasteful, the example is wasteful, too;
         None if there is no such example.
@@ -205,7 +208,10 @@ class Access:
 
     @property
     def needed(self) -> int:
-        """The smaller of `cost` and `ideal`."""
+        """The sectors or wavefronts that would suffice: the smaller of `cost` and `ideal`.
+
+        `cost` may be the smaller one, because lanes may share addresses.
+        """
         return min(self.cost, self.ideal)
 
     @property
@@ -225,9 +231,10 @@ class Access:
 
     @property
     def bytes_used(self) -> int:
-        """Bytes that the lanes asked for, but at most `bytes_moved`.
+        """The sum of the bytes that the lanes asked for, but at most `bytes_moved`.
 
-        If several lanes ask for the same bytes, the sum of their bytes can be larger than that.
+        Without this limit, the sum could be larger, because several lanes may ask for the same
+        bytes.
         """
         return min(self.bytes, self.bytes_moved)
 

@@ -1,4 +1,4 @@
-"""Takes a profile: the simulator runs and counts a kernel. A GPU runs it, too, if requested."""
+"""Makes a profile: the simulator runs a kernel and counts; on request, a GPU runs it, too."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def _totals(profile: ProfileData, width: int) -> Table:
 
 
 def _counted(count: int, width: int) -> str:
-    """Return a count as text with commas. In a narrow report, a large count has no commas."""
+    """Return a count as text with commas. If a report is narrow, large counts have no commas."""
     return f"{count:,}" if count < 10**8 or width >= _ROOMY else str(count)
 
 
@@ -284,7 +284,7 @@ def plain_access(access: Access) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent. A small share is not rounded to 0 %, nor a large one to 100 %."""
+    """Return a share in percent. Only exactly 0 is shown as 0 %, and only exactly 1 as 100 %."""
     if 0 < share < 0.005:
         return "<1%"
     if 0.995 <= share < 1:

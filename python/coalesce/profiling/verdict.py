@@ -14,11 +14,12 @@ from coalesce.profiling.rows import TOLERANCE, Access, number
 class Total:
     """The sum of all accesses of one state space and kind, such as "global load".
 
-    ``name`` is the state space and the kind: ``"global load"``, ``"shared store"``. ``wasteful``
-    says whether the cost is clearly above what is needed.
-
     Attributes
     ----------
+    name : str
+        The state space and the kind: ``"global load"``, ``"shared store"``.
+    wasteful : bool
+        Whether the cost is clearly above what is needed.
     space, kind : str
         As in `Access`.
     requests : int
@@ -81,7 +82,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence of the verdict. `wasteful` is True if what it describes can be improved."""
+    """A sentence of the verdict. `wasteful` says whether it describes accesses to improve."""
 
     wasteful: bool
     text: str

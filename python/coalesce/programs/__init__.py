@@ -1,8 +1,9 @@
-"""Whole CUDA programs on the simulator: `run` compiles a program, `execute` runs an executable.
+"""Whole CUDA programs on the simulator: `run` compiles and runs one, `execute` runs an executable.
 
 The program is a process of its own, without Python. It loads this package's ``libcudart.so``
-(``csrc/cudart``), which implements CUDA's runtime API and its driver API. The library writes a
-report when the program ends; `report` reads it. `loaded` reads code that the program loads.
+(``csrc/cudart``), which implements CUDA's runtime API and driver API with the simulator. When the
+program ends, the library writes a report, and `report` shows it. If the program loads more device
+code while it runs, the library starts `loaded` to read this code.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Outcome:
     signal : str
         The name of the signal, or ``""``.
     report : dict or None
-        What ``libcudart.so`` wrote; None if the program ended before it could.
+        The report that ``libcudart.so`` wrote; None if the program ended before that.
     profiles : list of Profile
         The profiles of the launches that the argument `launches` selected.
     """
@@ -158,7 +159,7 @@ def _run(
 
 
 def _helper() -> str:
-    """Return a script that starts `loaded` with the modules of this process."""
+    """Return a Python script that runs `loaded.main` with this process's module search path."""
     path = [str(Path(folder).resolve()) for folder in sys.path]
     return (
         f"import sys\nsys.path[:] = {path!r}\nfrom coalesce.programs import loaded\nloaded.main()\n"
@@ -166,7 +167,11 @@ def _helper() -> str:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the program. It also gets Ctrl-C, because it is in this process's group."""
+    """Wait for the program and return its status.
+
+    Ctrl-C in a terminal also reaches the program, because it is in the same process group. If the
+    program does not end within 2 s, it is killed.
+    """
     try:
         return process.wait()
     except KeyboardInterrupt:

@@ -88,6 +88,6 @@ def _content(path: str) -> bytes:
 
 
 def _sources(ptx: str) -> str:
-    """Return the text of the source files that the PTX names. The names of parameters are there."""
+    """Return the text of the source files that the PTX names. It has the names of parameters."""
     paths = (Path(name) for name in _FILE.findall(ptx))
     return "\n".join(path.read_text(errors="replace") for path in paths if path.is_file())

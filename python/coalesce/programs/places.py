@@ -13,9 +13,9 @@ _MARK = re.compile(r" <([^<>]+)\+0x([0-9a-f]+)>")
 
 
 def find(report: dict[str, Any] | None) -> None:
-    """Add a ``"place"``, a source line, to each mistake of the host code.
+    """Add the source line (``"place"``) to each mistake of the host code in a report.
 
-    Also replace the addresses in messages by source lines.
+    Messages contain addresses of code. They are replaced by source lines, too.
     """
     if report is None:
         return

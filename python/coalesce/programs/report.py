@@ -93,7 +93,7 @@ def findings_text(report: dict[str, Any]) -> str:
 
 
 def _with_tuples(finding: dict[str, Any]) -> dict[str, Any]:
-    """Return a finding with tuples where JSON has lists."""
+    """Return a finding with tuples for indices. (JSON has lists.)"""
     made = {**finding, "index": tuple(finding["index"])}
     for side in ("first", "second"):
         if (actor := finding[side]) is not None:
@@ -102,7 +102,7 @@ def _with_tuples(finding: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_errors(report: dict[str, Any]) -> bool:
-    """Tell whether a checked run found a mistake."""
+    """Whether a checked run found a mistake."""
     return bool(report["host"] or report["checked"])
 
 

@@ -26,7 +26,7 @@ from coalesce.simulate.prepared import Prepared
 
 
 class _KeptModule(Module):
-    """A module that nvcc compiled."""
+    """A module of the program. nvcc compiled it, so it is not compiled again here."""
 
     def __init__(self, ptx: str, machine: bytes, arch: int, source: str, filename: str) -> None:
         super().__init__(source, (), None, {}, filename, None)

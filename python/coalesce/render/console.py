@@ -37,7 +37,10 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
 
 
 def shown(item: Any) -> str:
-    """Return the text for `repr`, in a form that the terminal or file on stdout can show."""
+    """Return an item as text for `repr`, with colours if stdout is a terminal that has them.
+
+    Characters that the encoding of stdout lacks are replaced.
+    """
     from rich.console import Console
 
     console = Console()  # rich obeys NO_COLOR, FORCE_COLOR and TERM=dumb, and knows notebooks

@@ -1,10 +1,11 @@
 """HTML for saved notebooks, GitHub and files: light and dark, without scripts.
 
 JupyterLab sanitizes the output of notebooks that are not trusted: it drops `<svg>`, `<style>` and
-unknown tags. GitHub drops all styles, too. Therefore reports are tables and text, bars are
-characters, styles are inline and only decorate, and pictures are `<img>` with an `alt`. Text has
-the colour of the page. The accents (Okabe and Ito's vermilion and blue, which colour-blind readers
-can distinguish) are readable on white and on black.
+unknown tags. GitHub drops all styles, too. A report must stay readable without them. Therefore
+reports are tables and text, bars are made of characters, styles are inline and only decorate, and
+pictures are `<img>` with an `alt`. Text has the colour of the page. Two other colours mark good and
+bad values: Okabe and Ito's blue and vermilion. Colour-blind readers can distinguish them, and both
+are readable on white and on black.
 
 The functions below return `markupsafe.Markup`, a string that is already HTML. They escape every
 plain string that they get, and do not change `Markup`. So callers pass plain text and need not
@@ -72,7 +73,7 @@ def tag(name: str, content: Content | None = None, style: str = "", **attributes
 
 
 def code_of(text: str) -> Markup:
-    """Return a line of source, with its indentation even if styles are dropped."""
+    """Return a line of source. Its indentation is kept even where styles are dropped."""
     code = text.lstrip()
     space = Markup("&nbsp;")
     indent = space * len(text[: len(text) - len(code)].expandtabs(4))
@@ -86,7 +87,7 @@ def row(cells: Content, style: str = "") -> Markup:
 
 
 def cell(content: Content, style: str = "", align: str = "left", span: int = 1) -> Markup:
-    """Return a table's cell."""
+    """Return a cell of a table. `span` is the number of columns that it covers."""
     attributes = {"colspan": str(span)} if span > 1 else {}
     base = f"text-align:{align};vertical-align:top;padding:1px 8px;border:0;white-space:nowrap"
     return tag("td", content, f"{base};{style}".rstrip(";"), **attributes)

@@ -61,7 +61,7 @@ def count(
     exemplars: int = 0,
     caches: bool = False,
 ) -> Counted:
-    """Simulate a launch and count its costs.
+    """Simulate a launch and count what its memory accesses cost.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ def may_communicate(launch: Prepared) -> bool:
 
 
 def refuse(launch: Prepared, argument: str) -> None:
-    """Raise LaunchError if blocks cannot be simulated without the others."""
+    """Raise LaunchError if blocks may communicate. `argument` is what the caller must leave out."""
     rows = launch.program.exchanges(launch.kernel.entry)
     if not rows:
         return

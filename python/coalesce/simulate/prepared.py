@@ -111,7 +111,7 @@ class Prepared:
         )
 
     def finish(self, watched: bool = False) -> None:
-        """Write the copies of arrays back. `HostArray.finish` explains `watched`."""
+        """Write copies back to the caller's arrays. `HostArray.finish` explains `watched`."""
         for argument in self.arguments:
             if isinstance(argument, HostArray):
                 argument.finish(watched)
@@ -195,7 +195,7 @@ def with_arguments(
 
 
 def _with_elements(trace: Trace, arguments: int) -> Trace:
-    """Choose an element type for each variable: as wide as the accesses to it."""
+    """Choose an element type for each variable: unsigned integers as wide as the accesses to it."""
     arrays = list(trace.arrays)
     for number in range(arguments, len(arrays)):
         (bytes_,) = arrays[number].shape
@@ -208,7 +208,10 @@ def _with_elements(trace: Trace, arguments: int) -> Trace:
 
 
 def on_host(value: Any, name: str = "the array") -> Any:
-    """Return an argument. A GPU array is copied to the host. `name` is for error messages."""
+    """Return an argument, or a copy of it on the host if it is a GPU array.
+
+    `name` is the name of the argument in error messages.
+    """
     if is_members(value):
         return mapped(value, lambda item: on_host(item, name))
     if isinstance(value, np.ndarray) or (on_gpu := foreign.look(value, name)) is None:

@@ -1,10 +1,11 @@
 """Counts a launch in other processes or on other machines. Each gets a part of the blocks.
 
-Any `concurrent.futures.Executor` can be used. A job consists of the PTX, the arguments, and the
-numbers of the blocks to run. The process of a job simulates these blocks on copies of the arrays,
-and returns counts. The counts of all jobs are added. Their sum is the same as in a run in one
-process, because every instruction of every block is counted once. A block does not see what blocks
-of other jobs write. This is allowed: on a GPU, too, a block cannot rely on seeing these writes.
+Any `concurrent.futures.Executor` can be used. A job consists of the PTX, the machine code, the
+arguments, and the numbers of the blocks to run. The process of a job simulates these blocks on
+copies of the arrays, and returns counts. The counts of all jobs are added. The sum is the same as
+in a run in one process, because every instruction of every block is counted once. A block does not
+see what the blocks of other jobs write. This is correct if blocks do not communicate. If they may
+communicate, the launch is refused before (dependencies.py).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from coalesce.launch.simulated import Packed, scalar
 if TYPE_CHECKING:
     from coalesce.simulate.prepared import Prepared
 
-_JOBS_A_WORKER = 4  # so that fast workers can take over jobs from slow workers
+_JOBS_PER_WORKER = 4  # more than one, so that a fast worker can do more jobs than a slow one
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Result:
-    """The sum of the jobs' results. It has the attributes of `sim.LaunchResult`."""
+    """The result of all jobs together, with the attributes of `sim.LaunchResult`."""
 
     counts: Any
     events: dict[str, np.ndarray[Any, Any]] | None
@@ -87,7 +88,7 @@ def ranges(blocks: int, executor: Executor) -> list[np.ndarray[Any, np.dtype[np.
         workers = sum(client.nthreads().values()) or 1
     else:
         workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
-    jobs = min(blocks, _JOBS_A_WORKER * int(workers))
+    jobs = min(blocks, _JOBS_PER_WORKER * int(workers))
     return list(np.array_split(np.arange(blocks, dtype=np.uint64), jobs))
 
 
@@ -201,7 +202,7 @@ def _machine_code(launch: Prepared) -> str | None:
         return None
 
 
-# Launches of the same program wait for each other. So each thread has its own program.
+# Only one launch of a program can run at a time. So each thread has a program of its own.
 _programs = threading.local()
 
 

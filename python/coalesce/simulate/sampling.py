@@ -1,12 +1,12 @@
 """Samples of a grid's blocks, and estimates of the whole grid's counts with their errors.
 
 METHOD
-To run n blocks, the grid is divided into n ranges of consecutive blocks, and one random block of
-each range is run. So the sample has blocks from all parts of the grid (a stratified sample). The
-blocks of the sample are dealt out to a few groups. Each group gives an estimate of its own. The
-more these estimates differ, the larger is the standard error of their mean (the method of random
-groups: K. M. Wolter, Introduction to Variance Estimation, 2007, chapter 2, with the correction for
-a finite population). The choice of blocks is the same in every run.
+For a sample of n blocks, the grid is divided into n ranges of consecutive blocks, and one random
+block of each range is run. So the sample has blocks from all parts of the grid (a stratified
+sample). The blocks of the sample are divided into a few groups, and each group gives an estimate of
+its own. The standard error of the result is computed from the differences between these estimates.
+This is the method of random groups, with the correction for a finite population (K. M. Wolter,
+Introduction to Variance Estimation, 2007, chapter 2). Every run chooses the same blocks.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Counts the L1 cache lines that wavefronts of 64 lanes, as on AMD's GPUs, would access.
 
 The kernel was compiled for an NVIDIA GPU and was executed by warps of 32 lanes. Here two
-neighbouring warps of a block are treated as one wavefront. The first execution of an instruction in
-one warp and its first execution in the other warp become one instruction of the wavefront, and so
-on. Each cache line that the active lanes of the wavefront access counts once. AMD's tools count in
-the same way: the bytes looked up are the number of cache lines requested times their size (ROCm
-Compute Profiler, "Vector L1 cache"). The address unit may split an instruction further; this is not
+neighbouring warps of a block are treated as one wavefront: execution number i of an instruction in
+one warp and execution number i in the other warp become one instruction of the wavefront. Each
+cache line that the active lanes of the wavefront access counts once. AMD's tools count in the same
+way: the bytes looked up are the number of cache lines requested times their size (ROCm Compute
+Profiler, "Vector L1 cache"). An AMD GPU may split an instruction into further accesses; this is not
 modelled. Nothing here was compared with an AMD GPU.
 """
 

@@ -29,8 +29,8 @@ Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
 State = Literal["ready", "barrier", "lanes", "ended"]
 
-# Stepping runs a single block. If this block waits for another block, it waits for ever. Therefore
-# the block is stopped after this number of instructions.
+# Stepping runs a single block. If the block waits for another block, the wait never ends. Therefore
+# the block is stopped after this number of warp instructions.
 PATIENCE = 50_000_000
 
 
@@ -419,9 +419,9 @@ class Stepper:
     def shared(self) -> dict[str, Array]:
         """The block's shared variables by name, as masked copies. Unwritten elements are masked.
 
-        Shape and dtype follow from the declaration. Without a known declaration, the copy is a row
-        of bytes.
-        Dynamic shared memory is listed under the names of its ``extern __shared__`` arrays.
+        Shape and dtype follow from the declaration. If the declaration is not known, the copy is a
+        one-dimensional array of bytes. Dynamic shared memory is listed under the names of its
+        ``extern __shared__`` arrays.
         """
         return step_values.shared_arrays(self.kernel, self._open())
 

@@ -1,11 +1,11 @@
 """Finds the PTX registers that hold variables of the source, from the line information.
 
-PTX does not name variables, but it names the source line of each instruction. A line such as
-``float x = a[i];`` or ``sum += x * y;`` assigns one variable. The instructions of the line write
-several registers. Most of these are read again by instructions of the same line. If exactly one of
-them is not read again, and the declared type of the variable fits this register, the register holds
-the variable. Variables that were optimised away, merged with another line, or computed by several
-statements of one line are not known.
+PTX has no names of variables, but it has the source line of each instruction. A line such as
+``float x = a[i];`` or ``sum += x * y;`` assigns one variable. The instructions of this line write
+several registers, and instructions of the same line read most of these registers again. If exactly
+one register is not read again, and the declared type of the variable fits this register, the
+register holds the variable. No register is found for a variable that the compiler removed, or whose
+computation it merged with another line, or for a line with several statements.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NOT_NAMES = {"return", "else", "case", "goto", "typedef", "using", "auto"}
 def variables_of(
     source: str, options: Sequence[str], file: int, listing: Sequence[Instruction]
 ) -> dict[str, list[Register]]:
-    """Return the registers of each variable. Such a register never holds another value.
+    """Return a dict from the name of each variable to the registers that hold it.
 
     Parameters
     ----------

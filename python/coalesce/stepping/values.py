@@ -27,7 +27,7 @@ _DTYPES |= {f"s{8 * size}": f"i{size}" for size in (1, 2, 4, 8)}
 
 
 def is_bare(kind: str) -> bool:
-    """Whether a PTX type is only a width (b32, ...)."""
+    """Whether a PTX type, such as b32, has only a width and does not say what the bits mean."""
     return kind.startswith("b") and kind[1:].isdigit()
 
 

@@ -22,9 +22,9 @@ def observe(
 ) -> int:
     """Run a launch and pass its events to `callback`. See `Kernel.observe`.
 
-    The blocks run in order, a group of blocks at a time. A group has about as many events as one
-    batch. After each group, its events are passed on. If blocks may wait for each other, all blocks
-    must run before the first events are passed on.
+    The blocks run in order, in groups that have about as many events as one batch. After each
+    group, its events are passed to `callback`. If blocks may wait for each other, all blocks are in
+    one group: they all run before `callback` gets the first events.
     """
     if not callable(callback):
         raise TypeError(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
 
 
+# The most warp instructions that chosen blocks may execute, if one of them may wait for another
+# block. The other block does not run, so the wait would never end.
 PATIENCE = 1_000_000_000
 
 
@@ -51,7 +53,7 @@ def of_operation(
     asked = table.operation(operation)
 
     def launch(k: KernelLaunch) -> LaunchRecord:
-        if k.operation != asked.name:  # this launch only prepares, for example a transposition
+        if k.operation != asked.name:  # this kernel prepares operands: it only runs, untraced
             return k.run()
         trace, record = _take(k.prepared(), wanted)
         taken.append(trace)
@@ -102,9 +104,10 @@ def _take(launch: Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecord]:
 
 
 def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
-    """Run only some blocks of a launch. If one of them waits for any other block, raise an error.
+    """Run only some blocks of a launch.
 
-    The error comes after `PATIENCE` warp instructions, unless the kernel has its own limit.
+    If one of them waits for a block that does not run, LaunchError is raised after `PATIENCE` warp
+    instructions, or after the kernel's own `instruction_limit`.
     """
     if launch.kernel.instruction_limit or not dependencies.may_communicate(launch):
         return launch.run(**options)
@@ -120,9 +123,9 @@ def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
 
 
 def recording(launch: Prepared, wanted: Wanted, blocks: Any = None) -> sim.Recording:
-    """Check the choice of events in `wanted`, and return it as a Recording of this launch.
+    """Check `wanted`, and return it in the form that the simulator takes.
 
-    With `blocks`, only events of these blocks are recorded.
+    With `blocks`, all blocks run, but only the events of these blocks are recorded.
     """
     limit = checks.limit("limit", wanted.limit, "events")
     warps = lines = None
