@@ -247,7 +247,7 @@ class Kernel(BaseKernel):
         """
         from coalesce.tracing import run as tracing_run
 
-        wanted = tracing_run.Wanted(blocks, warps, lines, limit, progress)
+        wanted = tracing_run.Selection(blocks, warps, lines, limit, progress)
         return tracing_run.of_kernel(
             self, grid, block, arguments, shared_bytes, device, wanted, cooperative
         )
@@ -386,7 +386,7 @@ class Kernel(BaseKernel):
         from coalesce.tracing import run as tracing_run
 
         launch = prepare(self, grid, block, arguments, shared_bytes, device, cooperative)
-        wanted = tracing_run.Wanted(blocks, warps, lines, None, progress)
+        wanted = tracing_run.Selection(blocks, warps, lines, None, progress)
         return tracing_observe.observe(launch, wanted, callback, batch)
 
     def step(

@@ -66,7 +66,17 @@ class Transactions:
         return classify(self._addresses[0], self._itemsize, self._masks[0])
 
     def picture(self) -> Picture:
-        """Draw the first warp: its lanes above the sectors and lines they touch."""
+        """Draw the first warp: its lanes above the sectors and lines they touch.
+
+        Returns
+        -------
+        coalesce.draw.Picture
+
+        Raises
+        ------
+        ValueError
+            No lane is active.
+        """
         from coalesce import draw
 
         if not self.requests:
@@ -82,7 +92,7 @@ class Transactions:
         )
         pattern = self.pattern
         one_broadcast = pattern is not None and pattern.kind == "broadcast" and self.requests == 1
-        if not one_broadcast:  # a broadcast uses a small share of the sector, but wastes nothing
+        if not one_broadcast:  # a broadcast uses few bytes of the sector, but this is no waste
             text += f", {self.efficiency:.1%} of the bytes used"
         return text if pattern is None else f"{text}. {pattern.text}"
 

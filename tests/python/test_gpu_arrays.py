@@ -57,7 +57,7 @@ def gpu(device):
 
 
 def test_an_array_in_c_order():
-    view = foreign.seen(Pretended((2, 3), "<f8"))
+    view = foreign.require_gpu_array(Pretended((2, 3), "<f8"))
     assert view.strides == (24, 8)
     assert view.contiguous
     assert not view.T.contiguous
@@ -66,7 +66,7 @@ def test_an_array_in_c_order():
 
 
 def test_an_array_with_a_negative_stride():
-    view = foreign.seen(Pretended((3, 2), strides=(-16, 4), pointer=4096 + 32))
+    view = foreign.require_gpu_array(Pretended((3, 2), strides=(-16, 4), pointer=4096 + 32))
     assert view.span() == (4096, 4096 + 40)
     memory = view.whole()
     assert (memory.address, memory.shape) == (4096, (10,))
@@ -74,13 +74,13 @@ def test_an_array_with_a_negative_stride():
 
 def test_a_value_that_is_not_on_a_gpu_is_no_gpu_array():
     for value in (np.ones(3), [1, 2], 3.0, None, "text", object):
-        assert foreign.look(value) is None
+        assert foreign.find_gpu_array(value) is None
 
 
 def test_a_slice_of_a_device_array_is_adopted_as_a_slice(monkeypatch):
     memory = SimpleNamespace(address=4096, ordinal=0, lost=False)
     whole = DeviceArray(memory, (4, 8), np.dtype(np.float32), 0)
-    array = foreign.seen(whole)
+    array = foreign.require_gpu_array(whole)
     monkeypatch.setattr(borrowed.cuda, "Device", lambda _: SimpleNamespace(generation=0))
     assert borrowed.adopted(array) is whole
     part = borrowed.adopted(array.flat(np.dtype(np.uint32)))

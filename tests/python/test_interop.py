@@ -82,7 +82,7 @@ def test_without_a_gpu_device_arrays_say_why() -> None:
 
 def test_host_arrays_of_other_libraries_through_dlpack() -> None:
     x = np.arange(4, dtype=np.float32)
-    view = foreign.look_on_host(Exchange(x))
+    view = foreign.find_host_array(Exchange(x))
     assert view is not None
     assert np.shares_memory(view, x)
 

@@ -132,11 +132,13 @@ def planned_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue_run, "devices", devices)
     monkeypatch.setattr(catalogue_run, "compiled", on_simulator)
     monkeypatch.setattr(planned_calls, "_plans", type(planned_calls._plans)())
-    look = foreign.look
+    find = foreign.find_gpu_array
     monkeypatch.setattr(FakeGpuArray, "at", {})
     monkeypatch.setattr(planned_calls, "DeviceArray", FakeGpuArray)
     monkeypatch.setattr(
-        foreign, "look", lambda x, *name: x.seen if type(x) is FakeGpuArray else look(x, *name)
+        foreign,
+        "find_gpu_array",
+        lambda x, *name: x.seen if type(x) is FakeGpuArray else find(x, *name),
     )
 
 

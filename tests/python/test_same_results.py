@@ -115,7 +115,7 @@ def results(kernel: Any, launch: Launch) -> dict[str, list[np.ndarray]]:
             "run": {},
             "profile": {"counts": True},
             "check": {"check": {}},
-            "trace": {"record": tracer.recording(prepared, tracer.Wanted(limit=1000))},
+            "trace": {"record": tracer.recording(prepared, tracer.Selection(limit=1000))},
         }[mode]
         prepared.run(workers=1, **how)
         prepared.finish()

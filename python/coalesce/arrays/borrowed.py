@@ -17,7 +17,7 @@ def adopted(array: GpuArray) -> DeviceArray:
     owner = array.owner
     # If `array` is the whole memory of a DeviceArray, and not only a part of it, return this
     # DeviceArray.
-    if isinstance(owner, DeviceArray) and array == foreign.look(owner):
+    if isinstance(owner, DeviceArray) and array == foreign.find_gpu_array(owner):
         return owner
     if not array.contiguous:
         raise ValueError(

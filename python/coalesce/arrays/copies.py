@@ -18,7 +18,7 @@ def copy(source: Any, target: Any) -> None:
 
     Both arrays must have the same shape and dtype, be C-contiguous, and be on the same GPU.
     """
-    a, b = foreign.seen(source, "source"), foreign.seen(target, "target")
+    a, b = foreign.require_gpu_array(source, "source"), foreign.require_gpu_array(target, "target")
     if a.shape != b.shape or a.code != b.code:
         raise ValueError(
             f"source has shape {a.shape}, {dtypes.dtype_name(a.code)}; "

@@ -54,6 +54,10 @@ def zeros(
 ) -> DeviceArray:
     """Make an array of zeros in device memory. The parameters and errors are as for `empty`.
 
+    Returns
+    -------
+    DeviceArray
+
     Examples
     --------
     >>> coalesce.zeros(3, device="sim").get()
@@ -71,6 +75,10 @@ def ones(
     shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
 ) -> DeviceArray:
     """Make an array of ones in device memory. The parameters and errors are as for `empty`.
+
+    Returns
+    -------
+    DeviceArray
 
     Examples
     --------
@@ -117,7 +125,7 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
     if dtype is not None:
         dtype = dtypes.number(dtype)
     on_device: DeviceArray | None = a if isinstance(a, DeviceArray) else None
-    if on_device is None and (on_gpu := foreign.look(a, "a")) is not None:
+    if on_device is None and (on_gpu := foreign.find_gpu_array(a, "a")) is not None:
         on_device = borrowed.adopted(on_gpu)
     if on_device is None:
         return to_device(_host_values(a, dtype), device)
@@ -158,7 +166,7 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
     >>> coalesce.to_device(np.zeros((2, 3))).shape
     (2, 3)
     """
-    on_gpu = foreign.look(a, "a")
+    on_gpu = foreign.find_gpu_array(a, "a")
     if on_gpu is not None:
         result = DeviceArray.empty(on_gpu.shape, on_gpu.code, device or f"cuda:{on_gpu.ordinal}")
         if result._simulated:
@@ -174,7 +182,7 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
 
 def _host_values(a: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
     """Return ``numpy.asarray(a)``, which must hold numbers."""
-    with checks.asking("a", a):
+    with checks.reading("a", a):
         values = np.asarray(a)
     own = values.dtype
     if own.kind not in "biufc" or (dtype is None and not (own.isnative and own.itemsize <= 16)):

@@ -82,8 +82,8 @@ class DeviceArray:
         self._memory = memory
         self._address = memory.address if address is None else address
         self._ordinal = -1 if isinstance(memory, SimulatedMemory) else memory.ordinal
-        # The number of faults so far that destroyed the memory of this GPU. It is 0 on the
-        # simulator.
+        # How many faults had destroyed the memory of this GPU when the array was made. On the
+        # simulator, it is 0.
         self._generation = generation
         self._code = _cuda.scalar_code(dtypes.code_of(dtype))
         self.shape = shape
@@ -103,7 +103,7 @@ class DeviceArray:
         size = dtypes.bytes_of(dims, dtype)
         if chosen.kind == "sim":
             memory = SimulatedMemory(dims, dtype, chosen.name)
-            memory.forget()
+            memory.undefine()
             return cls(memory, dims, dtype, 0)
         opened = _cuda.Device(chosen.ordinal)
         allocated = opened.allocate(size, f"an array of shape {dims}, {dtype}")
@@ -234,6 +234,10 @@ class DeviceArray:
     def item(self) -> Any:
         """Return the only element as a Python number.
 
+        Returns
+        -------
+        bool, int, float or complex
+
         Raises
         ------
         ValueError
@@ -288,7 +292,7 @@ class DeviceArray:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         part = self[index]
-        if foreign.look(value) is not None and not self._simulated:
+        if foreign.find_gpu_array(value) is not None and not self._simulated:
             copies.copy(value, part)
             return
         values = value.get() if isinstance(value, DeviceArray) else np.asarray(value)

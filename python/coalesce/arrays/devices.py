@@ -205,7 +205,7 @@ def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) 
             return _named(given, "COALESCE_DEVICE")
         gpus = _gpus()
         if gpus and gpu_arrays and len(gpus) > 1:
-            return gpus[foreign.seen(gpu_arrays[0]).ordinal]
+            return gpus[foreign.require_gpu_array(gpu_arrays[0]).ordinal]
         return gpus[0] if gpus else SIMULATED[DEFAULT_SIMULATED]
     if isinstance(device, Device):
         device = device.name

@@ -22,15 +22,15 @@ _DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED = 1, 2, 13
 LEGACY_STREAM = 1  # a handle of the default stream; its other handle is 0
 
 
-def seen(value: Any, name: str = "the array") -> GpuArray:
+def require_gpu_array(value: Any, name: str = "the array") -> GpuArray:
     """Return the description of a GPU array. Raises TypeError for any other value."""
-    array = look(value, name)
+    array = find_gpu_array(value, name)
     if array is None:
         raise TypeError(f"{type(value).__name__} is not an array in a GPU's memory")
     return array
 
 
-def look(value: Any, name: str = "the array") -> GpuArray | None:
+def find_gpu_array(value: Any, name: str = "the array") -> GpuArray | None:
     """Return the description of a GPU array, or None for other values.
 
     `name` is the name of the value in error messages.
@@ -43,11 +43,11 @@ def look(value: Any, name: str = "the array") -> GpuArray | None:
         return None if value._simulated else _device_array(value, name)
     if is_torch(value):
         return _torch(value) if value.is_cuda else None
-    with checks.asking(name, value):
+    with checks.reading(name, value):
         interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
         return _interface(value, interface, name)
-    with checks.asking(name, value):
+    with checks.reading(name, value):
         kind, ordinal = map(int, _dlpack_device(value))
     if kind in (_DLPACK_CUDA, _DLPACK_CUDA_MANAGED):
         return _dlpack(value, ordinal, name)
@@ -59,7 +59,7 @@ def _dlpack_device(value: Any) -> Any:
     return value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (0, 0)
 
 
-def look_on_host(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
+def find_host_array(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
     """Return a NumPy view of another library's array in host memory, or None for anything else.
 
     For a `DeviceArray` in the simulator's memory, also return a NumPy view. `name` is the name of
@@ -76,7 +76,7 @@ def look_on_host(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | 
         return array
     if isinstance(value, np.generic | type):
         return None
-    with checks.asking(name, value):
+    with checks.reading(name, value):
         kind, _ = map(int, _dlpack_device(value))
         return np.from_dlpack(value) if kind == _DLPACK_CPU else None
 
@@ -184,9 +184,9 @@ def _extents(name: str, value: Any, least: int) -> tuple[int, ...]:
 
 
 def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
-    # By this argument, the other library knows which stream will use the array. It makes this
-    # stream wait for its own work on the array.
-    with checks.asking(name, value):
+    # The argument `stream` names the stream that will use the array. The other library makes this
+    # stream wait for the library's own work on the array.
+    with checks.reading(name, value):
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))
         except TypeError:

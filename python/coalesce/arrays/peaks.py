@@ -1,4 +1,4 @@
-"""Peaks of GPUs, from the published figures in the table of GPUs."""
+"""The published peaks of GPUs, computed from the table of GPUs (csrc/model/gpu.cpp)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class SimulatedMemory(sim.Memory):
         self._all_undefined = False
         self._mask: np.ndarray[Any, np.dtype[np.bool_]] | None = None
 
-    def forget(self) -> None:
+    def undefine(self) -> None:
         """Mark every byte as undefined."""
         self._all_undefined, self._mask = self.size > 0, None
 

@@ -1,4 +1,4 @@
-"""A benchmark as HTML: the table with a bar for each time, then the notes."""
+"""Shows a benchmark as HTML: the table with a bar for each time, then the notes."""
 
 from __future__ import annotations
 

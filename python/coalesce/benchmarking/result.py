@@ -67,13 +67,42 @@ class Benchmark(BenchmarkData):
         return plots.ladder(self.timings, of=of, ax=ax, theme=theme)
 
     def to_text(self, width: int = 100, *, color: bool = False) -> str:
-        """Return the table as text of 80 to 100 columns."""
+        """Return the table as text of 80 to 100 columns.
+
+        Parameters
+        ----------
+        width : int
+            Columns, at least 80. At most 100 are used.
+        color : bool
+            Whether to colour the text with escape sequences for terminals.
+
+        Returns
+        -------
+        str
+            Several lines of text.
+        """
         from coalesce.render.console import as_text
 
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the table as an HTML page. See `Profile.to_html`."""
+        """Write the table as one HTML page without scripts, for light and dark mode.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            The file to write. By default the page is returned.
+
+        Returns
+        -------
+        str or None
+            The page; None if it was written to `path`.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
         from coalesce.benchmarking import html as benchmark_html
         from coalesce.render import markup
 
@@ -102,6 +131,10 @@ class Benchmark(BenchmarkData):
         """Return a pandas DataFrame with one row per variant.
 
         The columns are the attributes of `BenchmarkRow` and of `Timing`, without `parts`.
+
+        Returns
+        -------
+        pandas.DataFrame
 
         Raises
         ------

@@ -27,7 +27,7 @@ from coalesce.common.timing import Timing
 from coalesce.profiling.data import ArrayInfo
 from coalesce.simulate.prepared import on_host
 
-# Returns the arrays for a variant, given its name.
+# A function that returns the arrays for a variant. Its argument is the name of the variant.
 Operands = Callable[[str], Sequence[Any]]
 
 _AXES = {"a": "(rows, cols)", "b": "(K, N)"}
@@ -266,7 +266,7 @@ def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any
     """Return an array as a NumPy array of native byte order."""
     array = on_host(value)  # a copy, if the array is in a GPU's memory
     if not isinstance(array, np.ndarray):
-        array = foreign.look_on_host(array)
+        array = foreign.find_host_array(array)
     assert isinstance(array, np.ndarray)
     return array if dtype is None else array.astype(dtype, copy=False)
 

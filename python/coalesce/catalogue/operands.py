@@ -145,13 +145,13 @@ def output(
 
 def operand(name: str, value: Any) -> Operand:
     """Return any NumPy or GPU array as an `Operand`. Raises TypeError for other values."""
-    on_gpu = foreign.look(value, name)
+    on_gpu = foreign.find_gpu_array(value, name)
     if on_gpu is not None:
         return Operand(name, value, on_gpu, on_gpu.shape, on_gpu.dtype, True)
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill it first: {name}.filled(0)")
     plain = (
-        np.asarray(value) if isinstance(value, np.ndarray) else foreign.look_on_host(value, name)
+        np.asarray(value) if isinstance(value, np.ndarray) else foreign.find_host_array(value, name)
     )
     if plain is None:
         raise TypeError(f"{name} must be a NumPy array or a GPU array; got {type(value).__name__}")

@@ -18,10 +18,11 @@ from coalesce.catalogue.run import ELEMENTS, Run, as_elements, overlap
 from coalesce.launch.tensor_map import TensorMap
 
 _ROWS, _STAGE, _ZEROS = 128, 32, 256  # the same constants as in csrc/kernels/layout/02_packed.cu
-_COLS = 256  # of a tile of 16_tma.cu and 18_tensor_map.cu
+_COLS = 256  # the columns of a tile in 16_tma.cu and 18_tensor_map.cu
 PARTIAL = _ROWS * _COLS  # the number of partial sums that a block may pass to another block
 
-# For each kernel and array, the type of the elements and the box of its tensor map (rows, columns).
+# For each kernel and array: the type of the elements, and the box of the array's tensor map. The
+# box has the rows and columns that one copy reads.
 _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
     "tensor_map": {"a": ("float32", (128, 32)), "b": ("float32", (32, 256))},
     "bf16": {"a": ("bfloat16", (128, 64)), "b": ("bfloat16", (64, 64))},
@@ -76,7 +77,10 @@ def _maps(kernel: str, layouts: dict[str, tuple[tuple[int, ...], int]]) -> dict[
 
 
 def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
-    """Return `a` packed in strips, and scratch memory in which blocks exchange partial sums."""
+    """Return `a` in the order in which the blocks of a kernel read it, in strips of rows.
+
+    Also return scratch memory in which blocks exchange partial sums.
+    """
     m, k = a.shape
     depth = -(-k // _STAGE) * _STAGE
     strips = run.scratch((-(-m // _ROWS) * _ROWS * depth + _ZEROS,), a.dtype)

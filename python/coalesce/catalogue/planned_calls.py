@@ -38,17 +38,19 @@ from coalesce.launch.record import LaunchRecord
 from coalesce.launch.tensor_map import TensorMap
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
-_CODES = ("f4", "f8")  # the same types in a GpuArray
+_CODES = ("f4", "f8")  # the same types, as the attribute `code` of a GpuArray
 _MOST_PLANS = 256
-_ALIGNMENT = 256  # bytes; places in a workspace begin at multiples of it
-# The made-up addresses during planning: the workspace begins at _BASE, and the caller's GPU array i
-# at (i + 2) * _BASE. Kernels load up to 16 bytes at once. So a call has a plan only if the
-# addresses of its GPU arrays are multiples of 16.
+_ALIGNMENT = 256  # each array in a workspace begins at a multiple of this number of bytes
+# During planning, arrays have made-up addresses: the workspace begins at _BASE, and the caller's
+# GPU array number i begins at (i + 2) * _BASE. Kernels load up to 16 bytes at once, and these
+# addresses are multiples of 16. So a call has a plan only if the real addresses are, too.
 _BASE = 1 << 40
 _LOAD = 16
-# Slabs have a multiple of these rows, the height of the kernels' tiles.
+# The number of rows of a slab is a multiple of this number, the height of the kernels' tiles.
 _TILE_ROWS = 128
-_SLABS_FROM = 16 << 20  # bytes of `a` and the result; smaller ones are not worth more launches
+# The product is divided into slabs if `a` and the result have at least this number of bytes. For
+# smaller ones, the overlap of copies saves less time than the additional launches take.
+_SLABS_FROM = 16 << 20
 _MOST_SLABS = 8
 
 
@@ -75,7 +77,7 @@ def run(operation: str, arrays: Sequence[Any], options: Mapping[str, Any], devic
     rest = []
     for name, value in options.items():
         if name not in ("out", "c"):
-            # 1, 1.0 and True are equal as keys, but not as arguments.
+            # A bool is refused, because True and 1 would be the same key.
             if type(value) not in (str, int, float, type(None)):
                 return None
             rest.append(value)
@@ -171,7 +173,7 @@ def _is_separate(out: np.ndarray[Any, Any], operands: Sequence[np.ndarray[Any, A
 def _gpu_array(array: Any) -> GpuArray | None:
     """Return the description of a GPU array, or None if a call with this array has no plan."""
     try:
-        found = foreign.look(array)
+        found = foreign.find_gpu_array(array)
     except (TypeError, ValueError, LaunchError):
         return None  # the call without a plan raises the error and names the argument
     if found is None or found.code not in _CODES or 0 in found.shape or found.address % _LOAD:

@@ -106,7 +106,8 @@ def _product(a: Array, b: Array, options: Mapping[str, Any]) -> Reference:
         exact, scale = np.zeros(shape), np.zeros(shape)
     else:
         exact = alpha * (wide_a @ wide_b)
-        # The Cauchy-Schwarz inequality bounds the sum of magnitudes with less work.
+        # The Cauchy-Schwarz inequality gives an upper bound of the sum of magnitudes. It takes less
+        # work than the sum itself.
         scale = abs(alpha) * np.outer(
             np.linalg.norm(wide_a, axis=1), np.linalg.norm(wide_b, axis=0)
         )

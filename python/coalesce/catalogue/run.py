@@ -217,7 +217,7 @@ class Run:
             )
         element, of_size = ELEMENTS[item]
         packed = self.scratch(array.shape, array.dtype)
-        target = foreign.seen(packed)
+        target = foreign.require_gpu_array(packed)
         row_stride, col_stride = (stride // item for stride in (0, *array.strides)[-2:])
         memory = array.whole()
         count = math.prod(array.shape)
@@ -329,9 +329,9 @@ def as_elements(array: Any, width: int) -> Any:
     """
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):
-        # Keep the shape if possible. A profile sees from the shape that each row is a structure.
+        # Keep the shape if possible. From the shape, a profile knows that each row is a structure.
         return (array if array.itemsize == width else array.reshape(-1)).view(dtype)
-    return foreign.seen(array).flat(dtype)
+    return foreign.require_gpu_array(array).flat(dtype)
 
 
 def in_simulated_memory(operand: Operand) -> bool:

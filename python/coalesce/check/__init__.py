@@ -183,7 +183,13 @@ class Findings(Sequence[Finding]):
             raise CheckError(str(self), self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the findings as dicts, lists, strings and numbers, for `json.dump`."""
+        """Return the findings as dicts, lists, strings and numbers, for `json.dump`.
+
+        Returns
+        -------
+        dict
+            ``kernel``, ``left_out`` and ``findings``, the attributes of each `Finding`.
+        """
         return {
             "kernel": self.kernel,
             "findings": [asdict(f) for f in self],

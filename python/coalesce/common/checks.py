@@ -1,7 +1,7 @@
 """Checks of arguments. Every message names the argument, what was passed and what is needed.
 
 Objects of other libraries may raise any exception when they are read. Therefore code that reads
-them runs inside ``with asking(...)``.
+them runs inside ``with reading(...)``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 
 @contextmanager
-def asking(name: str, value: Any) -> Iterator[None]:
+def reading(name: str, value: Any) -> Iterator[None]:
     """Turn exceptions of another library's object into a TypeError that names the argument."""
     try:
         yield
@@ -125,7 +125,7 @@ def texts(name: str, value: Any) -> list[str]:
 
 def path(name: str, value: Any) -> str:
     """Return the path of a file as a string. `value` is a string or a path object."""
-    with asking(name, value):
+    with reading(name, value):
         path = os.fspath(value)
     if not isinstance(path, str):
         raise TypeError(f"{name} must be a string or a path; got {shown(value)}")
@@ -138,7 +138,7 @@ def one_or_several(name: str, value: Any) -> list[Any]:
     """Return the items of an iterable. Any other value, or a string, becomes the only item."""
     if isinstance(value, str | bytes | bytearray):
         return [value]
-    with asking(name, value):
+    with reading(name, value):
         try:
             items = iter(value)
         except TypeError:
@@ -179,5 +179,5 @@ def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
     """Return ``numpy.asarray(value)``. Raises TypeError for strings and bytes."""
     if isinstance(value, bytes | bytearray | memoryview | str):
         raise TypeError(f"{name} must be an array or a sequence of numbers; got {shown(value)}")
-    with asking(name, value):
+    with reading(name, value):
         return np.asarray(value)

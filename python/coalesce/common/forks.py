@@ -32,9 +32,10 @@ def lock() -> threading.RLock:
 
 
 class cached_property(functools.cached_property[T]):  # noqa: N801 (it is used as that one is)
-    """A `functools.cached_property` without a lock, which a fork could leave locked.
+    """A `functools.cached_property` that a process can use after a fork.
 
-    Up to Python 3.11, `functools.cached_property` has a lock, which all objects of a class share.
+    Up to Python 3.11, a `functools.cached_property` has a lock, which all objects of the class
+    share. Here it is a lock of this module. Later versions of Python have no such lock.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

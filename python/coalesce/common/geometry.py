@@ -91,7 +91,7 @@ def stream(value: Any) -> int | None:
     """
     if value is None:
         return None
-    with checks.asking("stream", value):
+    with checks.reading("stream", value):
         handle = _handle(value)
     if handle is None:
         return None

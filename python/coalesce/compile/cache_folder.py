@@ -31,9 +31,9 @@ _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _STALE_SECONDS = 3600  # an older temporary file is left over from a killed process
 
-# This file counts the bytes that were stored since the cache last deleted entries. It has a header,
-# and one byte for each stored KiB, so its size is the count. Appending to a file is atomic, so
-# processes need no lock.
+# The size of this file counts what was stored since the cache last deleted entries: after a header,
+# the file has one byte for each KiB that was stored. Appending to a file is atomic, so processes
+# need no lock.
 _TALLY = "coalesce.tally"
 _TALLY_HEADER = HEADER + b"tally\n"
 
@@ -214,7 +214,7 @@ def _count(folder: int, size: int) -> None:
     """
     try:
         handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)
-    except OSError:  # the name belongs to a file that is not a folder
+    except OSError:  # the tally cannot be opened, for example because it is a link
         _evict(folder)
         return
     try:

@@ -190,7 +190,7 @@ _FLOAT = """\
 # Headers of the standard library. `standard_library` has the parts of them that kernels use.
 _LIBRARY = {"algorithm", "cmath", "functional", "limits", "math.h", "type_traits", "utility"}
 
-# Headers of the host that most programs include.
+# Headers of the host that programs often include. Kernels need nothing from them.
 _HOST_STANDARD = {
     *("bitset", "chrono", "condition_variable", "ctime", "deque"),
     *("exception", "execution", "filesystem", "format", "fstream", "future", "iomanip", "ios"),
@@ -296,7 +296,7 @@ STANDARD = {
     "string.h": _NOTHING,
 }
 
-# Libraries of the host. Kernels use nothing of them.
+# Headers of host libraries. Kernels need nothing from them.
 _HOST_LIBRARIES = re.compile(
     r"cublas|cusparse|cusolver|cufft|cudnn|curand\.h|nvml\.h|nccl|npp\w*\.h|nvtx|nvToolsExt|nvrtc"
     r"|nvjpeg|cuda_profiler_api|cuda_gl_interop|cuda_egl|cudaProfiler|exception\.h|sys/|GL/|EGL/"

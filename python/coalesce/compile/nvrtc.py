@@ -129,7 +129,7 @@ def compile_cuda(
         title = f"{name} does not compile (NVRTC {major}.{minor}, {arch})"
         raise CompileError(advice.explained(title, str(error), compiler.architectures)) from None
     result = Compiled(
-        # NVRTC writes the folder of this process before the name of a source that has no file.
+        # The source has no file. NVRTC writes the current folder before its name in the PTX.
         ptx=re.sub(rf'(\.file\s+\d+\s+)"[^"\n]*/{re.escape(name)}"', rf'\1"{name}"', ptx),
         cubin=cubin or None,
         log=log,

@@ -281,7 +281,7 @@ def _listing(folder: Path) -> list[str]:
 
 def _more_headers(program: str) -> list[str]:
     """Return the options for headers that are not among nvcc's headers."""
-    # A header of cuBLAS that is installed comes first.
+    # -idirafter: this package's headers are used only if cuBLAS's own headers are not installed.
     options = ["-Xcompiler", f"-idirafter,{_LIBRARIES / 'include'}"]
     if not (Path(program).resolve().parent.parent / "include" / "nvrtc.h").is_file() and (
         found := pathfinder.file_of("nvidia-cuda-nvrtc", "nvrtc.h")

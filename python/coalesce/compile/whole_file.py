@@ -160,7 +160,7 @@ def _compiled(
     options = [option for option in options if INCLUDE_OPTION.match(option) is None]
     if code.has_unmarked or "thrust/complex.h" in code.text:
         options.append("-default-device")
-    if "__linux__" in code.text:  # programs ask on which system they run
+    if "__linux__" in code.text:  # programs test this macro to know the operating system
         options.append("-D__linux__=1")
 
     def compiled(expressions: Sequence[str]) -> Compiled:

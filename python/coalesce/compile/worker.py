@@ -1,10 +1,11 @@
-"""NVRTC in a child process, so that no source can hang or crash this process.
+"""Runs NVRTC in a child process, so that no source can hang or crash this process.
 
-The compiler is a library that cannot be interrupted. A source of a few lines can keep it busy for
-days or use all memory (macros that double, templates that multiply). In a child process, Ctrl-C and
-a time limit end it, its memory is limited, and a crash becomes an error message. A child is reused
-for the next compilations. It ends after a minute without a compilation, or when its parent ends. If
-no child can be started (an embedded interpreter), the library is used in this process.
+NVRTC is a library that cannot be interrupted. A source of a few lines can keep it busy for days, or
+make it use all memory, for example with macros or templates that expand each other. A child process
+can be ended by Ctrl-C or after a time limit. Its memory is limited, and a crash becomes an error
+message. A child compiles several sources, one after the other. It ends after a minute without a
+compilation, or when its parent ends. If no child can be started, as in an embedded interpreter,
+NVRTC runs in this process.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _KEPT = 2  # the largest number of idle child processes
 
 
 class Compiler:
-    """The interface of `_core.cuda.Nvrtc`, with the compiler in a child process."""
+    """The compiler in a child process. It has the methods of `_core.cuda.Nvrtc`."""
 
     def __init__(self, path: str) -> None:
         from coalesce._core import cuda

@@ -3,7 +3,8 @@
 This module is not a C++ parser, but it can read the declarations that kernels usually have. It
 replaces a name by its definition if the meaning of the name is certain (definitions.py). In a
 template, it replaces the template parameters by the arguments of the instantiation. If a
-declaration cannot be read, or if two declarations of the same name differ, the result is None.
+declaration cannot be read, the result is None. If a kernel has several declarations, the parameters
+that differ between them have no type.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Declared:
     type: str  # the type without const and pointers, "unsigned int"; "" for an unknown type
     pointer: bool = False
     const: bool = False  # a pointer to const elements
-    certain: bool = True  # False if the text leaves the type open
+    certain: bool = True  # False if the type is not certain from the text
 
     @property
     def spelled(self) -> str:
@@ -115,7 +116,7 @@ def as_compiled(text: str) -> Declared:
     head, *stars = text.split("*")
     words = re.findall(r"\w+|[<>:,]", head)
     base = normalized([word for word in words if word != "const"])
-    # A template's member, whose type is unknown.
+    # The name of a member of a template, such as A<int>::type, does not say which type it is.
     if "::" in base.rpartition(">")[2] and ">" in base:
         return Declared("", "", certain=False)
     if not element_types.compiler_shows(base):

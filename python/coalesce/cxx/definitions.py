@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     r"(?:int|long|unsigned|size_t|short|auto)\s+(?P<constant>\w+)\s*=\s*(?P<number>[^;,{}]{1,200});",
     re.MULTILINE,
 )
-# The definitions in these headers are not read, because none of these headers redefines a name that
+# A source may include these headers, although they are not read: none of them redefines a name that
 # kernels use.
 _KNOWN_HEADER = re.compile(
     r"\s*<(?:(?:cuda|cub|thrust|nv|crt|cooperative_groups)/[\w./]+"

@@ -29,9 +29,9 @@ _ATTRIBUTE = re.compile(
     r"\b(?:__align__|alignas|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
     r"|\b__(?:host__\s+)?builtin_align__\b"
 )
-# Before a brace whose declarations are at namespace scope.
+# The text before a brace that does not end the namespace scope, such as ``namespace a``.
 _TRANSPARENT = re.compile(r"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"]*\"\s*)$")
-# The end of a line if no body follows.
+# The end of a line, if no line with an opening brace follows.
 _END_OF_LINE = re.compile(r"[ \t]*;?[ \t]*(?=\r?\n(?!\s*\{)|\Z)")
 # The words that mark a kernel, and the functions and variables of the device.
 _DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
@@ -107,18 +107,22 @@ def device_words(macros: dict[str, set[str]]) -> set[str]:
 
 
 def parse(layout: Layout, marks: set[str]) -> Any:
-    """Return the root of the tree. `marks` are the words that mark device code."""
+    """Parse a file and return the root of its syntax tree.
+
+    `marks` are the words that mark device code.
+    """
     text = list(layout.bare)
     for directive in layout.directives:
         _erase(text, directive.start, directive.end)
     for start, end in _branches_left_out(layout):
         _erase(text, start, end)
     layout.parsed = ascii_of(text)
-    # The grammar of C++ has no macros before a union.
+    # At some places, such as before a union, the parser does not understand an empty macro.
     names = "|".join(sorted(layout.empty))
     layout.parsed = re.sub(rf"\b(?:{names})\b", lambda m: " " * len(m[0]), layout.parsed)
     layout.parsed = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), layout.parsed)
-    # A macro that defines functions may stand alone on a line. The grammar of C++ has no such rule.
+    # A line may consist of a macro that defines functions. The parser does not expand macros and
+    # would not understand this line, so the parser's text has blanks in its place.
     scopes = _namespace_scope(layout.parsed)
     done = 0
     for match in re.finditer(r"^[ \t]*(\w+)[ \t]*\(", layout.parsed, re.MULTILINE):
@@ -164,7 +168,7 @@ def ascii_of(text: Iterable[str]) -> str:
 
 
 def tree_of(text: str) -> Any:
-    """Return the root of the tree of a text in ASCII."""
+    """Parse a text, which is in ASCII, and return the root of its syntax tree."""
     return _parser().parse(text.encode("ascii")).root_node
 
 
@@ -224,7 +228,7 @@ def _opened(text: str) -> tuple[int, int] | None:
 def _namespace_scope(text: str) -> list[tuple[int, bool]]:
     """Return where a text enters and leaves the scope of namespaces and of ``extern "C"``."""
     found = [(0, True)]
-    scopes: list[bool] = []  # for each open brace: is it transparent?
+    scopes: list[bool] = []  # for each open brace: is the text inside it at namespace scope?
     start = 0
     for match in re.finditer(r"[{};]", text):
         if match[0] == "{":

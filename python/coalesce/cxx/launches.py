@@ -99,7 +99,7 @@ def instantiations(trees: Sequence[tuple[Any, str]], known: set[str]) -> list[st
                 own = named.type in ("template_function", "identifier")
                 name = WORD.match(tree.text(named)) if own else None
                 template = templates.get(name[0]) if name is not None else None
-                # A call of scale<float>(x) is found by its function alone.
+                # For scale<float>(x), the node of scale<float> is recorded, not that of the call.
                 inside = node.type == "call_expression" and named.type == "template_function"
                 if template is not None and not inside:
                     template.uses.append((tree, node))
@@ -236,7 +236,7 @@ def _plain_type(text: str) -> str:
 
 
 class _Scope:
-    """The meaning of the names around a place in host code."""
+    """The constants, types and template parameters that are visible at a place in host code."""
 
     def __init__(self, tree: _Tree, node: Any) -> None:
         self.template = ""  # the name of the function template around the launch
@@ -250,7 +250,7 @@ class _Scope:
                     if child.start_byte < place or around.type != "compound_statement":
                         self._declare(tree, child, around.type == "compound_statement")
             elif around.type == "call_expression" and _DISPATCH.match(tree.text(around)):
-                self._add_constant("scalar_t", "float")  # one of the types that it chooses
+                self._add_constant("scalar_t", "float")  # one of the types that it can stand for
             elif around.type == "function_definition":
                 before = tree.text(around)[: place - around.start_byte]
                 for own, name, value in _CONSTANT.findall(before):

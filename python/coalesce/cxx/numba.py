@@ -19,7 +19,7 @@ import numpy as np
 
 from coalesce.common import dtypes
 
-# Letters of the Itanium mangling that Numba uses, by the typestr.
+# For each letter with which Numba mangles a type (Itanium mangling), NumPy's code of the type.
 _LETTERS = {
     "b": "b1",
     "a": "i1",
@@ -44,7 +44,7 @@ class NumbaArgument:
     """An argument of the Python function, and how it is passed in the parameters of the PTX."""
 
     kind: Literal["scalar", "complex", "array", "pointer"]
-    code: str = ""  # the typestr of the scalar or of the elements; "" for any type
+    code: str = ""  # NumPy's code of the scalar or of the elements; "" for any type
     ndim: int = 0
     layout: str = "C"
     read_only: bool = False
@@ -143,7 +143,7 @@ def _fields(name: str, argument: NumbaArgument, value: Any) -> list[Any]:
             f"dimension{'s' * (argument.ndim != 1)}; got shape {shape}"
         )
     item = int(argument.code[1:]) if argument.code else int(np.dtype(value.dtype).itemsize)
-    # The memory that the kernel gets is contiguous: the array's own, or a copy of it.
+    # The kernel always gets contiguous memory: the array itself, or a contiguous copy of it.
     strides = [item * math.prod(shape[i + 1 :]) for i in range(len(shape))]
     if argument.layout == "F" and len(shape) > 1:
         strides = [item * math.prod(shape[:i]) for i in range(len(shape))]

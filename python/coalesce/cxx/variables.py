@@ -24,7 +24,7 @@ class DeclaredVariable:
     type: str  # "unsigned int", "float4", "Particle"; "" for an unknown type
     extents: tuple[int | None, ...] = ()  # the extents of an array; None for an unknown extent
     const: bool = False
-    certain: bool = True  # False if the text leaves the type open
+    certain: bool = True  # False if the type is not certain from the text
 
 
 _IN_MEMORY = re.compile(r"\b__(?:device|constant|managed)__\b")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from coalesce.draw._banks import bank_board
 from coalesce.draw._block import thread_block
 from coalesce.draw._canvas import Picture
-from coalesce.draw._matrices import matrices, matrix_cells
+from coalesce.draw._frames import matrices, matrix_cells
 from coalesce.draw._matrix import Matrix
 from coalesce.draw._traces import event, steps
 from coalesce.draw._warp import warp_access

@@ -13,8 +13,8 @@ from coalesce.draw._lanes import MOST_LANES, power_of_two
 from coalesce.draw._palette import PAPER, SOFT, group, letter, on
 from coalesce.draw._words import plain, plural
 
-# The size of the largest block, from the table of technical figures in the CUDA C++ Programming
-# Guide.
+# The most threads of a block (CUDA C++ Programming Guide, "Technical Specifications per Compute
+# Capability").
 MOST_THREADS = 1024
 # The largest cell, and the smallest cell in which a lane's number fits.
 _LARGEST, _NUMBERED = 26.0, 15.0
@@ -73,7 +73,7 @@ def thread_block(
 
     canvas = Canvas()
     top = canvas.headline(16, title, headline, note)
-    # A long row of threads is folded into rows of one warp.
+    # If the block is one long row of threads, draw each warp as a row of its own.
     folded = y == z == 1 and x > warp_size
     columns, rows = (warp_size, -(-x // warp_size)) if folded else (x, y)
     grid = Grid(columns, rows, z, threads, warp_size, folded)

@@ -97,7 +97,7 @@ def power_of_two(name: str, value: Any, low: int, high: int) -> int:
 
 
 def _integers(addresses: Any) -> list[int]:
-    # Use Python integers: NumPy converts a list with small and very large integers to floats.
+    # Use Python integers. From a list with small and very large integers, NumPy would make floats.
     if isinstance(addresses, np.ndarray):
         if addresses.ndim != 1:
             raise ValueError(

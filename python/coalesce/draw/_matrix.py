@@ -110,7 +110,7 @@ class Matrix:
         return [(int(r), int(c)) for r, c in cells]
 
     @cached_property
-    def written(self) -> dict[Cell, list[object]]:
+    def cell_labels(self) -> dict[Cell, list[object]]:
         """The labels of each touched cell."""
         labels = range(len(self.cells)) if self.labels is None else self.labels
         result: dict[Cell, list[object]] = {}
@@ -149,12 +149,12 @@ class Matrix:
                 start = self.address(cell)
                 inside = sector.address <= start < sector.address + 32
                 exists = row < self.extents[0] and col < self.extents[1]
-                if inside and exists and cell not in self.written:
+                if inside and exists and cell not in self.cell_labels:
                     result[cell] = self.colours[self.cells[sector.lanes[0]]]
         return result
 
     def address(self, cell: Cell) -> int:
-        """Return the address of a cell. Address 0 is the start of the matrix's first sector."""
+        """Return the address of a cell in bytes. Address 0 is the start of the first sector."""
         row, col = cell
         return self.offset + (row * (self.pitch or self.extents[1]) + col) * self.itemsize
 
@@ -191,7 +191,7 @@ class Matrix:
 class Window:
     """The rows and columns of a matrix that the picture shows.
 
-    If `schematic`, the picture shows a small map of the whole matrix instead of these cells.
+    If `schematic` is True, the picture shows a small map of the whole matrix in place of them.
     """
 
     rows: list[Item]
@@ -211,7 +211,7 @@ def window_over(matrices: Iterable[Matrix], most: int) -> Window:
     extents = (1, 1)
     for matrix in matrices:
         extents = matrix.extents
-        touched.update(matrix.written)
+        touched.update(matrix.cell_labels)
         around.update(matrix.brought)
         for row, col, height, width in matrix.boxes:
             around.update({(row, col), (row + height - 1, col + width - 1)})

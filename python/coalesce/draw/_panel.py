@@ -98,7 +98,7 @@ def draw(canvas: Canvas, panel: Panel, x: float, y: float) -> float:
 def _map(canvas: Canvas, panel: Panel, left: float, top: float) -> None:
     """Draw the whole matrix small, with a dot for each touched cell."""
     rows, cols = panel.matrix.extents
-    for row, col in panel.matrix.written:
+    for row, col in panel.matrix.cell_labels:
         x = left + (col + 0.5) / cols * panel.width - _DOT / 2
         y = top + (row + 0.5) / rows * panel.height - _DOT / 2
         paint = group(panel.matrix.colours[row, col])
@@ -120,7 +120,7 @@ def _cells(canvas: Canvas, panel: Panel, left: float, top: float) -> None:
     for colour, boxes in brought.items():
         cells = round(sum(box[2] for box in boxes) / size)
         canvas.hatch(boxes, group(colour), {"brought": matrix.name, "cells": cells})
-    if len(matrix.written) > _FEW:
+    if len(matrix.cell_labels) > _FEW:
         touched: dict[int, list[Box]] = {}
         for (row, col), count, colour in _stretches(panel, matrix.colours):
             touched.setdefault(colour, []).append((at_col[col], at_row[row], count * size, size))
@@ -128,7 +128,7 @@ def _cells(canvas: Canvas, panel: Panel, left: float, top: float) -> None:
             cells = round(sum(box[2] for box in boxes) / size)
             canvas.fill(boxes, group(colour), {"touched": matrix.name, "cells": cells})
         _grid(canvas, at_row, at_col, size)
-    for cell, labels in matrix.written.items() if len(matrix.written) <= _FEW else ():
+    for cell, labels in matrix.cell_labels.items() if len(matrix.cell_labels) <= _FEW else ():
         if cell[0] in at_row and cell[1] in at_col:
             _touched(canvas, panel, cell, labels, at_col[cell[1]], at_row[cell[0]])
     for row, col, tall, wide in matrix.boxes:
@@ -179,8 +179,8 @@ def _indices(
 
     An index is left out if it would cover the index before it.
     """
-    touched_rows = {row for row, _ in panel.matrix.written}
-    touched_cols = {col for _, col in panel.matrix.written}
+    touched_rows = {row for row, _ in panel.matrix.cell_labels}
+    touched_cols = {col for _, col in panel.matrix.cell_labels}
     reach = float("-inf")
     for row, top in _numbered(at_row, touched_rows):
         middle = top + panel.cell / 2 + 3.2
@@ -307,7 +307,7 @@ def text_of(panel: Panel) -> list[str]:
     matrix = panel.matrix
     lines = [f"{matrix.name} {matrix.extents}"]
     if panel.window.schematic:
-        return [*lines, f"       {plural(len(matrix.written), 'cell')}, all over it"]
+        return [*lines, f"       {plural(len(matrix.cell_labels), 'cell')} in all parts of it"]
     for item in panel.window.rows[:12]:
         if isinstance(item, Gap):
             lines.append(f"{'...':>6} {plural(item.count, 'row')}")
@@ -316,7 +316,7 @@ def text_of(panel: Panel) -> list[str]:
         for col in panel.window.cols:
             if isinstance(col, Gap):
                 row.append(" ~ ")
-            elif (item, col) in matrix.written:
+            elif (item, col) in matrix.cell_labels:
                 row.append(letter(matrix.colours[item, col]))
             else:
                 row.append("." if (item, col) in matrix.brought else " ")

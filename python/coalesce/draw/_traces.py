@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from coalesce.common import checks
 from coalesce.draw._banks import bank_board
 from coalesce.draw._canvas import Picture
+from coalesce.draw._frames import matrices
 from coalesce.draw._lanes import Kind
-from coalesce.draw._matrices import matrices
 from coalesce.draw._matrix import Matrix
 from coalesce.draw._warp import warp_access
 from coalesce.simulate.events import Trace

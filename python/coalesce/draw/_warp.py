@@ -122,7 +122,7 @@ def _headline(lanes: Lanes, memory: Memory, kind: Kind) -> str:
     sectors, lines = len(memory.sectors), len(memory.lines)
     moved = f"{percent(memory.bytes_used, memory.bytes_moved)} of the bytes used"
     if _broadcast(lanes):
-        moved = "a broadcast"  # a broadcast uses a small share of the sector, but wastes nothing
+        moved = "a broadcast"  # a broadcast uses few bytes of the sector, but this is no waste
     return (
         f"{lanes.words()}, {lanes.itemsize}-byte {DONE[kind]} {ARROW} {plural(sectors, 'sector')} "
         f"in {plural(lines, 'line')}, {moved}"

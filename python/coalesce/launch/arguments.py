@@ -168,18 +168,18 @@ def _one(parameter: Parameter, value: Any) -> Argument:
             host = _host_array(parameter, value.array, value.array)
             host.offset = value.offset * host.array.itemsize
             return host
-        on_gpu = _look(parameter, value)
+        on_gpu = _find_gpu_array(parameter, value)
         if on_gpu is not None:
             return _gpu_array(parameter, on_gpu)
         if value is None:
             return bytes(8)
-        view = foreign.look_on_host(value, f"argument {parameter}")
+        view = foreign.find_host_array(value, f"argument {parameter}")
         if view is not None:
             return _host_array(parameter, view, view)
         if parameter.kind == "pointer":
             raise _no_array(parameter, value)
     else:
-        given = value if isinstance(value, np.ndarray) else _look(parameter, value)
+        given = value if isinstance(value, np.ndarray) else _find_gpu_array(parameter, value)
         if given is not None:
             kind = "NumPy" if isinstance(value, np.ndarray) else "GPU"
             advice = "; pass its element: x.item()" if tuple(given.shape) in ((), (1,)) else ""
@@ -208,7 +208,10 @@ def _texture(parameter: Parameter, value: Texture) -> HostArray:
 
 
 def _refuse_arrays(parameter: Parameter, value: Any) -> None:
-    if isinstance(value, np.ndarray) or foreign.look(value, f"argument {parameter}") is not None:
+    if (
+        isinstance(value, np.ndarray)
+        or foreign.find_gpu_array(value, f"argument {parameter}") is not None
+    ):
         make = "surface" if "Surface" in parameter.spelled else "texture"
         if "*" in parameter.spelled:
             raise TypeError(
@@ -221,8 +224,8 @@ def _refuse_arrays(parameter: Parameter, value: Any) -> None:
         )
 
 
-def _look(parameter: Parameter, value: Any) -> GpuArray | None:
-    return foreign.look(value, f"argument {parameter}")
+def _find_gpu_array(parameter: Parameter, value: Any) -> GpuArray | None:
+    return foreign.find_gpu_array(value, f"argument {parameter}")
 
 
 def _no_array(parameter: Parameter, value: Any) -> TypeError:

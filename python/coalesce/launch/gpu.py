@@ -33,7 +33,9 @@ from coalesce.launch.tensor_map import TensorMap
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_PREFAULT_FROM = 8 << 20  # bytes; for smaller arrays, touching the pages early saves no time
+# For arrays of at least this number of bytes, the system provides the pages of the result while the
+# kernel runs (`prefault`). For smaller arrays, this saves no time.
+_PREFAULT_FROM = 8 << 20
 
 
 def run(

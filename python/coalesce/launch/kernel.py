@@ -67,7 +67,17 @@ class BaseKernel:
         device: str | Device | None = None,
         filename: str | None = None,
     ) -> list[Self]:
-        """Return all kernels of a source, `entry` first. They share a module."""
+        """Return all kernels of a source, `entry` first. They share their variables (`globals`).
+
+        Parameters
+        ----------
+        source, entry, options, arch, device, filename
+            As for `Kernel`.
+
+        Returns
+        -------
+        list of Kernel
+        """
         chosen = devices.resolve(device)
         module = module_of(source, entry, options, arch, None, filename)
         first = cls.__new__(cls)
@@ -82,7 +92,7 @@ class BaseKernel:
         self._functions: dict[str, Any] = {}  # the functions on GPUs, by device
         self._bound: dict[Any, Any] = {}  # the launchers, by the key of kernel[key]
         if module.is_ptx and self._device.kind == "sim":
-            module.program(self._device)  # a syntax error shows here, not at the first launch
+            module.program(self._device)  # raises a syntax error now, not at the first launch
         compiled = module.compiled(self._device)
         entries = signature.ptx_entries(compiled.ptx)
         self.entries = tuple(entries)
@@ -112,16 +122,16 @@ class BaseKernel:
         entry : str
             The name of the kernel, mangled or not.
 
+        Returns
+        -------
+        Kernel
+            The other kernel, on the same device.
+
         Raises
         ------
         TypeError, ValueError
             `entry` is not a string, or the source has no such kernel. For another instantiation of
             a template, make another `Kernel`.
-
-        Returns
-        -------
-        Kernel
-            The other kernel, on the same device.
 
         Examples
         --------

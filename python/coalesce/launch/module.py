@@ -154,7 +154,7 @@ class Module:
             try:
                 arch = self.compiled(device).arch.replace("compute_", "sm_")
                 again = self._compiled_again(arch, "", wanted, ("-G",))
-            except CompileError:  # some inline assembly only compiles with optimization
+            except CompileError:  # with -G, some inline assembly does not compile
                 return []
             self._structures[entry] = of_parameters(again.cubin or b"", entry)
         return self._structures[entry]
@@ -185,7 +185,7 @@ class Module:
         with self._lock:
             program = self._programs.get(device.name)
             if program is None:
-                # Messages quote a line of the source.
+                # The program needs the text of the source, because messages quote its lines.
                 compiled = self.compiled(device)
                 text = signature.ptx_source(compiled.ptx) if self.is_ptx else self.source
                 program = sim.Program(

@@ -104,7 +104,7 @@ def _integer(parameter: Parameter, value: int) -> bytes:
     )
 
 
-# Up to 2 to this power every integer is a value of the type.
+# For each floating type: a number of bits. The type can hold every integer with at most these bits.
 _PRECISION = {"f2": 11, "V2": 8, "f4": 24, "f8": 53, "c8": 24, "c16": 53}
 
 

@@ -29,7 +29,10 @@ class PackedStructure:
     parameters: tuple[Parameter, ...]
 
     def filled(self, addresses: Mapping[int, bytes]) -> bytes:
-        """Return the bytes with all addresses. `addresses` has the address of each argument."""
+        """Return the bytes with the addresses written into them.
+
+        `addresses` maps the number of an argument to the bytes of its address.
+        """
         result = bytearray(self.packed)
         for offset, number in self.pointers:
             result[offset : offset + 8] = addresses[number]

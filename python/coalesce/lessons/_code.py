@@ -79,7 +79,15 @@ class Code(str):
     def part(self, begin: str, end: str) -> Code:
         """Return the lines from the first that contains `begin` to the next that contains `end`.
 
-        The `whole` of the result is this source.
+        Parameters
+        ----------
+        begin, end : str
+            Texts that the first and the last line contain.
+
+        Returns
+        -------
+        Code
+            The lines. The attribute `whole` of the result is this source.
 
         Raises
         ------

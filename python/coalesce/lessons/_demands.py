@@ -30,7 +30,7 @@ def sectors(kind: Kind, most: float) -> Demand:
 
     def judge(profile: Profile, case: Case) -> None:
         del case
-        # Wider elements take more sectors per request; that is not waste.
+        # Loads of wider elements take more sectors per request, but waste none.
         if not any(wasteful(a) for a in _global(profile, kind)):
             return
         if kind == "load":

@@ -23,6 +23,10 @@ def exercise(name: str) -> Exercise:
     name : str
         ``"brighten"``, ...; `exercises` returns all.
 
+    Returns
+    -------
+    Exercise
+
     Raises
     ------
     ValueError
@@ -38,7 +42,12 @@ def exercise(name: str) -> Exercise:
 
 
 def exercises() -> tuple[Exercise, ...]:
-    """Return all exercises, in the order of the lessons."""
+    """Return all exercises, in the order of the lessons.
+
+    Returns
+    -------
+    tuple of Exercise
+    """
     return _EXERCISES
 
 

@@ -144,8 +144,12 @@ class Exercise:
         Parameters
         ----------
         number : int
-            The number of the hint, from 1. For a number above the last, the text says how many
-            hints there are.
+            The number of the hint, from 1.
+
+        Returns
+        -------
+        str
+            The hint. For a number above the last, the text says how many hints there are.
 
         Examples
         --------

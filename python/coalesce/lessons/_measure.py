@@ -23,7 +23,16 @@ _SOURCES = Path(__file__).with_name("sources")
 
 
 def source(name: str) -> str:
-    """Return the CUDA C++ source of a lesson's own kernel, such as ``"repeats"``.
+    """Return the CUDA C++ source of a lesson's own kernel.
+
+    Parameters
+    ----------
+    name : str
+        The name of its file without the ending, such as ``"repeats"``.
+
+    Returns
+    -------
+    str
 
     Raises
     ------

@@ -119,6 +119,10 @@ class Score:
 def score() -> Score:
     """Return the score of this session: the first guess of each question counts.
 
+    Returns
+    -------
+    Score
+
     Examples
     --------
     >>> coalesce.lessons.score().answered >= 0
@@ -259,7 +263,7 @@ def _plot(axes: Any) -> Markup:
 
     figure = axes.get_figure()
     file = io.StringIO()
-    # The same output in each run.
+    # With these settings, the SVG is the same in each run.
     with plt.rc_context({"svg.hashsalt": "coalesce", "svg.fonttype": "none"}):
         figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)

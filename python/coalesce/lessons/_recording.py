@@ -66,6 +66,11 @@ class Recording:
             ``"matmul"``, ..., or ``"lesson"`` for the lessons' own kernels.
         n : int
             Rows and columns of the matrices, or elements of a vector.
+
+        Returns
+        -------
+        dict of str to Timing
+            It is empty if nothing was recorded for this operation and size.
         """
         return {
             label(row["variant"], row["options"]): _timing(row)
@@ -78,7 +83,20 @@ class Recording:
         return sorted({row["n"] for row in self._times if row["operation"] == operation})
 
     def gbps(self, pattern: str, itemsize: int = 4) -> dict[int, float]:
-        """Return the bandwidth of a pattern, in 1e9 bytes/s, for each stride, offset or width."""
+        """Return the recorded bandwidth of a pattern of `coalesce.access`.
+
+        Parameters
+        ----------
+        pattern : {"stride", "offset", "vector"}
+        itemsize : int
+            Bytes of an element.
+
+        Returns
+        -------
+        dict of int to float
+            For each stride, offset or width, the bandwidth in 1e9 bytes per second. It is empty if
+            nothing was recorded for this pattern.
+        """
         for row in self._sweeps:
             if row["pattern"] == pattern and row["itemsize"] == itemsize:
                 return dict(zip(row["values"], row["gbps"], strict=True))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Theme = Literal["light", "dark", "transparent"]
 
-# A grey with about the same contrast, 4.6, on white and on black (WCAG 2.1).
+# A grey whose contrast is about the same on white and on black: 4.6, as WCAG 2.1 defines contrast.
 MIDDLE = "#767676"
 # Both colours are readable on white and on black.
 COUNTED, TIMED = _palette.BLUE.dark, _palette.ALERT.dark

@@ -70,7 +70,7 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
     result = dict(kernels) if isinstance(kernels, Mapping) else {}
     several = [] if isinstance(kernels, Mapping) else checks.several(argument, kernels, "profiles")
     for kernel in several:
-        with checks.asking(argument, kernel):
+        with checks.reading(argument, kernel):
             title = getattr(kernel, "title", None)
         if not isinstance(title, str):
             raise TypeError(

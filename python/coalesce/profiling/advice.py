@@ -1,4 +1,4 @@
-"""Sentences about an access: where its lanes access memory, and how to reduce a high cost."""
+"""Sentences about an access: where its lanes access memory, and how to lower the cost."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
 
 
 def remarks(access: Access, text: str) -> str:
-    """Return `text` if it is worth showing, and a sentence if the assembler merged accesses."""
+    """Return what a report shows below an access. It may be empty.
+
+    This is `text` if it is worth showing, and a sentence if the assembler merged accesses.
+    """
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
 
 

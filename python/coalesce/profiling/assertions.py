@@ -71,6 +71,11 @@ class Assertions:
     def assert_coalesced(self, *, line: int | None = None) -> None:
         """Assert that no access to global memory takes more sectors than adjacent elements would.
 
+        Parameters
+        ----------
+        line : int, optional
+            The line to judge; by default the whole kernel.
+
         Raises
         ------
         AssertionError
@@ -90,7 +95,12 @@ class Assertions:
     def assert_bytes_used(self, at_least: float, *, line: int | None = None) -> None:
         """Assert that the kernel uses enough of the bytes that global memory moves.
 
-        The share of the bytes that lanes use must be at least `at_least`, from 0 to 1.
+        Parameters
+        ----------
+        at_least : float
+            The smallest share of the moved bytes that lanes must use, from 0 to 1.
+        line : int, optional
+            The line to judge; by default the whole kernel.
 
         Raises
         ------
@@ -115,6 +125,11 @@ class Assertions:
 
     def assert_no_bank_conflicts(self, *, line: int | None = None) -> None:
         """Assert that shared memory takes no more wavefronts than without bank conflicts.
+
+        Parameters
+        ----------
+        line : int, optional
+            The line to judge; by default the whole kernel.
 
         Raises
         ------
@@ -153,7 +168,7 @@ class Assertions:
 
 
 def explanation(accesses: Sequence[Access]) -> list[str]:
-    """Return the text of a message: the three most costly accesses."""
+    """Return the lines of a message that shows the three accesses with the largest excess."""
     from coalesce.profiling import text as profile_text
 
     worst = sorted(accesses, key=lambda a: -a.excess)

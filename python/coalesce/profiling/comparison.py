@@ -72,20 +72,56 @@ class Comparison(ComparisonData):
     profiles: tuple[Profile, ...]
 
     def to_text(self, width: int = 100, *, color: bool = False) -> str:
-        """Return the comparison as text of 80 to 100 columns."""
+        """Return the comparison as text of 80 to 100 columns.
+
+        Parameters
+        ----------
+        width : int
+            Columns, at least 80. At most 100 are used.
+        color : bool
+            Whether to colour the text with escape sequences for terminals.
+
+        Returns
+        -------
+        str
+            Several lines of text.
+        """
         from coalesce.render.console import as_text
 
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the comparison as an HTML page. See `Profile.to_html`."""
+        """Write the comparison as one HTML page without scripts, for light and dark mode.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            The file to write. By default the page is returned.
+
+        Returns
+        -------
+        str or None
+            The page; None if it was written to `path`.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
         from coalesce.profiling import comparison_html
         from coalesce.render import markup
 
         return markup.write(" / ".join(self.names), comparison_html.report(self), path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the rows and the profiles as dicts, lists and numbers, for `json.dump`."""
+        """Return the rows and the profiles as dicts, lists and numbers, for `json.dump`.
+
+        Returns
+        -------
+        dict
+            ``names``, ``rows`` (for each quantity its ``name``, its ``values`` and
+            ``more_is_better``) and ``profiles``, the results of `Profile.to_dict`.
+        """
         return {
             "names": list(self.names),
             "rows": [asdict(row) for row in self._rows],

@@ -59,8 +59,9 @@ class Row:
 
 def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
     """Yield the rows: times, the totals of each state space and kind, conflicts, caches."""
-    for kind in ("measured", "modelled"):
-        times = tuple(getattr(p, f"{kind}_ms") for p in profiles)
+    measured = tuple(p.measured_ms for p in profiles)
+    modelled = tuple(p.modelled_ms for p in profiles)
+    for kind, times in (("measured", measured), ("modelled", modelled)):
         if any(time is not None for time in times):
             yield Row(f"time, ms ({kind})", times)
     totals: list[dict[str, Total]] = [{t.name: t for t in p.totals()} for p in profiles]
@@ -99,7 +100,13 @@ class ComparisonData:
         self.names = _names([p.title for p in profiles])
 
     def rows(self) -> list[Row]:
-        """Return the rows of the table: requests, sectors, conflicts, rates and times."""
+        """Return the rows of the table: requests, sectors, conflicts, rates and times.
+
+        Returns
+        -------
+        list of Row
+            Each row has the ``name`` of a quantity and its ``values``, one for each profile.
+        """
         return list(self._rows)
 
     def ratio(self, name: str, of: int = 1) -> float | None:

@@ -158,7 +158,13 @@ class ProfileData:
         return [access for line in self._lines for access in line.accesses]
 
     def instructions(self) -> list[Instruction]:
-        """Return what each instruction of the kernel executed and moved."""
+        """Return what each instruction of the kernel executed and moved.
+
+        Returns
+        -------
+        list of Instruction
+            The instructions in the order of the code, also those that were never executed.
+        """
         return list(self._instructions)
 
     def totals(self) -> list[Total]:

@@ -98,7 +98,8 @@ def _array(
     return variable or next((e.array.name for e in examples if e.array is not None), "")
 
 
-# Returns the standard error of the sum of a counter over the instructions with these indices.
+# A function that returns the standard error of a sum. Its arguments are the indices of the
+# instructions whose counts are added up, and the name of the counter.
 Errors = Callable[[Sequence[int], str], float]
 
 

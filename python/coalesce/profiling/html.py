@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from coalesce.profiling.data import ProfileData
 
 _COLUMNS = 7
-_WRAPPED = "white-space:normal"  # without wrapping, long lines would push the numbers off the page
+_WRAPPED = "white-space:normal"  # wrap long lines, so that the columns of numbers stay visible
 _PICTURES = 3
 
 

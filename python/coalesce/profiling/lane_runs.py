@@ -68,7 +68,7 @@ def _of_threads(active: Sequence[int], threads: Sequence[Thread]) -> Runs | None
     offsets = np.array(active, np.float64) - active[0]
     index = np.array(threads, np.float64)
     rows = Counter((y, z) for _, y, z in threads)
-    if len(rows) <= 2:  # with two rows, y or z changes; use one index for either
+    if len(rows) <= 2:  # the two rows differ in y, in z, or in both: use one index for them
         index[:, 1] = np.any(index[:, 1:] != index[0, 1:], axis=1)
         index[:, 2] = 0
     varies = [axis for axis in range(3) if np.ptp(index[:, axis])]

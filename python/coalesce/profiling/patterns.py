@@ -37,7 +37,7 @@ Kind = Literal[
 
 SECTOR_BYTES, WORD_BYTES, BANKS = model.SECTOR_BYTES, model.WORD_BYTES, model.BANKS
 LANES = 32
-_NARROW_BYTES = 64  # shorter rows are called structures, not matrix rows
+_NARROW_BYTES = 64  # a row of at most this size is called a structure, not a row of a matrix
 
 
 @dataclass(frozen=True)
@@ -252,9 +252,10 @@ def _structure(array: Any, item: int) -> int:
 
 
 def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
-    """Return the axis along which neighbouring lanes step, and words for it.
+    """Return the axis of the array along which neighbouring lanes step, and a text that says so.
 
-    The last axis does not count. If there is no such axis, return None and "".
+    `far` is the distance between two lanes in bytes. If the lanes step along the last axis or along
+    no axis, return None and "".
     """
     shape = array.shape if array is not None else ()
     stride = item

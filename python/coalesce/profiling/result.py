@@ -130,6 +130,10 @@ class Profile(ProfileData, Assertions):
             What each row stands for. The columns are the attributes of `Access`, `Line` or
             `Instruction`.
 
+        Returns
+        -------
+        pandas.DataFrame
+
         Raises
         ------
         ImportError

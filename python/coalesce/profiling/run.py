@@ -68,9 +68,9 @@ def of_operation(
 
     def launch(k: KernelLaunch) -> LaunchRecord:
         is_own = k.operation == asked.name
-        # An operation may launch other kernels before its own kernel, to prepare the operands. The
-        # own kernel reads their results. Therefore the other kernels are simulated in this process,
-        # and with all of their blocks, not only a sample.
+        # An operation may launch other kernels before its own kernel, to prepare the operands that
+        # its kernel reads. So that these operands are complete, the other kernels are simulated in
+        # this process, and with all of their blocks, not only a sample.
         how = settings if is_own else replace(settings, sample=None, executor=None)
         title = table.title_of(k.operation, k.variant)
         profile, record = of_prepared(k.prepared(), k.arguments, how, title)

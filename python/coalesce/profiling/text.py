@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MARGIN = "      │ "
-_ROOMY = 98  # from this width on, wide numbers fit
+_ROOMY = 98  # a report of at least this width has room for large numbers with commas
 
 
 def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:

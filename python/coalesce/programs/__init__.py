@@ -126,7 +126,7 @@ def _run(
     if b"libnvrtc.so" in executable.read_bytes():
         from coalesce.compile import nvrtc
 
-        with contextlib.suppress(CompileError):  # the library says that NVRTC is not installed
+        with contextlib.suppress(CompileError):  # without NVRTC, libnvrtc.so reports the error
             environment["COALESCE_PROGRAM_NVRTC"] = nvrtc.library()
     if check:
         environment["COALESCE_PROGRAM_CHECK"] = "1"

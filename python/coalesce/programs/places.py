@@ -52,7 +52,8 @@ def _lines(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
     if program is None:
         return found
     for file, offsets in by_object.items():
-        # The return address is the instruction after the call. One byte before it is the call.
+        # The return address is that of the instruction after the call. The byte before it belongs
+        # to the call.
         words = [f"{offset - 1:#x}" for offset in offsets]
         done = subprocess.run(
             [program, "-i", "-a", "-e", file, *words], capture_output=True, text=True, check=False

@@ -43,7 +43,7 @@ def shown(item: Any) -> str:
     """
     from rich.console import Console
 
-    console = Console()  # rich obeys NO_COLOR, FORCE_COLOR and TERM=dumb, and knows notebooks
+    console = Console()  # it reads NO_COLOR, FORCE_COLOR and TERM, and recognizes notebooks
     color = console.is_terminal and not console.no_color and console.color_system is not None
     width = shutil.get_terminal_size((MOST, 24)).columns if console.is_terminal else MOST
     text = as_text(item, width, color=color)

@@ -51,7 +51,18 @@ class TraceArray(NamedTuple):
         return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
     def element(self, address: int) -> str:
-        """Return the name of the element at an address: ``"a[3, 17]"``."""
+        """Return the name of the element at an address.
+
+        Parameters
+        ----------
+        address : int
+            An address inside the array.
+
+        Returns
+        -------
+        str
+            ``"a[3, 17]"``. If the address is not the start of an element: ``"a[3, 17] + 2 bytes"``.
+        """
         itemsize = np.dtype(self.dtype).itemsize
         index, byte = divmod(address - self.address, itemsize)
         place = ", ".join(str(i) for i in np.unravel_index(index, self.shape or (1,)))
@@ -239,7 +250,8 @@ class Trace:
             parameter = np.broadcast_to(
                 self._table["parameter"][self.instruction][:, None], rows.shape
             )[rows]
-            # If arrays overlap, take the one that the address came from, else the first.
+            # If arrays overlap, take the argument from which the address was computed. If this
+            # argument is not known, take the first of the arrays.
             for number, array in reversed(list(enumerate(self.arrays))):
                 if (array.space == "shared") == of_shared:
                     # For addresses below the array, the offset wraps around to a large number.
@@ -255,7 +267,20 @@ class Trace:
         return result
 
     def element(self, event: int, lane: int) -> str:
-        """Return the element that a lane accesses: ``"a[3, 17]"``, or an address if it has no name.
+        """Return the name of the element that a lane accesses.
+
+        Parameters
+        ----------
+        event : int
+            The index of the event in the trace.
+        lane : int
+            The lane, from 0 to 31.
+
+        Returns
+        -------
+        str
+            ``"a[3, 17]"``. If the memory has no name, its space and the address:
+            ``"global address 0x7f..."``.
 
         Raises
         ------
@@ -477,6 +502,10 @@ class Trace:
         lanes : bool
             Whether to make a row for each active lane of each event, with its lane, thread, address
             and index. By default there is a row for each event.
+
+        Returns
+        -------
+        pandas.DataFrame
 
         Raises
         ------

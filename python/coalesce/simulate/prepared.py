@@ -214,7 +214,7 @@ def on_host(value: Any, name: str = "the array") -> Any:
     """
     if is_members(value):
         return mapped(value, lambda item: on_host(item, name))
-    if isinstance(value, np.ndarray) or (on_gpu := foreign.look(value, name)) is None:
+    if isinstance(value, np.ndarray) or (on_gpu := foreign.find_gpu_array(value, name)) is None:
         return value
     try:
         return to_device(value).get()

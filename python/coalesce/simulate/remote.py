@@ -72,7 +72,7 @@ class Result:
 
 def check(executor: Any) -> None:
     """Raise TypeError for anything but an executor."""
-    with checks.asking("executor", executor):
+    with checks.reading("executor", executor):
         submit = getattr(executor, "submit", None)
     if isinstance(executor, type) or not callable(submit):
         raise TypeError(
@@ -223,7 +223,8 @@ def _events(
     parts: Sequence[dict[str, np.ndarray[Any, Any]]], exemplars: int
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Join the events of all jobs. Keep at most `exemplars` events of each instruction."""
-    # Take the first, the last and the middle job, then others if needed.
+    # Take events from the first, the last and the middle job first, so that all parts of the grid
+    # are represented. Then take events from the other jobs.
     order = [*dict.fromkeys([0, len(parts) - 1, len(parts) // 2, *range(len(parts))])]
     joined = {name: np.concatenate([parts[i][name] for i in order]) for name in parts[order[0]]}
     kept: dict[int, int] = {}

@@ -21,7 +21,7 @@ import numpy as np
 from coalesce.common import checks
 
 _GROUPS = 16
-_LEAST_BLOCKS = 2 * _GROUPS  # with fewer blocks, the errors would be guesses
+_LEAST_BLOCKS = 2 * _GROUPS  # with fewer blocks, the standard errors would not be reliable
 
 
 @dataclass(frozen=True)

@@ -532,50 +532,11 @@ class Stepper:
         return Place(warp, state, i.line, self._text(i), i.text, lanes_of(mask))
 
     def _registers_of(self, warp: int) -> dict[str, Array]:
-        values: dict[str, Array] = {}
-        session = self._open()
-        known = session.registers(warp)
-        function = self._listing[session.position(warp)[1]].function if known else 0
-        for name, kind, mask, content in known:
-            dtype = self._loaded_as(function, name) if step_values.is_bare(kind) else None
-            values[name] = step_values.lanes(kind, mask, content, dtype)
-        return values
-
-    def _loaded_as(self, function: int, register: str) -> np.dtype[Any] | None:
-        """Return the dtype of the array that a register is loaded from, if its width fits."""
-        for i in self._listing:
-            if i.function == function and register in i.results and i.parameter >= 0:
-                argument = self._launch.arguments[i.parameter]
-                if isinstance(argument, HostArray):
-                    dtype: np.dtype[Any] = argument.array.dtype
-                    if i.element_bytes == i.results[register] == dtype.itemsize:
-                        return dtype
-        return None
+        return step_values.registers(self._launch, self._open(), self._listing, warp)
 
     def _variables_of(self, warp: int) -> dict[str, Array]:
-        values: dict[str, Array] = {}
-        for parameter, argument in zip(
-            described(self.kernel.signature, self._launch.arguments),
-            self._launch.arguments,
-            strict=True,
-        ):
-            if isinstance(argument, bytes) and parameter.accepted:
-                value = np.frombuffer(argument, parameter.accepted[0])
-                if value.size == 1:
-                    values[parameter.name] = np.ma.array(np.repeat(value, WARP_SIZE), mask=False)
-        registers = self._registers_of(warp)
-        position = self._open().position(warp)[1]
-        function = self._listing[position].function if registers else 0
-        before = [i for i in self._listing[:position] if i.function == function]
-        at = {r: n for n, i in enumerate(before) for r in i.results}
-        for name, candidates in self._names.items():
-            alive = [r for f, r in candidates if f == function and r in registers]
-            if not alive:
-                continue
-            # If several registers may hold the variable, take the one that was computed last before
-            # this place.
-            values[name] = registers[max(alive, key=lambda r: at.get(r, -1))]
-        return values
+        session, listing = self._open(), self._listing
+        return step_values.variables_of(self._launch, session, listing, self._names, warp)
 
 
 def of_kernel(

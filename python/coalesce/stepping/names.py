@@ -73,7 +73,7 @@ def variables_of(
     text = declarations.bare(source)
     known = definitions.replacements(text, options)
     types = _types_of(text, known)
-    # The instructions of a line may be in several functions, if one of them is inlined elsewhere.
+    # The instructions of a line may be in several functions, if its function is inlined in others.
     by_line: dict[int, dict[int, list[Instruction]]] = {}
     for i in listing:
         if i.file == file and i.line:
@@ -92,7 +92,7 @@ def variables_of(
                 registers = by_name.setdefault(statement["name"], [])
                 found = [Register(function, r) for r in result]
                 registers += [r for r in found if r not in registers]
-    # If a register could be one of two variables, it is not shown.
+    # If a register could hold either of two variables, it is used for neither.
     claims: dict[Register, int] = {}
     for registers in by_name.values():
         for register in registers:

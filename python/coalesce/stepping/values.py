@@ -1,4 +1,4 @@
-"""Registers and shared variables of a stepped block as NumPy arrays.
+"""Registers and variables of a stepped block as NumPy arrays.
 
 Lanes and elements that were not yet written are masked, because on a GPU they have no defined
 value.
@@ -6,6 +6,7 @@ value.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,10 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.cxx import variables
 from coalesce.cxx.element_types import element_types
-from coalesce.simulate.events import lanes_of
+from coalesce.launch.arguments import HostArray, described
+from coalesce.simulate.events import WARP_SIZE, lanes_of
+from coalesce.simulate.prepared import Prepared
+from coalesce.stepping.names import Instruction, Register
 
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
@@ -43,6 +47,68 @@ def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> 
         values = np.frombuffer(content, dtype or _DTYPES[kind]).copy()
     masked: Array = np.ma.array(values, mask=~lanes_of(mask))
     return masked
+
+
+def registers(
+    launch: Prepared, session: sim.Stepping, listing: Sequence[Instruction], warp: int
+) -> dict[str, Array]:
+    """Return the registers of a warp that hold a value, by name, as masked arrays of 32 lanes."""
+    values: dict[str, Array] = {}
+    known = session.registers(warp)
+    function = listing[session.position(warp)[1]].function if known else 0
+    for name, kind, mask, content in known:
+        dtype = _loaded_as(launch, listing, Register(function, name)) if is_bare(kind) else None
+        values[name] = lanes(kind, mask, content, dtype)
+    return values
+
+
+def _loaded_as(
+    launch: Prepared, listing: Sequence[Instruction], register: Register
+) -> np.dtype[Any] | None:
+    """Return the dtype of the array that a register is loaded from, if its width fits."""
+    for i in listing:
+        if i.function == register.function and register.name in i.results and i.parameter >= 0:
+            argument = launch.arguments[i.parameter]
+            if isinstance(argument, HostArray):
+                dtype: np.dtype[Any] = argument.array.dtype
+                if i.element_bytes == i.results[register.name] == dtype.itemsize:
+                    return dtype
+    return None
+
+
+def variables_of(
+    launch: Prepared,
+    session: sim.Stepping,
+    listing: Sequence[Instruction],
+    names: Mapping[str, Sequence[Register]],
+    warp: int,
+) -> dict[str, Array]:
+    """Return the known variables of a warp, by name, as masked arrays of 32 lanes.
+
+    These are the scalar parameters of the kernel, and the variables of the source whose registers
+    are known (`names`).
+    """
+    values: dict[str, Array] = {}
+    for parameter, argument in zip(
+        described(launch.kernel.signature, launch.arguments), launch.arguments, strict=True
+    ):
+        if isinstance(argument, bytes) and parameter.accepted:
+            value = np.frombuffer(argument, parameter.accepted[0])
+            if value.size == 1:
+                values[parameter.name] = np.ma.array(np.repeat(value, WARP_SIZE), mask=False)
+    held = registers(launch, session, listing, warp)
+    position = session.position(warp)[1]
+    function = listing[position].function if held else 0
+    before = [i for i in listing[:position] if i.function == function]
+    at = {r: n for n, i in enumerate(before) for r in i.results}
+    for name, candidates in names.items():
+        alive = [r for f, r in candidates if f == function and r in held]
+        if not alive:
+            continue
+        # If several registers may hold the variable, take the one that was computed last before
+        # this place.
+        values[name] = held[max(alive, key=lambda r: at.get(r, -1))]
+    return values
 
 
 def shared_arrays(kernel: BaseKernel, session: sim.Stepping) -> dict[str, Array]:

@@ -58,5 +58,5 @@ def trace(
     >>> t.select(array="a").index[0, :4]  # the lanes read down a column of a
     array([  0,  64, 128, 192])
     """
-    wanted = run.Wanted(blocks, warps, lines, limit, progress)
+    wanted = run.Selection(blocks, warps, lines, limit, progress)
     return run.of_operation(operation, arrays, device, options, wanted)

@@ -16,7 +16,7 @@ from coalesce.tracing import run as tracing_run
 
 def observe(
     launch: Prepared,
-    wanted: tracing_run.Wanted,
+    wanted: tracing_run.Selection,
     callback: Callable[[Trace], object],
     batch: int,
 ) -> int:

@@ -30,7 +30,7 @@ PATIENCE = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Selection:
     """Which events to record. See `Kernel.trace`."""
 
     blocks: Any = None
@@ -41,7 +41,11 @@ class Wanted:
 
 
 def of_operation(
-    operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any], wanted: Wanted
+    operation: str,
+    arrays: Sequence[Any],
+    device: Any,
+    options: Mapping[str, Any],
+    wanted: Selection,
 ) -> Trace:
     """Call the operation and trace its kernel. See `coalesce.trace`."""
     for name in ("out", "return_timing"):
@@ -70,7 +74,7 @@ def of_kernel(
     arguments: Sequence[Any],
     shared_bytes: Any,
     device: Any,
-    wanted: Wanted,
+    wanted: Selection,
     cooperative: bool = False,
 ) -> Trace:
     """Trace one launch. See `Kernel.trace`."""
@@ -78,7 +82,7 @@ def of_kernel(
     return _take(prepared, wanted)[0]
 
 
-def _take(launch: Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecord]:
+def _take(launch: Prepared, wanted: Selection) -> tuple[Trace, LaunchRecord]:
     blocks = None
     if wanted.blocks is not None:
         blocks = geometry.block_numbers(wanted.blocks, launch.grid)
@@ -122,7 +126,7 @@ def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
         ) from None
 
 
-def recording(launch: Prepared, wanted: Wanted, blocks: Any = None) -> sim.Recording:
+def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Recording:
     """Check `wanted`, and return it in the form that the simulator takes.
 
     With `blocks`, all blocks run, but only the events of these blocks are recorded.

@@ -1,4 +1,4 @@
-"""Matrices side by side, frame by frame: the cells that a warp touches at each step."""
+"""Draws matrices side by side, in one frame or several: the cells that a warp touches at a step."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def _legend(canvas: Canvas, frames: Mapping[str, Sequence[Matrix]], y: float) ->
 
 
 def _count(matrix: Matrix) -> str:
-    cells = f"{plural(len(matrix.written), 'cell')} of {matrix.name} {matrix.extents}"
+    cells = f"{plural(len(matrix.cell_labels), 'cell')} of {matrix.name} {matrix.extents}"
     moved = matrix.moved
     if moved is None:
         return cells
