@@ -36,7 +36,7 @@ from coalesce import _core  # noqa: E402
 from coalesce.catalogue.run import Launcher  # noqa: E402
 from coalesce.kernel import LaunchRecord  # noqa: E402
 from coalesce.launch.modelled import Modelled  # noqa: E402
-from coalesce.simulate import counting  # noqa: E402
+from coalesce.simulate.prepared import prepare  # noqa: E402
 
 ROWS = Path(__file__).parent / "measured" / "models_h200.json"
 RECORDING = TESTS / "data" / "models_h200.json"
@@ -119,9 +119,7 @@ def first_rounds(rounds: int) -> Launcher:
     """
 
     def launch(kernel: Any, grid: Any, block: Any, arguments: Any, **how: Any) -> LaunchRecord:
-        prepared = counting.prepare(
-            kernel, grid, block, arguments, how["shared_bytes"], how["device"]
-        )
+        prepared = prepare(kernel, grid, block, arguments, how["shared_bytes"], how["device"])
         result = prepared.run(counts=True, caches=True, first_rounds=rounds)
         modelled = Modelled.of(result.model)
         name = prepared.device.name
