@@ -679,6 +679,11 @@ def test_arguments_are_checked() -> None:
             "border must be an integer from 0 to 255, because the texels have dtype uint8; got 256",
         ),
         (
+            lambda a: coalesce.texture(a.astype(np.uint8), border=float("inf")),
+            ValueError,
+            "border must be an integer from 0 to 255, because the texels have dtype uint8; got inf",
+        ),
+        (
             lambda a: coalesce.texture(a.astype(np.int32), border=0x7F800001),
             ValueError,
             "its bits are those of a signaling NaN",

@@ -350,19 +350,19 @@ def _border(border: float | Sequence[float], channels: int) -> list[float]:
 
 
 def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
-    """Return the float whose bits are an integer, as the hardware takes it for integer texels."""
+    """Return the float32 with the bits of an integer, which the GPU needs for integer texels."""
     limits = np.iinfo(dtype)
-    if color != int(color) or not limits.min <= color <= limits.max:
+    if not (color.is_integer() and limits.min <= color <= limits.max):
         raise ValueError(
             f"border must be an integer from {limits.min} to {limits.max}, because the texels "
-            f"have dtype {dtype}; got {color:g}"
+            f"have dtype {dtype}; got {color:.16g}"
         )
     bits = np.array(int(color) & 0xFFFFFFFF, np.uint32)
     found = float(bits.view(np.float32))
     if np.float32(found).view(np.uint32) != bits:
         raise ValueError(
-            f"border cannot be {int(color)}: its bits are those of a signaling NaN, which cannot "
-            "be passed to a texture"
+            f"border cannot be {int(color)}: its bits are those of a signaling NaN as a float32, "
+            "and such bits cannot be passed to a texture; choose another value"
         )
     return found
 

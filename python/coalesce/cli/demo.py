@@ -174,7 +174,7 @@ def table(rows: list[Row]) -> Table:
 
 
 def _ratio(value: float | None) -> str:
-    """Return "-" for a ratio of no requests."""
+    """Return a ratio as text; "-" if it is None, because there were no requests."""
     return "-" if value is None else f"{value:.2f}"
 
 

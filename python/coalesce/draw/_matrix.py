@@ -223,9 +223,9 @@ def window_over(matrices: Iterable[Matrix], most: int) -> Window:
 
 
 def _around(wanted: set[int], extent: int) -> set[int]:
-    """Return the wanted indices, their neighbours, and the three indices after the lowest one.
+    """Return the rows or columns to draw: the wanted ones and their neighbours.
 
-    So even a single cell is shown as a part of a matrix.
+    They are at least three, so that even a single cell is shown as a part of a matrix.
     """
     around = {i + d for i in wanted for d in (-1, 0, 1)} or {0}
     low = min(around)

@@ -39,7 +39,8 @@ class Textures:
     def finish(self, kind: type[BaseException] | None) -> None:
         """Destroy the objects and their CUDA arrays. `kind` is the error that ended the launch.
 
-        After Ctrl-C, the kernel may still run. Then a later launch destroys them.
+        After Ctrl-C, the kernel may still be running and use the objects. They are kept then, and
+        the first launch after the end of the kernel destroys them.
         """
         if kind is not None and issubclass(kind, KeyboardInterrupt) and self._objects:
             _in_use.append((self._gpu, list(self._objects.values())))

@@ -200,7 +200,7 @@ def _listing(
     counts = counted.counts
     table, files, own = counts.table(), counts.files, counts.source_file
     source, scale = kernel.source, 1.0
-    if kernel.is_ptx and table["line"].any():  # show the source of the PTX, if the file exists
+    if kernel.is_ptx and table["line"].any():  # show the CUDA C++ file that the PTX names
         source = "".join(linecache.getlines(files.get(own, "")))
     elif kernel.is_ptx:  # without line information, show the lines of the PTX
         table["line"] = table["ptx_line"]
@@ -264,7 +264,7 @@ def _copied(value: Any) -> Any:
 
 
 def _repeated(value: Any, argument: HostArray, copied: bool) -> Any:
-    """Return an array argument in the form that a later launch needs."""
+    """Return the argument that passes the same array, pointer or texture to a later launch."""
     array = argument.array.copy() if copied else argument.array
     if isinstance(value, Texture):
         return replace(value, array=array)

@@ -1,7 +1,7 @@
-"""Lays out reports without colour, as the package rich does, but faster.
+"""Lays out reports without colour as the package rich does, but faster.
 
-A report consists of texts and tables of rich. Most of them need no wrapping and no styles. They are
-laid out here. Rich prints the others.
+A report consists of texts and tables, which are objects of rich. Most of them need neither wrapping
+nor styles, so this file lays them out. It leaves the others to rich.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def lines(item: Any, console: Console) -> Iterator[str]:
-    """Yield the lines of an item. There may be spaces at the ends of lines."""
+    """Yield the lines of an item of a report. Lines may end with spaces."""
     from rich.table import Table
     from rich.text import Text
 
@@ -31,7 +31,7 @@ def lines(item: Any, console: Console) -> Iterator[str]:
 
 
 def printed(item: Any, console: Console) -> list[str]:
-    """Return the lines that rich prints."""
+    """Return the lines that rich prints for an item."""
     with console.capture() as capture:
         console.print(item, soft_wrap=True)
     return capture.get().splitlines()

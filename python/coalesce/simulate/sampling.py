@@ -83,9 +83,10 @@ class Estimate:
 
 
 def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-    """Choose which of the `total` blocks of a grid to run, and assign each to a group.
+    """Choose which of the `total` blocks of a grid to run, and divide them into groups.
 
-    Returns None if the grid is so small that all of its blocks are run.
+    Returns the blocks' indices and the group of each; see the top of this file. Returns None if the
+    grid is so small that all of its blocks are run.
     """
     share = checks.number("sample", share)
     if not 0 < share < 1:
