@@ -51,15 +51,15 @@ def run_access(
             raise ValueError(f"pattern {pattern!r} has no option {name}; its options: {takes}")
 
     axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")
-    source = catalogue_operands.array("x", x, axes, "access", dtypes=())
-    item_size = source.dtype.itemsize
-    if item_size not in _WIDTHS or source.dtype.kind not in "biufcV" or source.dtype.hasobject:
+    operand = catalogue_operands.array("x", x, axes, "access", dtypes=())
+    item_size = operand.dtype.itemsize
+    if item_size not in _WIDTHS or operand.dtype.kind not in "biufcV" or operand.dtype.hasobject:
         raise TypeError(
-            f"x has dtype {source.dtype}; access needs elements of 1, 2, 4, 8 or 16 bytes"
+            f"x has dtype {operand.dtype}; access needs elements of 1, 2, 4, 8 or 16 bytes"
         )
-    count, values, defines, extra = _PATTERNS[pattern](source, given)
-    operands = [source, *extra]
-    target = catalogue_operands.output(out, (count,), source.dtype, "")
+    count, values, defines, extra = _PATTERNS[pattern](operand, given)
+    operands = [operand, *extra]
+    target = catalogue_operands.output(out, (count,), operand.dtype, "")
     run = Run(
         [*operands, *([target] if target else [])],
         device=device,
@@ -69,11 +69,11 @@ def run_access(
         scratch=scratch,
     )
     width = values.pop("width", item_size)
-    written = run.result((count,), source.dtype, operands, target, alignment=width)
+    written = run.result((count,), operand.dtype, operands, target, alignment=width)
     threads = count * item_size // width
     if threads:
         values.update(
-            x=as_elements(run.ready(source, alignment=width), width),
+            x=as_elements(run.ready(operand, alignment=width), width),
             out=as_elements(written, width),
             n=np.uint64(threads),
             **{o.name: run.ready(o) for o in extra},

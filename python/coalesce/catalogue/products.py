@@ -181,10 +181,10 @@ def run_transpose(
     """Run `coalesce.transpose`. Return the result and the `Run`. `how` has the options of `Run`."""
     variant = best.of_one_matrix(variant)
     entry = catalogue.find("transpose", variant)
-    source = array("a", a, "(rows, cols)", "transpose")
-    rows, cols = source.shape
+    operand = array("a", a, "(rows, cols)", "transpose")
+    rows, cols = operand.shape
     shape = (rows, cols) if variant == "copy" else (cols, rows)
-    return _one_kernel(entry, source, shape, ("in", "out"), out, 0, how)
+    return _one_kernel(entry, operand, shape, ("in", "out"), out, 0, how)
 
 
 def run_row_sums(
@@ -217,15 +217,15 @@ def run_sums(
     """Run row or column sums. Return the result and the `Run`. `how` has the options of `Run`."""
     variant = best.of_one_matrix(variant)
     entry = catalogue.find(operation, variant)
-    source = array("a", a, "(rows, cols)", operation)
-    rows, cols = source.shape
+    operand = array("a", a, "(rows, cols)", operation)
+    rows, cols = operand.shape
     shape = (rows,) if operation == "row_sums" else (cols,)
-    return _one_kernel(entry, source, shape, ("x", "sums"), out, 1, how)
+    return _one_kernel(entry, operand, shape, ("x", "sums"), out, 1, how)
 
 
 def _one_kernel(
     entry: ops.Variant,
-    source: Operand,
+    operand: Operand,
     shape: tuple[int, ...],
     names: tuple[str, str],
     out: Array | None,
@@ -236,13 +236,13 @@ def _one_kernel(
 
     `names` has the names of the kernel's parameters for the two arrays.
     """
-    rows, cols = source.shape
-    dtype = source.dtype
+    rows, cols = operand.shape
+    dtype = operand.dtype
     target = output(out, shape, dtype, "")
-    run = Run([source, *([target] if target else [])], **how)
-    written = run.result(shape, dtype, [source], target)
+    run = Run([operand, *([target] if target else [])], **how)
+    written = run.result(shape, dtype, [operand], target)
     run.work = pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
-    given = run.ready(source) if rows and cols else run.scratch((1,), dtype)
+    given = run.ready(operand) if rows and cols else run.scratch((1,), dtype)
     while 0 not in shape:
         _, slices, _ = entry.launch(rows, cols, item_size=dtype.itemsize)[0]
         # The kernel leaves one sum for each slice of a row. The next pass adds up these sums.
@@ -263,7 +263,7 @@ def _one_kernel(
         if not sliced:
             break
         given, rows = result, slices
-    return run.deliver(written, [source], target), run
+    return run.deliver(written, [operand], target), run
 
 
 def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]) -> int:
