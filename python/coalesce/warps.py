@@ -35,6 +35,12 @@ class Transactions:
         The sectors that the same lanes would take if their elements were adjacent.
     bytes_used, bytes_moved : int
         Distinct bytes that the lanes access, and the bytes of the sectors.
+
+    Examples
+    --------
+    >>> access = coalesce.transactions(8 * np.arange(32))  # every second float32
+    >>> access.sectors, access.ideal_sectors, access.efficiency
+    (8, 4, 0.5)
     """
 
     requests: int

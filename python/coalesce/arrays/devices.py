@@ -36,6 +36,11 @@ class Device:
         Number of multiprocessors; for a simulated GPU, the number in the time model.
     checked : bool or None
         For a simulated GPU, whether its counts and times were compared with hardware; else None.
+
+    Examples
+    --------
+    >>> [device.name for device in coalesce.devices() if device.kind == "sim"]
+    ['sim:h200', ...]
     """
 
     name: str

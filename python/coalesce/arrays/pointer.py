@@ -22,6 +22,11 @@ class Pointer:
         The whole array, C-contiguous.
     offset : int
         The number of elements before the element that the pointer points to, in C order.
+
+    Examples
+    --------
+    >>> coalesce.pointer(a, 1, 0).offset  # the rows have 8 elements
+    8
     """
 
     array: np.ndarray[Any, Any]

@@ -27,6 +27,11 @@ class Texture:
         has the texels of all levels.
     is_surface : bool
         Whether the kernel's parameter is a ``cudaSurfaceObject_t``, not a ``cudaTextureObject_t``.
+
+    Examples
+    --------
+    >>> coalesce.texture(a)
+    <texture of shape (8, 8), float32>
     """
 
     array: np.ndarray[Any, Any]

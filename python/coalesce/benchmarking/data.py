@@ -37,6 +37,12 @@ class BenchmarkRow:
         other is modelled.
     bound : str or None
         For a modelled time, what bounds the kernel: ``"bound by DRAM: 8.39 MB"``.
+
+    Examples
+    --------
+    >>> row = coalesce.benchmark("transpose", a, variants=["naive"], device="sim")["naive"]
+    >>> row.correct, row.timing.source
+    (True, 'modelled')
     """
 
     variant: str

@@ -34,6 +34,12 @@ class Benchmark(BenchmarkData):
         package does not know the peaks of the GPU.
     options : dict
         The options of the operation, such as ``{"tile": 16}``.
+
+    Examples
+    --------
+    >>> result = coalesce.benchmark("matmul", a, b, variants=["naive", "tiled"], device="sim")
+    >>> [row.variant for row in result]
+    ['naive', 'tiled']
     """
 
     def plot(

@@ -50,6 +50,12 @@ class Variant:
         Whether the variant needs a GPU of compute capability 9.0 (H100, H200) or newer.
     dtype : str
         The only dtype that the variant takes; empty if it takes float32 and float64.
+
+    Examples
+    --------
+    >>> variant = coalesce.variants("matmul")["tiled"]
+    >>> variant.rung, variant.tiles
+    (7, (8, 16, 32))
     """
 
     operation: str
@@ -73,6 +79,11 @@ class VariantTable(Sequence[Variant]):
     """A sequence of variants in order. It prints as a table, also in a notebook.
 
     Index it with a position or a slice. A table of one operation also takes a variant's name.
+
+    Examples
+    --------
+    >>> coalesce.variants("matmul").names[:3]
+    ('naive', 'naive_2d', 'coalesced')
     """
 
     def __init__(self, items: Sequence[Variant]) -> None:

@@ -87,7 +87,7 @@ class Finding:
     array : str
         Name of the argument or of the shared variable, or ``""``.
     index : tuple of int
-        Index of the element; empty if the shape is not known.
+        Index of the element; empty if the access is out of bounds or the shape is not known.
     offset : int
         Bytes from the start of the array, or of the state space if there is no array.
     bytes : int
@@ -97,6 +97,13 @@ class Finding:
     count : int
         The number of such mistakes, including this one. They have the same kind, the same lines and
         the same array.
+
+    Examples
+    --------
+    >>> kernel = coalesce.Kernel("__global__ void ones(int *x) { x[threadIdx.x] = 1; }")
+    >>> finding = kernel.check(1, 32, np.zeros(31, np.int32))[0]
+    >>> finding.kind, finding.array, finding.first.thread
+    ('out_of_bounds', 'x', (31, 0, 0))
     """
 
     kind: Kind

@@ -50,6 +50,12 @@ class Matrix:
         Parts to outline, such as the tile of a block.
     note : str, optional
         A line below the matrix, instead of the number of sectors.
+
+    Examples
+    --------
+    >>> column = [(row, 0) for row in range(32)]
+    >>> print(coalesce.draw.matrices([coalesce.draw.Matrix("a", (32, 64), column)]).headline)
+    A warp at one step: 32 sectors of a
     """
 
     name: str

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from coalesce._core import model
 from coalesce.common import checks
 from coalesce.draw._banks import bank_board
 from coalesce.draw._canvas import Picture
@@ -219,7 +220,7 @@ def _matrix(trace: Trace, number: int, shapes: Mapping[str, Sequence[int]], cell
         labels,
         groups,
         itemsize,
-        offset=array.address % 32,
+        offset=array.address % model.SECTOR_BYTES,
         memory="shared" if array.space == "shared" else "global",
     )
 

@@ -47,6 +47,11 @@ def exercises() -> tuple[Exercise, ...]:
     Returns
     -------
     tuple of Exercise
+
+    Examples
+    --------
+    >>> coalesce.lessons.exercises()[0].name
+    'thread_number'
     """
     return _EXERCISES
 

@@ -73,6 +73,13 @@ class Verdict:
         What is wrong; if solved, the counts.
     help : str
         The call that shows the next hint. Each failed check of an exercise leads to a later hint.
+
+    Examples
+    --------
+    >>> ex = coalesce.lessons.exercise("brighten")
+    >>> verdict = ex.check(ex.source)
+    >>> bool(verdict), verdict.stage
+    (False, 'counts')
     """
 
     exercise: str
@@ -113,6 +120,12 @@ class Exercise:
         The grid and the block in words. They are part of the task and do not change.
     source : str
         The CUDA C++ source to start from.
+
+    Examples
+    --------
+    >>> ex = coalesce.lessons.exercise("brighten")
+    >>> ex.lesson, len(ex.demands)
+    (8, 4)
     """
 
     name: str

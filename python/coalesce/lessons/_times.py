@@ -43,6 +43,12 @@ class Times(Mapping[str, Timing]):
         Name of this machine's GPU; empty if there is none.
     against : str
         The variant that the others are compared with; the first by default.
+
+    Examples
+    --------
+    >>> times = coalesce.lessons.times("matmul", ["naive", "tiled"])
+    >>> times.against
+    'naive'
     """
 
     operation: str

@@ -50,6 +50,11 @@ class Work:
         Milliseconds.
     measured : bool
         Whether `ms` was measured; False if it was modelled.
+
+    Examples
+    --------
+    >>> work = coalesce.plots.Work(flops=2e9, dram_bytes=1e8, ms=1.0)
+    >>> axes = coalesce.plots.roofline({"mine": work}, peak_gflops=67_000, peak_gbps=4_800)
     """
 
     flops: float

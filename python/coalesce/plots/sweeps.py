@@ -55,6 +55,12 @@ class Sweep:
         Whether `gbps` was measured on a GPU or modelled for a simulated one.
     device : str
         The name of the GPU: ``"NVIDIA H200"``.
+
+    Examples
+    --------
+    >>> sweep = coalesce.plots.Sweep.run("offset", [0, 1])
+    >>> sweep.sectors
+    array([4., 5.])
     """
 
     pattern: str

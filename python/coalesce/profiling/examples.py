@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from coalesce.simulate.events import Trace, TraceArray
 
 _ALL_LANES = 0xFFFFFFFF
-_LINE_BYTES = 128  # a cache line, and a row of the 32 banks of shared memory
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Example:
         computed once.
         """
         active = self.active
-        start = min(active) // _LINE_BYTES * _LINE_BYTES
+        start = min(active) // model.LINE_BYTES * model.LINE_BYTES  # the banks repeat there, too
         return tuple([address - start for address in active])
 
     @property
@@ -170,7 +169,7 @@ class Example:
             name=self.array.name,
             itemsize=itemsize,
             labels=labels,
-            offset=self.array.address % 32,
+            offset=self.array.address % model.SECTOR_BYTES,
             title=title or None,
         )
 

@@ -53,6 +53,12 @@ class Profile(ProfileData, Assertions):
         then estimates.
     errors : dict
         With a sample, the standard errors of the metrics by name; else empty.
+
+    Examples
+    --------
+    >>> p = coalesce.profile("matmul", a, b, variant="naive")
+    >>> p.sectors_per_request
+    {'load': 4.5, 'store': 8.0}
     """
 
     preparation: tuple[Profile, ...]

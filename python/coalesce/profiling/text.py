@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from coalesce._core import model
 from coalesce.common.timing import milliseconds
 from coalesce.launch.modelled import of_bytes
 from coalesce.profiling import verdict
@@ -152,9 +153,9 @@ def modelled(profile: ProfileData) -> str | None:
         return text
     c = m.caches
     hits = m.metrics()["l1tex__t_sector_hit_rate.pct"] / 100
+    read, written = (of_bytes(model.SECTOR_BYTES * c[name]) for name in ("l2_reads", "l2_writes"))
     text += (
-        f" L1 hits: {percent(hits)} of the sectors. L2: {of_bytes(32 * c['l2_reads'])} read, "
-        f"{of_bytes(32 * c['l2_writes'])} written, "
+        f" L1 hits: {percent(hits)} of the sectors. L2: {read} read, {written} written, "
         f"{percent(m.metrics()['lts__t_sector_hit_rate.pct'] / 100)} hits. "
         f"DRAM: {of_bytes(c['dram_read_bytes'])} read, "
         f"{of_bytes(c['dram_written_bytes'])} written. "

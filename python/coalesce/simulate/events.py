@@ -36,6 +36,12 @@ class TraceArray(NamedTuple):
         shared memory.
     parameter : int
         Index of the kernel's parameter; -1 for a variable.
+
+    Examples
+    --------
+    >>> array = coalesce.trace("matmul", a, b, variant="naive").arrays[0]
+    >>> array.element(array.address + 4 * 17)  # the rows have 8 elements
+    'a[2, 1]'
     """
 
     name: str
@@ -76,6 +82,12 @@ class TraceEvent:
 
     The fields have the same meaning as in `Trace`, for one event. Inactive lanes have address 0
     and index -1.
+
+    Examples
+    --------
+    >>> event = coalesce.trace("matmul", a, b, variant="naive")[0]
+    >>> event.kind, event.space, event.width, bin(event.mask)
+    ('load', 'global', 4, '0b11111111')
     """
 
     block: tuple[int, int, int]
@@ -149,6 +161,12 @@ class Trace:
         The extents of the launch, as (x, y, z).
     omitted : int
         The number of events that were left out because of the limit; `repr` shows it, too.
+
+    Examples
+    --------
+    >>> trace = coalesce.trace("matmul", a, b, variant="naive")
+    >>> len(trace.select(kind="store"))  # one store of each of the 8 warps
+    8
     """
 
     def __init__(

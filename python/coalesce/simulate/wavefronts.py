@@ -55,6 +55,12 @@ class WavefrontAccess:
         The number of cache lines, summed over the requests.
     needed : int
         The smallest number of cache lines that could hold the bytes that the lanes access.
+
+    Examples
+    --------
+    >>> rows = coalesce.trace("matmul", a, b, variant="naive").wavefronts()
+    >>> rows[0].kind, rows[0].array, rows[0].lines_per_request
+    ('load', 'b', 1.0)
     """
 
     line: int
@@ -83,6 +89,12 @@ class Wavefronts(Sequence[WavefrontAccess]):
         The size of a cache line.
     omitted : int
         The number of events that the trace left out because of its limit.
+
+    Examples
+    --------
+    >>> rows = coalesce.trace("matmul", a, b, variant="naive").wavefronts()
+    >>> rows.lanes, rows.line_bytes
+    (64, 64)
     """
 
     def __init__(
