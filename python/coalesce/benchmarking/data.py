@@ -40,7 +40,7 @@ class BenchmarkRow:
 
     Examples
     --------
-    >>> row = coalesce.benchmark("transpose", a, variants=["naive"], device="sim")["naive"]
+    >>> row = coalesce.benchmark("matmul", a, b, variants=["naive"], device="sim")["naive"]
     >>> row.correct, row.timing.source
     (True, 'modelled')
     """
