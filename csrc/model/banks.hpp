@@ -193,11 +193,11 @@ inline uint32_t atomic_turns(const sim::MemoryEvent& e, sim::LaneMask mask, sim:
 
 inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm form) {
     Wavefronts w;
-    w.taken = atomic_passes(form) *
-              by_groups(e, groups_of(e.bytes),
-                        [form](const sim::MemoryEvent& event, sim::LaneMask mask) {
-                            return atomic_turns(event, mask, form);
-                        });
+    w.taken =
+        atomic_passes(form) *
+        by_groups(e, groups_of(e.bytes), [form](const sim::MemoryEvent& event, sim::LaneMask mask) {
+            return atomic_turns(event, mask, form);
+        });
     w.theoretical = w.taken;
     w.ideal = atomic_passes(form) * packed_wavefronts(e);
     return w;
