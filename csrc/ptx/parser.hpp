@@ -60,7 +60,6 @@ class Parser {
 
     // Defined in declarations.cpp.
     Declaration declaration(Space space);
-    void declaration_word(Declaration& declaration);
     Variable variable(const Declaration& declaration);
     void initializer(Variable& variable, const std::vector<uint64_t>& dimensions);
     void nested_initializer(Variable& variable, const std::vector<uint64_t>& dimensions,
