@@ -5,7 +5,7 @@
 // rows, and the shape of a box, here 32 rows of 256 columns. The driver makes it. One instruction
 // copies a box; what lies outside the matrix becomes zeros. The warps that multiply have no code
 // for copies any more. A third warpgroup starts them. It gives registers to the other two
-// (setmaxnreg), which need 232 per thread.
+// (setmaxnreg), which need 224 per thread.
 //
 // THE TRANSPOSITION. In 16_tma another kernel packs A before this one starts. Here the third
 // warpgroup transposes A in shared memory while the others multiply. A stage of A, 128 rows of 32
@@ -122,7 +122,9 @@ struct Schedule {
     // The first of the divided stages that belongs to a rank.
     __device__ int first_stage(int tiles, int r) const {
         if (shares == 0) return 0;
-        return int((long long)(tiles - whole) * stages * min(r, shares) / shares);
+        // all * own / shares, without a division of 64-bit numbers: that is a call of a function.
+        const int all = (tiles - whole) * stages, own = min(r, shares);
+        return all / shares * own + all % shares * own / shares;
     }
     __device__ bool next(Part& part) {
         if (next_tile < whole) {
@@ -176,10 +178,18 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    __syncthreads();
-
     Schedule schedule(tiles, stages, whole);
     const int total = schedule.total();
+    if (total < STAGES) {
+        // The threads that multiply read one step ahead, also in the last stage. If no copy fills
+        // the place of this step, it must not stay uninitialised.
+        const int i = threadIdx.x;
+        float* const a_next = reinterpret_cast<float*>(ring + (STAGED + total) * A_BYTES);
+        float* const b_next =
+            reinterpret_cast<float*>(ring + (STAGED + STAGES) * A_BYTES + total * B_BYTES);
+        (i < BLOCK_ROWS ? a_next[i] : b_next[i - BLOCK_ROWS]) = 0;
+    }
+    __syncthreads();
     if (total == 0) return;
 
     if (threadIdx.x >= THREADS) {
@@ -230,56 +240,63 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
         }
         return;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
 
     // The tile of a warp is 128 x 32: 4 x 2 parts of 32 x 16 elements. In each part, the lanes form
     // 8 rows of 4 lanes, and each lane owns 4 x 4 elements.
     const int t = threadIdx.x;
     const int own_row = lane / 4 * 4, own_col = t / 32 * 32 + lane % 4 * 4;
-    const char* a_own = ring + STAGED * A_BYTES + 4 * own_row;
-    const char* b_own = ring + (STAGED + STAGES) * A_BYTES + 4 * own_col;
+    // The addresses of this thread's operands of step 0. The compiler must not see how they are
+    // computed (asm), or it would compute them again in the loop.
+    unsigned a_own = a_ring + 4 * own_row, b_own = b_ring + 4 * own_col;
+    asm volatile("" : "+r"(a_own), "+r"(b_own));
     float4 a_values[2][4], b_values[2][2];
-    // Reads the operands of step k after `from`, a position in the ring counted in steps.
-    const auto read_a = [&](unsigned from, int k, int x) {
-        a_values[k % 2][x] = *reinterpret_cast<const float4*>(
-            a_own + from * (4 * BLOCK_ROWS) + k * (4 * BLOCK_ROWS) + 128 * x);
+    // Read operands of the k-th step after the step whose operands begin at the address `at`.
+    const auto read_a = [&](unsigned at, int k, int x) {
+        a_values[k % 2][x] = load(at + k * (4 * BLOCK_ROWS) + 128 * x);
     };
-    const auto read_b = [&](unsigned from, int k, int x) {
-        b_values[k % 2][x] = *reinterpret_cast<const float4*>(
-            b_own + from * (4 * BLOCK_COLS) + k * (4 * BLOCK_COLS) + 64 * x);
+    const auto read_b = [&](unsigned at, int k, int x) {
+        b_values[k % 2][x] = load(at + k * (4 * BLOCK_COLS) + 64 * x);
     };
     const auto word = [](const float4& v, int i) {
         return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
     };
     float sum[ROWS][COLS] = {};
-    int rounds = STAGE / UNROLLED;
-    asm volatile("mov.u32 %0, %0;" : "+r"(rounds));  // hides the number
-
     barrier_wait(full, 0);
+    // The next steps to read: their position in the ring, counted in steps, and their addresses.
+    // The position is 0, because t < THREADS. But the compiler must not know that. If it did, ptxas
+    // would choose registers with more bank conflicts.
+    unsigned from = t / THREADS * UNROLLED;
+    unsigned a_at = a_own + from * (4 * BLOCK_ROWS), b_at = b_own + from * (4 * BLOCK_COLS);
 #pragma unroll
-    for (int x = 0; x < 4; ++x) read_a(0, 0, x);
+    for (int x = 0; x < 4; ++x) read_a(a_at, 0, x);
 #pragma unroll
-    for (int x = 0; x < 2; ++x) read_b(0, 0, x);
+    for (int x = 0; x < 2; ++x) read_b(b_at, 0, x);
     Part part;
     int count = 0;  // stages so far
     while (schedule.next(part)) {
 #pragma unroll 1
         for (int stage = part.begin; stage < part.end; ++stage, ++count) {
-            const int s = count % STAGES;
-            const int next = count + 1 < total ? (count + 1) % STAGES : s;  // to read ahead
+            const int s = count % STAGES, next = (count + 1) % STAGES;
             if (count + 1 < total) barrier_wait(full + 8 * next, (count + 1) / STAGES % 2);
-            unsigned from = s * STAGE;
 #pragma unroll 1
-            for (int round = 0; round < rounds; ++round) {
-                const unsigned after = round == rounds - 1 ? next * STAGE : from + UNROLLED;
+            do {
+                // The next stage follows in the ring, so the last step of a stage can read from it.
+                from = (from + UNROLLED) % (STAGE * STAGES);
+                asm volatile("" : "+r"(from));
 #pragma unroll
                 for (int k = 0; k < UNROLLED; ++k) {
-                    const unsigned base = k + 1 == UNROLLED ? after : from;
                     const int ahead = (k + 1) % UNROLLED;
+                    if (ahead == 0) {
+                        a_at = a_own + from * (4 * BLOCK_ROWS);
+                        b_at = b_own + from * (4 * BLOCK_COLS);
+                    }
+                    // In the order in which the multiply-adds use them.
+                    read_a(a_at, ahead, 3);
+                    read_b(b_at, ahead, 1);
+                    read_b(b_at, ahead, 0);
 #pragma unroll
-                    for (int x = 3; x >= 0; --x) read_a(base, ahead, x);
-#pragma unroll
-                    for (int x = 0; x < 2; ++x) read_b(base, ahead, x);
+                    for (int x = 2; x >= 0; --x) read_a(a_at, ahead, x);
 #pragma unroll
                     for (int n = 0; n < ROWS * COLS; ++n) {
                         const int i = ROWS - 1 - n / COLS;
@@ -289,20 +306,24 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
                             word(b_values[k % 2][j / 4], j % 4), sum[i][j]);
                     }
                 }
-                from = after;
-            }
+            } while (from / UNROLLED % (STAGE / UNROLLED) != 0);
             barrier_arrive(empty + 8 * s);
         }
 
-        // This code copies the partial sums one float at a time. For vectors, the sums would have
-        // to be in adjacent registers, and the multiply-adds would have register bank conflicts.
+        // This code copies the partial sums in pairs, with the two sums of a pair swapped. So ptxas
+        // puts the sums of even columns in odd registers. The values of B of even columns are in
+        // even registers, because 16-byte loads need this. So a value of B and its sum are in
+        // different register banks, and their multiply-add has no bank conflict.
         const auto partial_of = [&](int rank) {
-            return partial + size_t(rank) * (ROWS * COLS * THREADS) + t;
+            return partial + size_t(rank) * (ROWS * COLS * THREADS) + 2 * t;
         };
         if (part.begin > 0) {  // another block began this tile and writes it
             float* to = partial_of(schedule.rank);
 #pragma unroll
-            for (int n = 0; n < ROWS * COLS; ++n) to[n * THREADS] = sum[n / COLS][n % COLS];
+            for (int n = 0; n < ROWS * COLS; n += 2) {
+                const float* v = &sum[n / COLS][n % COLS];
+                *reinterpret_cast<float2*>(to + n * THREADS) = make_float2(v[1], v[0]);
+            }
             __threadfence();
             consumers_meet();
             if (t == 0) atomicExch(&ready[schedule.rank], 1);
@@ -318,8 +339,10 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
                 consumers_meet();
                 const float* from = partial_of(rank);
 #pragma unroll
-                for (int n = 0; n < ROWS * COLS; ++n) {
-                    sum[n / COLS][n % COLS] += __ldcg(from + n * THREADS);
+                for (int n = 0; n < ROWS * COLS; n += 2) {
+                    const float2 v = __ldcg(reinterpret_cast<const float2*>(from + n * THREADS));
+                    float* own = &sum[n / COLS][n % COLS];
+                    own[1] += v.x, own[0] += v.y;
                 }
             }
             const Place place = place_of(part.tile, tile_rows, tile_cols);
