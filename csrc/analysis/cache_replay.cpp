@@ -6,6 +6,7 @@
 #include "analysis/l1_replay.hpp"
 #include "model/atomics.hpp"
 #include "model/block_schedule.hpp"
+#include "model/huge_pages.hpp"
 #include "model/request_coalescer.hpp"
 #include "model/time.hpp"
 #include "sim/launch.hpp"
@@ -16,6 +17,14 @@ using model::Filtered;
 using model::Traffic;
 using ptx::Space;
 using sim::Access;
+
+namespace {
+
+// The largest number of kept requests (elements of Filtered::traffic) before threads wait until L2
+// has been replayed. They need 32 MB.
+constexpr size_t most_waiting_requests = size_t{1} << 20;
+
+}  // namespace
 
 struct CacheReplay::Machine {
     Machine(const model::Gpu& gpu, uint32_t resident, size_t instructions)
@@ -46,10 +55,13 @@ struct CacheReplay::Machine {
         size_t count = 0, guessed = 0, handled = 0;
         const auto guess_next = [&] { guess(latest[guessed++ % latest.size()]); };
         const auto handle_next = [&] { handle(latest[handled++ % latest.size()]); };
-        for (const Request& r : requests) {
-            for (uint32_t n = 0; n < r.traffic->count; ++n) {
+        for (size_t n = 0; n < requests.size(); ++n) {
+            const Request& r = requests[n];
+            // The traffic of different blocks is stored far apart in the host's memory.
+            __builtin_prefetch(requests[std::min(n + later, requests.size() - 1)].traffic);
+            for (uint32_t line = 0; line < r.traffic->count; ++line) {
                 Lookup& l = latest[count++ % latest.size()];
-                l = {&r, r.traffic->line_at(n), {}};
+                l = {&r, r.traffic->line_at(line), {}};
                 prefetch(l);
                 if (count > guessed + later) guess_next();
                 if (count > handled + 2 * later) handle_next();
@@ -115,7 +127,7 @@ struct CacheReplay::Machine {
         double time = 0;
     };
     Arrival& arrival_of(uint64_t line) { return arrivals[(line * 0x9e3779b97f4a7c15) >> 48]; }
-    std::vector<Arrival> arrivals;
+    std::vector<Arrival, model::HugePages<Arrival>> arrivals;
 };
 
 CacheReplay::~CacheReplay() = default;
@@ -163,24 +175,37 @@ void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
     const uint64_t slot = block.linear % first_round_ * block.warp_count;
     L1Replay replay(requests, sites_, *atomics_, block.linear, slot, has_barriers_);
     auto filtered = std::make_shared<const Filtered>(replay.run());
+    // If another thread replays L2, it also replays this block, or a later call does.
+    std::unique_lock lock(machine_mutex_, std::defer_lock);
+    if (keep(block, requests, replay, std::move(filtered)))
+        lock.lock();
+    else if (!lock.try_lock())
+        return;
+    advance(false);
+}
+
+// Keeps the result of a block's L1 replay. Returns true if so much is kept that the caller should
+// wait until L2 has been replayed.
+bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
+                       const L1Replay& replay, std::shared_ptr<const Filtered> filtered) {
     const uint64_t operations = requests.operations(), most = requests.most_operations();
-    const size_t warps = block.warp_count;
     const std::lock_guard lock(mutex_);
-    if (block.linear >= limit_) return;
+    if (block.linear >= limit_) return false;
     if (block.linear < first_round_) {
         first_round_lines_ += filtered->lines;
         if (++first_round_ended_ == first_round_) decide();
-        if (block.linear >= limit_) return;
+        if (block.linear >= limit_) return false;
     }
     for (size_t i = 0; i < misses_.size(); ++i)
         if (const Misses& m = replay.misses()[i]; m.requests) misses_[i].add(m);
     ++blocks_ended_;
-    warps_ended_ += warps;
+    warps_ended_ += block.warp_count;
     operations_ += operations;
     most_in_blocks_ += most;
     most_ = std::max(most_, most);
+    waiting_requests_ += filtered->traffic.size();
     waiting_.emplace(block.linear, std::move(filtered));
-    advance(false);
+    return waiting_requests_ > most_waiting_requests;
 }
 
 // Called when the first blocks have ended: as many as the GPU holds at once. Estimates from these
@@ -192,13 +217,19 @@ void CacheReplay::decide() {
     const uint64_t enough = std::max(2 * first_round_, affordable);
     if (enough >= limit_ - limit_ / 5) return;
     limit_ = enough;
-    waiting_.erase(waiting_.lower_bound(limit_), waiting_.end());
+    const auto beyond = waiting_.lower_bound(limit_);
+    for (auto each = beyond; each != waiting_.end(); ++each)
+        waiting_requests_ -= each->second->traffic.size();
+    waiting_.erase(beyond, waiting_.end());
 }
 
 // Advances the modelled multiprocessors until they need a block that is not simulated yet.
 void CacheReplay::advance(bool ended) {
-    if (!ended && first_round_ended_ < first_round_) return;
-    machine_->schedule.leave_out(double(blocks_ - limit_) / double(first_round_));
+    {
+        const std::lock_guard lock(mutex_);
+        if (!ended && first_round_ended_ < first_round_) return;
+        machine_->schedule.leave_out(double(blocks_ - limit_) / double(first_round_));
+    }
     while (fill(ended)) run_slice();
 }
 
@@ -206,6 +237,7 @@ void CacheReplay::advance(bool ended) {
 // when no further block will be simulated. Returns false if the next block has not been simulated
 // yet, or if no block is left.
 bool CacheReplay::fill(bool ended) {
+    const std::lock_guard lock(mutex_);
     // If all slots are in use, no further block is needed.
     while (next_block_ < limit_ && machine_->schedule.has_place()) {
         const auto found = waiting_.find(next_block_);
@@ -214,6 +246,7 @@ bool CacheReplay::fill(bool ended) {
             ++next_block_;  // the run ended without this block
             continue;
         }
+        waiting_requests_ -= found->second->traffic.size();
         machine_->schedule.start(next_block_++, std::move(found->second));
         waiting_.erase(found);
     }
@@ -226,14 +259,13 @@ void CacheReplay::run_slice() {
     machine_->handle(slice.requests);
     for (const auto& filtered : slice.ended) l1_counts_.add(filtered->counts);
     retired_ += slice.ended.size();
-    if (retired_at_half_ == 0 && 2 * retired_ >= limit_) {
+    if (retired_at_half_ == 0 && 2 * retired_ >= limit_) {  // `limit_` no longer changes
         retired_at_half_ = retired_;
         at_half_ = machine_->second.counts();
     }
 }
 
 CacheResult CacheReplay::finish() {
-    const std::lock_guard lock(mutex_);
     advance(true);
     CacheResult result;
     result.blocks = blocks_;

@@ -10,6 +10,9 @@
 // a multiprocessor reads data for which a neighbouring multiprocessor waits already, the two reads
 // are merged into one read of L2 (model/request_coalescer.hpp).
 //
+// Host threads replay the L1 of their own blocks at the same time. Only one of them at a time
+// replays L2. The others do not wait for it, unless very many requests are kept.
+//
 // If replaying the whole grid would take too long, only its first blocks are replayed. Their number
 // is at least twice the number of blocks that the GPU holds at once. The blocks that are not
 // replayed are assumed to behave like the second half of the replayed blocks.
@@ -37,6 +40,7 @@ struct Occupancy;
 namespace coalesce::analysis {
 
 struct CacheSite;
+class L1Replay;
 
 // Replays the caches for one launch. The host threads of the launch share this object.
 class CacheReplay {
@@ -58,6 +62,9 @@ class CacheReplay {
 
   private:
     void decide();
+    [[nodiscard]] bool keep(const sim::Block& block, const BlockRequests& requests,
+                            const L1Replay& replay,
+                            std::shared_ptr<const model::Filtered> filtered);
     void advance(bool ended);
     bool fill(bool ended);
     void run_slice();
@@ -69,23 +76,29 @@ class CacheReplay {
     std::vector<CacheSite> sites_;  // the properties of each instruction
     bool has_barriers_ = false;
 
+    // Protects the following members.
     std::mutex mutex_;
     uint64_t limit_;  // number of blocks to replay
     uint64_t first_round_ = 0, first_round_ended_ = 0, first_round_lines_ = 0;
     // The results of the L1 replay for blocks that have not started in the modelled schedule yet.
     // The key is the block number.
     std::map<uint64_t, std::shared_ptr<const model::Filtered>> waiting_;
-    std::unique_ptr<model::AtomicUnits> atomics_;
-    struct Machine;  // the multiprocessors, and the L2 and the coalescer that they share
-    std::unique_ptr<Machine> machine_;
-    uint64_t next_block_ = 0, retired_ = 0;
-    model::CacheCounts l1_counts_;  // L1 counts of the retired blocks
-    std::vector<Misses> misses_;    // misses, by instruction
+    size_t waiting_requests_ = 0;  // the number of elements of Filtered::traffic in `waiting_`
+    std::vector<Misses> misses_;   // misses, by instruction
     uint64_t blocks_ended_ = 0, warps_ended_ = 0;
     uint64_t operations_ = 0;  // operations of all warps
     // The operations of the slowest warp of each block, summed over the blocks.
     uint64_t most_in_blocks_ = 0;
     uint64_t most_ = 0;  // the most operations of one warp
+
+    std::unique_ptr<model::AtomicUnits> atomics_;  // has its own lock
+
+    // Protects the following members. A thread that needs both locks takes this one first.
+    std::mutex machine_mutex_;
+    struct Machine;  // the multiprocessors, and the L2 and the coalescer that they share
+    std::unique_ptr<Machine> machine_;
+    uint64_t next_block_ = 0, retired_ = 0;
+    model::CacheCounts l1_counts_;  // L1 counts of the retired blocks
     // The counts of L2 at the time when half of the blocks had ended.
     model::CacheCounts at_half_;
     uint64_t retired_at_half_ = 0;

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/huge_pages.hpp"
+
 namespace coalesce::model {
 
 // The word of a place without a line.
@@ -48,8 +50,16 @@ class TimedSets {
     void use(uint64_t place) { used_[place] = ++now_; }
     // Returns the place of the set's least recently used line.
     [[nodiscard]] uint64_t oldest(uint64_t set) const {
-        const auto first = used_.begin() + ptrdiff_t(set * ways_);
-        return uint64_t(std::min_element(first, first + ways_) - used_.begin());
+        // The conditions are written so that the compiler needs no branches, which the host would
+        // often predict wrongly.
+        const uint64_t* const used = &used_[set * ways_];
+        uint64_t least = used[0];
+        uint32_t found = 0;
+        for (uint32_t way = 1; way < ways_; ++way) {
+            found = used[way] < least ? way : found;
+            least = std::min(least, used[way]);
+        }
+        return set * ways_ + found;
     }
 
     // Lets `count` units of time pass without storing a use. Returns the time.
@@ -157,7 +167,7 @@ class OrderedSets {
 
     static uint64_t tag_of(uint64_t number) { return (number * 0x9e3779b97f4a7c15) >> 32 & 255; }
 
-    std::vector<Set> sets_;
+    std::vector<Set, HugePages<Set>> sets_;
 };
 
 }  // namespace coalesce::model

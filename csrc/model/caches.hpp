@@ -25,11 +25,12 @@
 
 namespace coalesce::model {
 
-// The part of a request that lies in one line.
+// The part of a request that lies in one line. The members have no initial values, because it would
+// take time to set them in an array for the lines of each request.
 struct LineAccess {
-    uint64_t line = 0;
-    uint8_t sectors = 0;  // touched sectors
-    uint8_t whole = 0;    // sectors of which every byte is touched
+    uint64_t line;
+    uint8_t sectors;  // touched sectors
+    uint8_t whole;    // sectors of which every byte is touched
 };
 
 // Returns the number of sectors in a mask of four bits. The constant is a table that has an entry
