@@ -54,35 +54,36 @@ def instructions(
     }
     for name in names if scale != 1 else ():
         column[name] = [round(count * scale) for count in column[name]]
-    counters = zip(*(column[name] for name in names), strict=True)
     widths = ptx_widths or {}
     files_of = {number: name for number, name in files.items() if number != own_file}
-    rows = []
-    for i, (counts, line, file, ptx_line, opcode, space, kind, width) in enumerate(
-        zip(
-            counters,
-            *(column[c] for c in ("line", "file", "ptx_line", "opcode", "space", "kind", "width")),
-            strict=True,
-        )
-    ):
-        shown = tuple(examples.get(i, ()))
-        rows.append(
-            Instruction(
-                line=line,
-                file=files_of.get(file, ""),
-                ptx_line=ptx_line,
-                opcode=opcode,
-                space=space,
-                kind=kind,
-                width=width,
-                merged=_merged(width, widths.get(ptx_line, 0)),
-                array=_array(column["parameter"][i], column["variable"][i], parameters, shown),
-                examples=shown,
-                index=i,
-                **dict(zip(names, counts, strict=True)),
+    of_row = [tuple(examples.get(i, ())) for i in range(len(column["line"]))]
+    columns = {
+        **{name: column[name] for name in (*names, *texts[:3], "line", "ptx_line", "width")},
+        "file": [files_of.get(file, "") for file in column["file"]],
+        "merged": [
+            _merged(width, widths.get(line, 0))
+            for width, line in zip(column["width"], column["ptx_line"], strict=True)
+        ],
+        "array": [
+            _array(parameter, variable, parameters, shown)
+            for parameter, variable, shown in zip(
+                column["parameter"], column["variable"], of_row, strict=True
             )
-        )
-    return tuple(rows)
+        ],
+        "examples": of_row,
+        "index": range(len(of_row)),
+    }
+    return tuple(_instruction(columns, row) for row in zip(*columns.values(), strict=True))
+
+
+def _instruction(names: Iterable[str], values: Iterable[Any]) -> Instruction:
+    """Return an `Instruction`. A kernel may have hundreds, and its constructor takes long.
+
+    The constructor of a frozen class sets one attribute after the other.
+    """
+    row = object.__new__(Instruction)
+    row.__dict__.update(zip(names, values, strict=True))
+    return row
 
 
 def _merged(width: int, of_ptx: int) -> int:
