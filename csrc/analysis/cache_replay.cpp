@@ -21,8 +21,9 @@ using sim::Access;
 namespace {
 
 // The largest number of kept requests (elements of Filtered::traffic) before threads wait until L2
-// has been replayed. They need 32 MB.
-constexpr size_t most_waiting_requests = size_t{1} << 20;
+// has been replayed. They need 4 MB, and so are usually still in the host's caches when they are
+// replayed.
+constexpr size_t most_waiting_requests = size_t{1} << 17;
 
 }  // namespace
 
