@@ -20,6 +20,14 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
+// Stores the results of the active lanes to d.
+template <class D>
+[[gnu::noinline]] void store_active(D* d, const D* results, LaneMask mask) {
+    for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? results[i] : d[i];
+}
+
+// There is only one loop for full and for partial masks, because it is compiled for hundreds of
+// operations. If the mask is partial, the results go to w.results first.
 template <class F, class D, class... S, size_t... I>
 inline void apply(Warp& w, const Op& op, std::index_sequence<I...>) {
     D* const d = w.lanes<D>(op.operand[0]);
@@ -29,16 +37,12 @@ inline void apply(Warp& w, const Op& op, std::index_sequence<I...>) {
     };
     const auto pointers = std::make_tuple(source(std::integral_constant<size_t, I>{})...);
     const LaneMask mask = w.mask;
-    if (mask == all_lanes) {
+    static_assert(warp_size * sizeof(D) <= sizeof w.results);
+    D* const results = reinterpret_cast<D*>(w.results);
+    D* const to = mask == all_lanes ? d : results;
 #pragma GCC ivdep
-        for (int i = 0; i < warp_size; ++i) d[i] = F::of(std::get<I>(pointers)[i]...);
-    } else {
-#pragma GCC ivdep
-        for (int i = 0; i < warp_size; ++i) {
-            const D value = F::of(std::get<I>(pointers)[i]...);
-            d[i] = has_lane(mask, i) ? value : d[i];
-        }
-    }
+    for (int i = 0; i < warp_size; ++i) to[i] = F::of(std::get<I>(pointers)[i]...);
+    if (mask != all_lanes) store_active(d, results, mask);
 }
 
 // Sets d = F(s...) for each active lane.

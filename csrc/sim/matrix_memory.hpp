@@ -149,8 +149,8 @@ inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
     return turned ? other(p) : p;
 }
 
-template <Watch watch, ptx::Space space, Access access>
-void move_part(Warp& w, const Op& op, Locator at, uint32_t shift, uint32_t bytes) {
+template <Watch watch, ptx::Space space>
+void move_part(Warp& w, const Op& op, Access access, Locator at, uint32_t shift, uint32_t bytes) {
     Resolved r;
     resolve<watch, space>(w, op, access, r);
     const LaneMask all = w.mask;
@@ -164,7 +164,7 @@ void move_part(Warp& w, const Op& op, Locator at, uint32_t shift, uint32_t bytes
                                       : r.shape == Shape::uniform ? r.host
                                                                   : r.host + size_t(i) * bytes;
             std::byte* const lane = lanes + size_t(i) * apart;
-            if constexpr (access == Access::load)
+            if (access == Access::load)
                 std::memcpy(lane, memory, bytes);
             else
                 std::memcpy(memory, lane, bytes);
@@ -173,8 +173,8 @@ void move_part(Warp& w, const Op& op, Locator at, uint32_t shift, uint32_t bytes
     w.mask = all;
 }
 
-template <Watch watch, Access access>
-void access_fragment(Warp& w, const Op& op) {
+template <Watch watch>
+[[gnu::noinline]] void access_fragment_as(Warp& w, const Op& op, Access access) {
     if (w.mask != all_lanes) throw_part_of_warp(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
     const int bits = bits_of(x.a_type);
@@ -227,13 +227,17 @@ void access_fragment(Warp& w, const Op& op) {
             const Locator at = access == Access::load ? x.d[r] : x.a[r];
             const uint32_t shift = uint32_t(e) * bytes;
             if (space == ptx::Space::shared)
-                move_part<watch, ptx::Space::shared, access>(w, part, at, shift, bytes);
+                move_part<watch, ptx::Space::shared>(w, part, access, at, shift, bytes);
             else if (space == ptx::Space::local)
-                move_part<watch, ptx::Space::local, access>(w, part, at, shift, bytes);
+                move_part<watch, ptx::Space::local>(w, part, access, at, shift, bytes);
             else
-                move_part<watch, ptx::Space::global, access>(w, part, at, shift, bytes);
+                move_part<watch, ptx::Space::global>(w, part, access, at, shift, bytes);
         }
     }
+}
+template <Watch watch, Access access>
+void access_fragment(Warp& w, const Op& op) {
+    access_fragment_as<watch>(w, op, access);
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

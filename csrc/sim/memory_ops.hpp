@@ -299,8 +299,8 @@ inline void read_generic_addresses(Warp& w, const Op& op) {
 
 // Executes a load, store or atomic with generic addresses. A generic address can be in any space.
 // So the lanes are executed in groups, one group for each space.
-template <Watch watch, Access access>
-void access_generic(Warp& w, const Op& op) {
+template <Watch watch>
+[[gnu::noinline]] void access_generic_as(Warp& w, const Op& op, Access access) {
     read_generic_addresses(w, op);
     const LaneMask all = w.mask;
     const auto in = [&](uint64_t window) {
@@ -349,6 +349,10 @@ void access_generic(Warp& w, const Op& op) {
     }
     within(local, local_window, std::integral_constant<ptx::Space, ptx::Space::local>{});
     within(param, param_window, std::integral_constant<ptx::Space, ptx::Space::param>{});
+}
+template <Watch watch, Access access>
+void access_generic(Warp& w, const Op& op) {
+    access_generic_as<watch>(w, op, access);
 }
 
 // Executes ld.param of a kernel parameter. The value is the same for all lanes and known at the

@@ -80,21 +80,63 @@ struct relu {
     }
 };
 
-template <class F, class Format>
-struct one {
-    template <class... H>
-    static uint16_t of(H... h) {
-        return Format::narrow(F::of(Format::widen(h)...));
+template <class F, class Format, class... H>
+inline uint16_t one_value(H... h) {
+    return Format::narrow(F::of(Format::widen(h)...));
+}
+
+// Operations that few kernels use. Their loops call a function for each value, because vectorized
+// loops for all of them would take seconds to compile.
+template <class FOrFormat>
+constexpr bool rare = false;
+template <class Format>
+constexpr bool rare<flushed_format<Format>> = true;
+template <class F>
+constexpr bool rare<saturated<F>> = true;
+template <class F>
+constexpr bool rare<relu<F>> = true;
+template <class F>
+constexpr bool rare<nan_wins<F>> = true;
+template <class F>
+constexpr bool rare<xorsign_abs<F>> = true;
+template <class F, class Format, class... H>
+[[gnu::noinline]] uint16_t one_rare_value(H... h) {
+    return one_value<F, Format>(h...);
+}
+
+// Applies F to `groups` times 32 values. A register with two values per lane is an array of 64
+// values. Therefore the loop is compiled only once for both kinds of registers.
+template <class F, class Format, class... From>
+[[gnu::noinline]] void on_groups(uint16_t* to, int groups, From... from) {
+    for (int group = 0; group < groups; ++group) {
+        const int at = group * warp_size;
+#pragma GCC ivdep
+        for (int i = 0; i < warp_size; ++i) {
+            if constexpr (rare<F> || rare<Format>)
+                to[at + i] = one_rare_value<F, Format>(from[at + i]...);
+            else
+                to[at + i] = one_value<F, Format>(from[at + i]...);
+        }
     }
-};
-template <class F, class Format>
-struct two {
-    template <class... P>
-    static uint32_t of(P... p) {
-        return one<F, Format>::of(uint16_t(p)...) |
-               uint32_t(one<F, Format>::of(uint16_t(p >> 16)...)) << 16;
-    }
-};
+}
+
+// `Lane` is uint16_t for registers with one value per lane, and uint32_t for two values per lane.
+template <class F, class Format, class Lane, size_t... I>
+void on_registers(Warp& w, const Op& op) {
+    const LaneMask mask = w.mask;
+    Lane* const d = w.lanes<Lane>(op.operand[0]);
+    Lane* const results = reinterpret_cast<Lane*>(w.results);
+    Lane* const to = mask == all_lanes ? d : results;
+    on_groups<F, Format>(
+        reinterpret_cast<uint16_t*>(to), sizeof(Lane) / sizeof(uint16_t),
+        reinterpret_cast<const uint16_t*>(w.lanes<const Lane>(op.operand[1 + I]))...);
+    if (mask != all_lanes) store_active(d, results, mask);
+}
+
+template <class F, class Format, class Lane, size_t... I>
+Handler half_handler(std::index_sequence<I...>) {
+    return &on_registers<F, Format, Lane, I...>;
+}
 // The operation changes only the sign bit, so a NaN keeps its payload.
 template <uint32_t mask>
 struct clear_bits {
@@ -117,16 +159,16 @@ Selection on_format(Type type) {
     Selection s;
     switch (type) {
         case Type::f16:
-            s.run = uniform_handler<one<F, half_format>, uint16_t>(sources);
+            s.run = half_handler<F, half_format, uint16_t>(sources);
             break;
         case Type::bf16:
-            s.run = uniform_handler<one<F, bfloat_format>, uint16_t>(sources);
+            s.run = half_handler<F, bfloat_format, uint16_t>(sources);
             break;
         case Type::f16x2:
-            s.run = uniform_handler<two<F, half_format>, uint32_t>(sources);
+            s.run = half_handler<F, half_format, uint32_t>(sources);
             break;
         case Type::bf16x2:
-            s.run = uniform_handler<two<F, bfloat_format>, uint32_t>(sources);
+            s.run = half_handler<F, bfloat_format, uint32_t>(sources);
             break;
         default:
             return s;
@@ -141,8 +183,8 @@ Selection flushed(Type type) {
     const auto sources = std::make_index_sequence<N>{};
     using Format = flushed_format<half_format>;
     Selection s;
-    if (type == Type::f16) s.run = uniform_handler<one<F, Format>, uint16_t>(sources);
-    if (type == Type::f16x2) s.run = uniform_handler<two<F, Format>, uint32_t>(sources);
+    if (type == Type::f16) s.run = half_handler<F, Format, uint16_t>(sources);
+    if (type == Type::f16x2) s.run = half_handler<F, Format, uint32_t>(sources);
     s.types = OperandTypes::all(type, N + 1);
     return s;
 }
@@ -151,9 +193,9 @@ Selection flushed(Type type) {
 // bfloat16.
 Selection flushed_exp_2(Type type) {
     using Format = flushed_format<bfloat_format>;
-    return type == Type::bf16
-               ? selection(&lanewise<one<exp_2, Format>, uint16_t, uint16_t>, {type, type})
-               : selection(&lanewise<two<exp_2, Format>, uint32_t, uint32_t>, {type, type});
+    return selection(type == Type::bf16 ? &on_registers<exp_2, Format, uint16_t, 0>
+                                        : &on_registers<exp_2, Format, uint32_t, 0>,
+                     {type, type});
 }
 
 // The modifiers that an instruction has.

@@ -136,6 +136,8 @@ struct Warp {
     LaneStrides strides;
 
     alignas(64) uint64_t address[warp_size];  // the addresses of the current memory instruction
+    // The results of an operation that only some lanes execute, before they are stored.
+    alignas(64) std::byte results[warp_size * sizeof(uint64_t)];
 
     template <class T>
     [[nodiscard]] T* lanes(Locator at) {
