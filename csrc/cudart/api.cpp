@@ -50,15 +50,11 @@ Error standing(Waits waits) {
 
 void enter(void* address) { calling = address; }
 
-bool called_by_driver() { return driver_function != nullptr; }
-
 DriverCall::DriverCall(const char* function) { driver_function = function; }
 DriverCall::~DriverCall() { driver_function = nullptr; }
 
 ProgramCall::ProgramCall() : function_(driver_function) { driver_function = nullptr; }
 ProgramCall::~ProgramCall() { driver_function = function_; }
-
-Error enter_runtime(const char* function) { return runtime().contexts.enter_runtime(function); }
 
 Error finish(const Outcome& outcome, const char* function, void* address) {
     const auto& [error, mistake] = outcome;
@@ -84,7 +80,35 @@ Outcome failed(const std::exception& e, const char* function) {
     return {cudaErrorUnknown};
 }
 
+Outcome outcome_of(const char* function, Waits waits, const Body& body) noexcept {
+    if (const Error error = standing(waits)) return {error};
+    try {
+        body();
+        return {};
+    } catch (const Failure& f) {
+        return {f.error, f.mistake};
+    } catch (const std::bad_alloc&) {
+        return {cudaErrorMemoryAllocation};
+    } catch (const std::exception& e) {
+        return failed(e, function);
+    }
+}
+
 }  // namespace detail
+
+Error call(const char* function, Waits waits, const Body& body, void* caller) {
+    const std::lock_guard guard(detail::lock());
+    if (driver_function) {  // a function of the driver API, which catches the exceptions
+        if (const Error error = detail::standing(waits)) throw Failure{error};
+        body();
+        return cudaSuccess;
+    }
+    detail::enter(caller);
+    // Makes a context current, as functions of the runtime API do.
+    if (const Error error = runtime().contexts.enter_runtime(function))
+        return detail::finish({error}, function, caller);
+    return detail::finish(detail::outcome_of(function, waits, body), function, caller);
+}
 
 Error take_last_error(bool forget) {
     const Error error = last_error;

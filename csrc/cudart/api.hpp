@@ -9,7 +9,7 @@
 #include <exception>
 #include <mutex>
 #include <string>
-#include <utility>
+#include <type_traits>
 
 #include "cudart/abi.hpp"
 
@@ -31,15 +31,27 @@ enum class Waits : uint8_t {
     yes,  // waits for the GPU
 };
 
+// A reference to the body of an API function, usually a lambda function. The body must live until
+// the call returns. It is not a template parameter of call(), because the code of call() would then
+// be compiled for hundreds of functions.
+class Body {
+  public:
+    template <class F>
+    Body(F&& f)  // not explicit: call(name, waits, [&] { ... })
+        : object_(const_cast<void*>(static_cast<const void*>(&f))),
+          run_([](void* object) { (*static_cast<std::remove_reference_t<F>*>(object))(); }) {}
+    void operator()() const { run_(object_); }
+
+  private:
+    void* object_;
+    void (*run_)(void*);
+};
+
 namespace detail {
 std::recursive_mutex& lock();
 // Runs before the body. Returns the permanent error, if there is one.
 [[nodiscard]] Error standing(Waits waits);
 void enter(void* caller);
-// Makes a context current, as functions of the runtime API do.
-[[nodiscard]] Error enter_runtime(const char* function);
-// Whether a function of the driver API has called this function of the runtime API (driver.hpp).
-[[nodiscard]] bool called_by_driver();
 // While a DriverCall exists, functions of the runtime API throw their errors instead of returning
 // them, and messages name the driver's function.
 class DriverCall {
@@ -69,37 +81,13 @@ struct Outcome {
 Error finish(const Outcome& outcome, const char* function, void* caller);
 Outcome failed(const std::exception& e, const char* function);
 
-template <class Body>
-Outcome outcome_of(const char* function, Waits waits, Body&& body) noexcept {
-    if (const Error error = standing(waits)) return {error};
-    try {
-        std::forward<Body>(body)();
-        return {};
-    } catch (const Failure& f) {
-        return {f.error, f.mistake};
-    } catch (const std::bad_alloc&) {
-        return {cudaErrorMemoryAllocation};
-    } catch (const std::exception& e) {
-        return failed(e, function);
-    }
-}
+// Runs the body and translates its exceptions.
+Outcome outcome_of(const char* function, Waits waits, const Body& body) noexcept;
 }  // namespace detail
 
-template <class Body>
-__attribute__((always_inline)) inline Error call(const char* function, Waits waits, Body&& body) {
-    const std::lock_guard guard(detail::lock());
-    if (detail::called_by_driver()) {  // it catches the exceptions
-        if (const Error error = detail::standing(waits)) throw Failure{error};
-        std::forward<Body>(body)();
-        return cudaSuccess;
-    }
-    void* const caller = __builtin_return_address(0);
-    detail::enter(caller);
-    if (const Error error = detail::enter_runtime(function))
-        return detail::finish({error}, function, caller);
-    return detail::finish(detail::outcome_of(function, waits, std::forward<Body>(body)), function,
-                          caller);
-}
+// The default of `caller` is the address in the program to which the API function returns.
+Error call(const char* function, Waits waits, const Body& body,
+           void* caller = __builtin_return_address(0));
 
 // Returns the last error of this host thread. If `forget` is true, it also clears the error.
 Error take_last_error(bool forget);

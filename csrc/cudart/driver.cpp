@@ -38,14 +38,6 @@ DriverError driver_error(Error error) {
 
 namespace detail {
 
-const char* without_version(const char* name) {
-    static auto* const names = new std::set<std::string, std::less<>>;
-    std::string text = name;
-    const size_t at = text.rfind("_v");
-    if (at != std::string::npos && at + 3 == text.size()) text.resize(at);
-    return names->insert(text).first->c_str();
-}
-
 void check(Needs needs) {
     const Contexts& contexts = runtime().contexts;
     if (needs == Needs::nothing) return;
@@ -58,7 +50,20 @@ void check(Needs needs) {
             "the current context was destroyed");
 }
 
-DriverError finish_driver(const Outcome& outcome, const char* function, void* address) {
+}  // namespace detail
+
+namespace {
+
+// Returns "cuMemAlloc" for "cuMemAlloc_v2": programs use the names without versions.
+const char* without_version(const char* name) {
+    static auto* const names = new std::set<std::string, std::less<>>;
+    std::string text = name;
+    const size_t at = text.rfind("_v");
+    if (at != std::string::npos && at + 3 == text.size()) text.resize(at);
+    return names->insert(text).first->c_str();
+}
+
+DriverError finish_driver(const detail::Outcome& outcome, const char* function, void* address) {
     Runtime& rt = runtime();
     rt.memory.guard_unwaited(true);
     if (outcome.error == cudaSuccess || outcome.mistake.empty()) return driver_error(outcome.error);
@@ -72,6 +77,18 @@ DriverError finish_driver(const Outcome& outcome, const char* function, void* ad
     return driver_error(outcome.error);
 }
 
-}  // namespace detail
+}  // namespace
+
+DriverError driver_call(const char* function, Needs needs, Waits waits, const Body& body,
+                        void* caller) {
+    const std::lock_guard guard(detail::lock());
+    detail::enter(caller);
+    const detail::DriverCall call(without_version(function));
+    const detail::Outcome outcome = detail::outcome_of(function, waits, [&] {
+        detail::check(needs);
+        body();
+    });
+    return finish_driver(outcome, function, caller);
+}
 
 }  // namespace coalesce::cudart

@@ -20,26 +20,12 @@ enum class Needs : uint8_t { nothing, initialization, context };
 namespace detail {
 // Throws Failure if the requirement is not met.
 void check(Needs needs);
-// Returns "cuMemAlloc" for "cuMemAlloc_v2": programs use the names without versions.
-[[nodiscard]] const char* without_version(const char* name);
-DriverError finish_driver(const Outcome& outcome, const char* function, void* caller);
 }  // namespace detail
 
 [[nodiscard]] DriverError driver_error(Error error);
 
-template <class Body>
-__attribute__((always_inline)) inline DriverError driver_call(const char* function, Needs needs,
-                                                              Waits waits, Body&& body) {
-    const std::lock_guard guard(detail::lock());
-    void* const caller = __builtin_return_address(0);
-    detail::enter(caller);
-    const detail::DriverCall call(detail::without_version(function));
-    const detail::Outcome outcome = detail::outcome_of(function, waits, [&] {
-        detail::check(needs);
-        std::forward<Body>(body)();
-    });
-    return detail::finish_driver(outcome, function, caller);
-}
+DriverError driver_call(const char* function, Needs needs, Waits waits, const Body& body,
+                        void* caller = __builtin_return_address(0));
 
 #define CUDRIVER(name) extern "C" __attribute__((visibility("default"))) DriverError name
 
