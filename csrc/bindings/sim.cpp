@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "bindings/options.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
 #include "sim/heap.hpp"
@@ -31,15 +32,23 @@ const model::Gpu& named_gpu(const std::string& name) {
     return *gpu;
 }
 
-sim::Launch geometry(const Extent& grid, const Extent& block, uint32_t shared_bytes,
-                     uint64_t instruction_limit) {
+sim::Launch geometry(const Extent& grid, const Extent& block, uint32_t shared_bytes) {
     const auto narrow = [](uint64_t v) { return uint32_t(std::min<uint64_t>(v, UINT32_MAX)); };
     sim::Launch launch;
     launch.grid = {narrow(grid[0]), narrow(grid[1]), narrow(grid[2])};
     launch.block = {narrow(block[0]), narrow(block[1]), narrow(block[2])};
     launch.shared_bytes = shared_bytes;
-    launch.instruction_limit = instruction_limit;
     return launch;
+}
+
+// Reads the options that launches and single steps have in common.
+void read_common(Options& options, analysis::Request& r) {
+    std::string gpu = "h200";
+    options.read("gpu", gpu);
+    r.gpu = &named_gpu(gpu);
+    options.read("registers", r.registers);
+    options.read("instruction_limit", r.launch.instruction_limit);
+    options.read("cooperative", r.launch.cooperative);
 }
 
 BufferArgument make_buffer(py::array array, std::string name, bool writable, py::object undefined,
@@ -63,31 +72,45 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
 
 LaunchResult launch_program(Program& p, const std::string& entry, const Extent& grid,
                             const Extent& block, uint32_t shared_bytes, const py::list& arguments,
-                            bool counts, uint64_t instruction_limit, uint32_t workers,
-                            std::optional<std::vector<uint64_t>> blocks,
-                            std::optional<std::vector<uint32_t>> groups, uint32_t exemplars,
-                            std::optional<analysis::Recording> record, py::object progress,
-                            const std::optional<py::dict>& check, const std::string& gpu,
-                            uint32_t registers, bool caches, uint32_t first_rounds,
-                            bool cooperative, bool outside_reads) {
+                            const py::kwargs& given) {
     analysis::Request r;
-    r.launch = geometry(grid, block, shared_bytes, instruction_limit);
-    r.launch.cooperative = cooperative;
+    r.launch = geometry(grid, block, shared_bytes);
+    Options options(given);
+    read_common(options, r);
+    options.read("workers", r.launch.workers);
+    options.read("blocks", r.launch.blocks);
+    options.read("counts", r.counts);
+    options.read("caches", r.caches);
+    options.read("first_rounds", r.first_rounds);
+    options.read("groups", r.groups);
+    options.read("record", r.record);
+    options.read("exemplars", r.exemplars);
+    std::optional<py::dict> check;
+    options.read("check", check);
+    if (check) r.check = shared_shapes(*check);
+    bool outside_reads = false;
+    options.read("outside_reads", outside_reads);
     sim::OutsideReads reads;
     reads.forbidden = [](uint64_t) { return false; };
     if (outside_reads) r.launch.outside_reads = &reads;
-    r.launch.workers = workers;
-    r.launch.blocks = std::move(blocks);
-    r.gpu = &named_gpu(gpu);
-    r.registers = registers;
-    r.counts = counts;
-    r.caches = caches;
-    r.first_rounds = first_rounds;
-    r.groups = std::move(groups);
-    r.record = std::move(record);
-    r.exemplars = exemplars;
-    if (check) r.check = shared_shapes(*check);
+    py::object progress = py::none();
+    options.read("progress", progress);
+    options.finish();
     return p.launch(entry, std::move(r), arguments, std::move(progress));
+}
+
+std::unique_ptr<StepSession> step_program(Program& p, const std::string& entry, const Extent& grid,
+                                          const Extent& block, uint32_t shared_bytes,
+                                          const py::list& arguments, uint64_t number,
+                                          const py::kwargs& given) {
+    analysis::Request r;
+    r.launch = geometry(grid, block, shared_bytes);
+    Options options(given);
+    read_common(options, r);
+    size_t most_events = 100'000;
+    options.read("most_events", most_events);
+    options.finish();
+    return p.step(entry, std::move(r), arguments, number, most_events);
 }
 
 py::bytes make_tensor_map(uint64_t address, const std::string& element,
@@ -116,33 +139,38 @@ py::bytes make_tensor_map(uint64_t address, const std::string& element,
     return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-py::bytes make_texture_object(const std::array<uint32_t, 3>& extent, uint32_t dimensions,
-                              uint32_t layers, bool layered, bool cube, bool linear_memory,
-                              bool surface, char kind, uint32_t channels, uint32_t bits,
-                              const std::array<uint32_t, 3>& modes, bool linear_filter,
-                              bool normalized_coordinates, bool normalized_read,
-                              const std::array<float, 4>& border, uint32_t levels,
-                              bool linear_between_levels, float level_bias) {
+py::bytes make_texture_object(const py::kwargs& given) {
+    Options options(given);
     sim::TextureObject o;
+    const auto extent = options.required<std::array<uint32_t, 3>>("extent");
     o.width = extent[0], o.height = extent[1], o.depth = extent[2];
-    o.dimensions = uint8_t(dimensions);
-    o.layers = layers, o.layered = layered, o.cube = cube;
+    o.dimensions = uint8_t(options.required<uint32_t>("dimensions"));
+    o.layers = options.required<uint32_t>("layers");
+    o.layered = options.required<bool>("layered");
+    o.cube = options.required<bool>("cube");
+    const bool linear_memory = options.required<bool>("linear_memory");
     o.memory = linear_memory ? sim::TextureMemory::linear : sim::TextureMemory::array;
-    o.surface = surface;
+    o.surface = options.required<bool>("surface");
+    const char kind = options.required<char>("kind");
     o.kind = kind == 'i'   ? sim::TexelKind::integer
              : kind == 'u' ? sim::TexelKind::unsigned_integer
                            : sim::TexelKind::floating;
-    o.channels = uint8_t(channels), o.channel_bits = uint8_t(bits);
+    o.channels = uint8_t(options.required<uint32_t>("channels"));
+    o.channel_bits = uint8_t(options.required<uint32_t>("bits"));
     o.row_bytes = uint64_t{o.width} * o.texel_bytes();
+    const auto modes = options.required<std::array<uint32_t, 3>>("modes");
     for (size_t d = 0; d < 3; ++d) o.mode[d] = sim::AddressMode(modes[d] & 3);
-    o.linear_filter = linear_filter;
-    o.normalized_coordinates = normalized_coordinates;
-    o.normalized_read = normalized_read;
-    std::ranges::copy(border, o.border);
+    o.linear_filter = options.required<bool>("linear_filter");
+    o.normalized_coordinates = options.required<bool>("normalized_coordinates");
+    o.normalized_read = options.required<bool>("normalized_read");
+    std::ranges::copy(options.required<std::array<float, 4>>("border"), o.border);
+    uint32_t levels = 1;
+    options.read("levels", levels);
     o.levels = levels;
+    options.read("linear_between_levels", o.linear_between_levels);
+    options.read("level_bias", o.level_bias);
+    options.finish();
     o.most_level = float(levels - 1);
-    o.linear_between_levels = linear_between_levels;
-    o.level_bias = level_bias;
     if (const std::string wrong = sim::problem(o); !wrong.empty()) throw py::value_error(wrong);
     const sim::TextureObjectBytes bytes = sim::encode(o);
     return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -236,32 +264,10 @@ void add_program(py::module_& m) {
         .def("write_variable", &Program::write_variable, py::arg("name"), py::arg("value"),
              "Sets a variable's bytes, for the launches that follow.")
         .def("launch", &launch_program, py::arg("entry"), py::arg("grid"), py::arg("block"),
-             py::arg("shared_bytes"), py::arg("arguments"), py::arg("counts") = false,
-             py::arg("instruction_limit") = 0, py::arg("workers") = 0,
-             py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
-             py::arg("exemplars") = 0, py::arg("record") = py::none(),
-             py::arg("progress") = py::none(), py::arg("check") = py::none(),
-             py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false,
-             py::arg("first_rounds") = 0, py::arg("cooperative") = false,
-             py::arg("outside_reads") = false)
-        .def(
-            "step",
-            [](Program& p, const std::string& entry, const Extent& grid, const Extent& block,
-               uint32_t shared_bytes, const py::list& arguments, uint64_t number,
-               uint64_t instruction_limit, size_t most_events, const std::string& gpu,
-               uint32_t registers, bool cooperative) {
-                analysis::Request r;
-                r.launch = geometry(grid, block, shared_bytes, instruction_limit);
-                r.launch.cooperative = cooperative;
-                r.gpu = &named_gpu(gpu);
-                r.registers = registers;
-                return p.step(entry, std::move(r), arguments, number, most_events);
-            },
-            py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"), py::arg("block"),
-            py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
-            py::arg("instruction_limit") = 0, py::arg("most_events") = 100'000,
-            py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("cooperative") = false,
-            "One block of a launch, by its linear number, to be stepped through.")
+             py::arg("shared_bytes"), py::arg("arguments"))
+        .def("step", &step_program, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"),
+             py::arg("block"), py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
+             "One block of a launch, by its linear number, to be stepped through.")
         .def("why_ptx", &Program::why_ptx, py::arg("entry"),
              "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
              "not.")
@@ -288,12 +294,7 @@ void add_objects(py::module_& m) {
           py::arg("swizzle") = 0, py::arg("nan") = false,
           "The 128 bytes of a tensor map on the simulator, whose arguments are those of\n"
           "cuTensorMapEncodeTiled: the innermost dimension comes first.");
-    m.def("texture_object", &make_texture_object, py::arg("extent"), py::arg("dimensions"),
-          py::arg("layers"), py::arg("layered"), py::arg("cube"), py::arg("linear_memory"),
-          py::arg("surface"), py::arg("kind"), py::arg("channels"), py::arg("bits"),
-          py::arg("modes"), py::arg("linear_filter"), py::arg("normalized_coordinates"),
-          py::arg("normalized_read"), py::arg("border"), py::arg("levels") = 1,
-          py::arg("linear_between_levels") = false, py::arg("level_bias") = 0.0f,
+    m.def("texture_object", &make_texture_object,
           "The bytes of a texture or surface object on the simulator, of an array at address 0;\n"
           "ValueError if the object is not valid.");
 }
