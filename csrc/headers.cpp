@@ -1,0 +1,1 @@
+// The target coalesce_headers, whose precompiled header others use, needs a file.
