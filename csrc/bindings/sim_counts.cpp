@@ -111,6 +111,10 @@ py::dict table(const Counts& c) {
     });
     t["calls_outside"] =
         numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.calls_outside; });
+    t["system_fence"] =
+        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.system_fence; });
+    t["unrecorded"] =
+        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.unrecorded; });
     t["width"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.bytes; });
     t["parameter"] =
         numbers<int32_t>(c, [](const Info& i, const Count&) { return i.origin.parameter; });

@@ -433,7 +433,7 @@ void Lifter::to_uniform(const Instruction& in) {
 
 void Lifter::nothing(const Instruction& in) {
     if (in.opcode == "CCTL" && !in.operands.empty()) {
-        only(in, {"E", "PF1", "PF2", "PF1.5"});
+        only(in, {"E", "PF1", "PF2", "PF1.5", "PML2"});
         if (operand(in, 0).kind != Kind::address) unsupported();
     } else if (in.opcode == "CCTL") {
         only(in, {"IVALL"});

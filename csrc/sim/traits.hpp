@@ -69,6 +69,10 @@ struct Traits {
     bool cluster = false;
     // Machine code: calls a function that is not in the cubin, such as printf or malloc.
     bool calls_outside = false;
+    // Machine code: a fence for the whole system, for which a GPU runs a routine of the driver.
+    bool system_fence = false;
+    // Machine code: an access of a form for which no counters of a GPU were recorded.
+    bool unrecorded = false;
     uint8_t elements = 1;  // the elements of a vector access: 4 for .v4
     // For tensor core instructions: `tensor_operations` is the number of multiplications and
     // additions that a warp executes. `tensor_cycles` is only for machine code: the number of

@@ -43,6 +43,8 @@ std::string dump(const Traits& t) {
     add(t.texture, "texture");
     add(t.cluster, "cluster");
     add(t.calls_outside, "calls_outside");
+    add(t.system_fence, "system_fence");
+    add(t.unrecorded, "unrecorded");
     if (t.elements != 1) text += " elements=" + std::to_string(t.elements);
     return text;
 }
@@ -155,6 +157,8 @@ constexpr Row machine_code[] = {
     {"BRA", "BRA"},
     {"CALL.REL.NOINC", "CALL"},
     {"CALL.ABS.NOINC", "CALL calls_outside"},
+    {"MEMBAR.SC.SYS", "MEMBAR orders system_fence"},
+    {"LDG.E.MMIO.SYS", "LDG result strong unrecorded"},
     {"UCGABAR_ARV", "UCGABAR_ARV cluster"},
     {"UCGABAR_WAIT", "UCGABAR_WAIT cluster"},
 };

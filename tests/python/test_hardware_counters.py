@@ -62,7 +62,8 @@ ARBITRATED = re.compile(r"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_(ld|st|a
 @functools.cache
 def recording(name: str) -> dict[str, Any]:
     """Return a recording as a dict of its launches by case."""
-    whole = counter_cases.load(DATA / f"{name}_h200.json")
+    (file,) = DATA.glob(f"{name}_h?00.json")
+    whole = counter_cases.load(file)
     return {**whole, "launches": {launch["case"]: launch for launch in whole["launches"]}}
 
 
@@ -213,7 +214,7 @@ def test_instructions_of_awkward_kernels(case):
     ("name", "case"),
     [
         pytest.param(name, case, id=case.name)
-        for name in ("programs", "unseen", "together", "slow_paths", "cooperative")
+        for name in ("programs", "unseen", "together", "slow_paths", "cooperative", "hints")
         for case in all_cases(name)
     ],
 )

@@ -388,17 +388,14 @@ def test_examples_of_the_docstrings():
     ("statement", "recorded"),
     [
         ("*y = *x;", True),
-        ("*y = __ldcs(x);", True),
-        ("atomicAdd(y, *x);", True),
-        ('asm volatile("prefetch.global.L2 [%0];" ::"l"(x)); *y = *x;', False),
-        ('asm volatile("ld.global.L1::no_allocate.b32 %0, [%1];" : "=r"(*y) : "l"(x));', False),
-        ('asm volatile("ld.global.L2::128B.b32 %0, [%1];" : "=r"(*y) : "l"(x));', False),
-        ("atomicAdd_block(y, *x);", False),
-        ("atomicAdd_system(y, *x);", False),
+        ("__threadfence(); *y = *x;", True),
+        ("__threadfence_system(); *y = *x;", False),
+        ('asm volatile("st.release.sys.global.b32 [%0], %1;" ::"l"(y), "r"(*x));', False),
+        ('asm volatile("ld.mmio.relaxed.sys.global.b32 %0, [%1];" : "=r"(*y) : "l"(x));', False),
     ],
 )
-def test_counts_of_forms_that_were_never_recorded_are_not_called_exact(statement, recorded):
-    """Cache hints, prefetches and other scopes may cost what no recording shows."""
+def test_counts_that_the_driver_adds_to_are_not_called_exact(statement, recorded):
+    """On an H100, fences for the whole system are counted as further instructions and accesses."""
     source = f"""extern "C" __global__ void k(const int* x, int* y) {{
         x += threadIdx.x; y += threadIdx.x; {statement}
     }}"""
@@ -407,4 +404,4 @@ def test_counts_of_forms_that_were_never_recorded_are_not_called_exact(statement
     of_global_memory = {n for n, v in p.metrics().items() if "_global_op" in n and v}
     assert (of_global_memory <= p.exact) == recorded
     assert bool(of_global_memory & p.exact) == recorded
-    assert "smsp__inst_executed.sum" in p.exact
+    assert ("smsp__inst_executed.sum" in p.exact) == recorded

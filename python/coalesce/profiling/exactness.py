@@ -9,7 +9,6 @@ counts that are called exact with these recordings.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -70,15 +69,11 @@ MBARRIERS = (
     "what the hardware counts for accesses to mbarriers is not known, and how often a loop tests "
     "an mbarrier differs from run to run"
 )
-UNRECORDED = (
-    "the kernel prefetches, or an access has a cache hint or a scope with which no counters of a "
-    "GPU were recorded"
+SYSTEM_FENCE = (
+    "a fence for the whole system (__threadfence_system(), or the scope .sys) makes the GPU run a "
+    "routine of the driver, whose instructions are counted there but not simulated"
 )
-# Modifiers of machine instructions that no recorded kernel has: cache hints, and the scope of a
-# block (SM, CTA). Atomics of the scope SYS and prefetches (CCTL.E.PF1) were not recorded, either.
-_UNRECORDED = re.compile(
-    r"(LD|ST|ATOM|RED).*\.(NA|EL|EU|LTC\d+B|MMIO|PRIVATE|SM|CTA)\b|(ATOM|RED).*\.SYS\b|CCTL\.E\.PF"
-)
+UNRECORDED = "the kernel has accesses of a kind for which no counters of a GPU were recorded"
 # 32 launches with HFMA2.MMA were counted on an H100. In 3 of them, the hardware counted 1.4 to 1.7
 # times the cycles that the simulator counts, and the same number in the others.
 BESIDE_OTHERS = (
@@ -109,12 +104,14 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         reasons.update(dict.fromkeys(names, why))
 
     executed = table["executed"] > 0
-    if (table["calls_outside"] & executed).any():
-        return dict.fromkeys(metrics, OUTSIDE)
-    if (table["mbarrier"] & executed).any():
-        return dict.fromkeys(metrics, MBARRIERS)
-    if any(_UNRECORDED.match(code) for code in table["opcode"][executed].tolist()):
-        add([n for n in metrics if "global" in n or "generic" in n], UNRECORDED)
+    for column, why in (
+        ("calls_outside", OUTSIDE),
+        ("mbarrier", MBARRIERS),
+        ("system_fence", SYSTEM_FENCE),
+        ("unrecorded", UNRECORDED),
+    ):
+        if (table[column] & executed).any():
+            return dict.fromkeys(metrics, why)
     if table["diverged"].any():
         add(TOTALS, DIVERGED)
     if _TENSOR_CYCLES in metrics and (executed & _starts(table["opcode"], "HFMA2.MMA")).any():
