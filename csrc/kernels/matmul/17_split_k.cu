@@ -34,7 +34,7 @@
 #define CLUSTER (TILE == 128 ? 1 : 2)
 #define WARP_ROWS (TILE == 32 ? 32 : 64)  // the tile of a warp
 #define WARP_COLS 32
-#define ROWS (WARP_ROWS / 8)  // per thread: lanes lie 8 x 4
+#define ROWS (WARP_ROWS / 8)  // per thread: the lanes form 8 rows of 4 lanes
 #define COLS (WARP_COLS / 4)
 #define GROUP_THREADS (32 * (BLOCK_ROWS / WARP_ROWS) * (BLOCK_COLS / WARP_COLS))
 #define THREADS (GROUP_THREADS * GROUPS)
@@ -154,7 +154,7 @@ __device__ void multiply(
             b_values[into][x] = load(b_own + 4 * ((slot * STAGE + k) * BLOCK_COLS + col_of(4 * x)));
         }
 #pragma unroll
-        for (int x = ROWS / 4 - 1; x >= 0; --x) {
+        for (int x = 0; x < ROWS / 4; ++x) {
             a_values[into][x] = load(a_own + 4 * ((slot * STAGE + k) * PITCH + row_of(4 * x)));
         }
     };
@@ -194,10 +194,8 @@ __device__ void multiply(
             for (int i = batch(k); i < batch(k + 1); ++i) copies.start(i, ahead);
 #pragma unroll
             for (int n = 0; n < ROWS * COLS; ++n) {
-                // Goes along one row to the left, along the next to the right. The first direction
-                // affects the compiler's choice of registers, and so the register bank conflicts.
-                const int i = ROWS - 1 - n / COLS;
-                const int j = n / COLS % 2 == (TILE == 64) ? COLS - 1 - n % COLS : n % COLS;
+                // Goes along one row to the right, along the next to the left.
+                const int i = n / COLS, j = i % 2 ? COLS - 1 - n % COLS : n % COLS;
                 sum[i][j] = fmaf(
                     word(a_values[k % 2][i / 4], i % 4), word(b_values[k % 2][j / 4], j % 4),
                     sum[i][j]);
@@ -220,8 +218,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 
     const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS, cluster = blockIdx.x / CLUSTER;
     const int slice = cluster / tile_cols, part = slice * CLUSTER + rank;
     const int block_row = block_y * BLOCK_ROWS, block_col = cluster % tile_cols * BLOCK_COLS;
-    const int row = warp / (BLOCK_COLS / WARP_COLS) * WARP_ROWS + lane / 4 * 4;
-    const int col = warp % (BLOCK_COLS / WARP_COLS) * WARP_COLS + lane % 4 * 4;
+    // Lanes 0 and 1 are in the same row, lanes 0 and 2 in the same column, and so on for all such
+    // pairs. So the lanes of a pair read the same address of A or of B, and every 16-byte load
+    // takes 2 wavefronts. If lanes 0 to 3 were in the same row, loads of B would take 4.
+    const int lane_row = lane / 8 * 2 + lane / 2 % 2, lane_col = lane / 4 % 2 * 2 + lane % 2;
+    const int row = warp / (BLOCK_COLS / WARP_COLS) * WARP_ROWS + lane_row * 4;
+    const int col = warp % (BLOCK_COLS / WARP_COLS) * WARP_COLS + lane_col * 4;
 
     // The stages of this block.
     const long long stages = (K + STAGE - 1) / STAGE, parts = CLUSTER * slices;
@@ -243,10 +245,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads();
 
-    // The sums of all groups take the place of the ring: [GROUPS][ROWS * COLS][GROUP_THREADS].
-    float* const own = shared + group * (ROWS * COLS * GROUP_THREADS) + in_group;
+    // The sums of all groups take the place of the ring:
+    // [GROUPS][ROWS * COLS / 2][GROUP_THREADS][2]. The two sums of a pair are swapped. So ptxas
+    // puts the sums of even columns in odd registers. The values of B of even columns are in even
+    // registers, because 16-byte loads need this. So a value of B and its sum are in different
+    // register banks, and their multiply-add has no bank conflict.
+    float* const own = shared + group * (ROWS * COLS * GROUP_THREADS) + 2 * in_group;
 #pragma unroll
-    for (int n = 0; n < ROWS * COLS; ++n) own[n * GROUP_THREADS] = sum[n / COLS][n % COLS];
+    for (int n = 0; n < ROWS * COLS; n += 2) {
+        const float* v = &sum[n / COLS][n % COLS];
+        *reinterpret_cast<float2*>(own + n * GROUP_THREADS) = make_float2(v[1], v[0]);
+    }
     if (CLUSTER > 1) {
         cluster_meets();
     } else {
@@ -259,11 +268,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 
 #pragma unroll
         for (int part = 0; part < GROUPS * CLUSTER; ++part) {
             const float* from =
-                shared + (part % GROUPS * (ROWS * COLS) + n) * GROUP_THREADS + in_group;
+                shared + (part % GROUPS * (ROWS * COLS) + n) * GROUP_THREADS + 2 * in_group;
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
-                v[j] += CLUSTER > 1 ? read_from_block(from + j * GROUP_THREADS, part / GROUPS)
-                                    : from[j * GROUP_THREADS];
+                const float* at = from + j / 2 * 2 * GROUP_THREADS + (1 - j % 2);
+                v[j] += CLUSTER > 1 ? read_from_block(at, part / GROUPS) : *at;
             }
         }
         const int r = block_row + row + row_of(n / COLS), s = block_col + col + col_of(n % COLS);
