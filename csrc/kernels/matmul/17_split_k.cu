@@ -65,14 +65,17 @@ __device__ void cluster_meets() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
-// Reads a float at `address` of the shared memory of a block of the cluster.
-__device__ float read_from_block(const float* address, unsigned rank) {
+// Reads two floats at `address` of the shared memory of a block of the cluster.
+__device__ float2 read_from_block(const float* address, unsigned rank) {
     unsigned there;
-    float value;
+    float2 value;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                  : "=r"(there)
                  : "r"(unsigned(__cvta_generic_to_shared(address))), "r"(rank));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there) : "memory");
+    asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(value.x), "=f"(value.y)
+                 : "r"(there)
+                 : "memory");
     return value;
 }
 
@@ -270,9 +273,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 
             const float* from =
                 shared + (part % GROUPS * (ROWS * COLS) + n) * GROUP_THREADS + 2 * in_group;
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                const float* at = from + j / 2 * 2 * GROUP_THREADS + (1 - j % 2);
-                v[j] += CLUSTER > 1 ? read_from_block(at, part / GROUPS) : *at;
+            for (int j = 0; j < 4; j += 2) {
+                const float* pair = from + j * GROUP_THREADS;
+                const float2 swapped = CLUSTER > 1 ? read_from_block(pair, part / GROUPS)
+                                                   : *reinterpret_cast<const float2*>(pair);
+                v[j] += swapped.y;
+                v[j + 1] += swapped.x;
             }
         }
         const int r = block_row + row + row_of(n / COLS), s = block_col + col + col_of(n % COLS);
