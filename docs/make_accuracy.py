@@ -118,7 +118,7 @@ class Comparison:
     """The predicted and measured metrics of a set of launches."""
 
     def __init__(self, name: str) -> None:
-        self.recording = counter_cases.load(DATA / f"{name}_h200.json")
+        self.recording = counter_cases.load(counter_cases.path_of(name))
         measured = {launch["case"]: launch["metrics"] for launch in self.recording["launches"]}
         self.launches: dict[str, tuple[Metrics, Metrics]] = {}
         self.inexact: dict[str, Collection[str]] = {}  # metrics that may differ

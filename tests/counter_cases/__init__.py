@@ -49,6 +49,12 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
 }
 
 
+def path_of(name: str) -> Path:
+    """Return the file with the recording of a set, made on an H200 or an H100."""
+    (path,) = (Path(__file__).parents[1] / "data").glob(f"{name}_h?00.json")
+    return path
+
+
 def load(path: Path) -> dict[str, Any]:
     """Read a recording; each launch gets "metrics", a dict by the names of Nsight Compute."""
     recording: dict[str, Any] = json.loads(path.read_text())

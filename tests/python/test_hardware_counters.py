@@ -62,8 +62,7 @@ ARBITRATED = re.compile(r"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_(ld|st|a
 @functools.cache
 def recording(name: str) -> dict[str, Any]:
     """Return a recording as a dict of its launches by case."""
-    (file,) = DATA.glob(f"{name}_h?00.json")
-    whole = counter_cases.load(file)
+    whole = counter_cases.load(counter_cases.path_of(name))
     return {**whole, "launches": {launch["case"]: launch for launch in whole["launches"]}}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import json
 import textwrap
-from pathlib import Path
 
 import counter_cases
 import numpy as np
@@ -66,7 +65,7 @@ def matmul(variant, n=N, **options):
 
 @pytest.mark.parametrize("variant", ["naive", "tiled"])
 def test_metrics_equal_the_hardware(variant):
-    recording = counter_cases.load(Path(__file__).parents[1] / "data" / "shipped_h200.json")
+    recording = counter_cases.load(counter_cases.path_of("shipped"))
     case = f"matmul/{variant} 128x128x128 float32"
     (recorded,) = (n["metrics"] for n in recording["launches"] if n["case"] == case)
     p = matmul(variant, n=128)
