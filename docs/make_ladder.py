@@ -296,9 +296,9 @@ in shared memory, as in `tensor_map`.
 
 ### `bf16` and `tf32`
 
-**Limit.** At 4096 and 8192 the power of the GPU limits the speed. At 2048 a block computes only one
-tile. Therefore the start of the kernel and the writing of the result are not hidden behind the
-multiplications of another tile.
+**Limit.** At 4096 and 8192 the GPU reaches its limit of electric power and lowers its clock. At
+2048 a block computes only one tile. Therefore the start of the kernel and the writing of the result
+are not hidden behind the multiplications of another tile.
 
 **Tried.** In clusters of two blocks, one copy can fill the shared memory of both blocks
 (multicast). This did not change the speed. Another change was kept: `bf16` issues the

@@ -60,7 +60,10 @@ def of_mangled(entry: str) -> list[Declared] | None:
 
 
 def of_function(name: str, ask: Ask) -> list[Declared] | None:
-    """Return the parameter types of a function, from the compiler."""
+    """Ask the compiler for the parameter types of a function.
+
+    Returns None if the compiler does not accept the name.
+    """
     expression = f"&{name}"
     return _parameters(ask([expression]).get(expression, "").removesuffix(" noexcept"))
 

@@ -65,7 +65,10 @@ class Strip:
         return [sectors[address] for address in self.cells if address in sectors]
 
     def unmoved(self) -> list[tuple[int, float, float]]:
-        """Groups of neighbouring sectors that are not moved: number, left edge, right edge."""
+        """Groups of neighbouring sectors that are not moved.
+
+        For each group: how many sectors it has, its left edge and its right edge.
+        """
         runs: list[tuple[int, float, float]] = []
         for address, (x, width) in self.cells.items():
             if address in self.memory.sectors:

@@ -2,10 +2,12 @@
 
 PTX has no names of variables, but it has the source line of each instruction. A line such as
 ``float x = a[i];`` or ``sum += x * y;`` assigns one variable. The instructions of this line write
-several registers, and instructions of the same line read most of these registers again. If exactly
-one register is not read again, and the declared type of the variable fits this register, the
-register holds the variable. No register is found for a variable that the compiler removed, or whose
-computation it merged with another line, or for a line with several statements.
+several registers. Most of these hold intermediate results, which other instructions of the line
+read. If exactly one register is not read by the line, and the declared type of the variable fits
+it, this register holds the variable.
+
+No register is found in three cases: the compiler removed the variable, the compiler merged the
+computation with another line, or the line has several statements.
 """
 
 from __future__ import annotations
