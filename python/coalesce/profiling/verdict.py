@@ -14,12 +14,11 @@ from coalesce.profiling.rows import TOLERANCE, Access, number
 class Total:
     """The sum of all accesses of one state space and kind, such as "global load".
 
+    The property ``name`` is the state space and the kind: ``"global load"``. ``wasteful`` says
+    whether the cost is clearly above what is needed.
+
     Attributes
     ----------
-    name : str
-        The state space and the kind: ``"global load"``, ``"shared store"``.
-    wasteful : bool
-        Whether the cost is clearly above what is needed.
     space, kind : str
         As in `Access`.
     requests : int
