@@ -23,7 +23,7 @@ def lines(item: Any, console: Console) -> Iterator[str]:
         yield from item.plain.splitlines() or [""]
     elif isinstance(item, Table) and (rows := _rows(item, console.width)):
         yield from rows
-    elif isinstance(item, (Text, Table)):
+    elif isinstance(item, (str, Text, Table)):
         yield from printed(item, console)
     else:
         for part in item.__rich_console__(console, console.options):
