@@ -27,7 +27,9 @@ struct FloatFormat {
     double largest;
     uint32_t nan;
 };
+
 namespace {
+
 constexpr FloatFormat float16{11, -13, true, 65504, 0x7fffe000};
 constexpr FloatFormat float32{24, -125, false, std::numeric_limits<float>::max(), 0x7fffffff};
 
