@@ -419,10 +419,9 @@ def called(
                 "check=True and return_timing=True exclude each other: a checked run is not timed"
             )
         return check_run.of_operation(operation, arrays, device, options)
-    if (
-        not return_timing
-        and (planned := planned_calls.run(operation, arrays, options, device)) is not None
-    ):
-        return planned
+    if not return_timing:
+        planned, device = planned_calls.run(operation, arrays, options, device)
+        if planned is not None:
+            return planned
     result, run = OPERATIONS[operation].run(arrays, options, device=device, timed=return_timing)
     return (result, run.timing()) if return_timing else result

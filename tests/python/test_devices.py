@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -200,3 +201,40 @@ def test_an_operation_compiles_once_for_its_device(monkeypatch):
     a = np.ones((8, 8), np.float32)
     coalesce.matmul(a, a, variant="naive", device="sim:a100")
     assert compiled == ["sm_80"]
+
+
+SCALE = """extern "C" __global__ void scale(float *x, float factor, int n) {
+    if (threadIdx.x < n) x[threadIdx.x] *= factor;
+}"""
+
+
+CALLS: dict[str, Callable[[Any, Any, dict[str, Any]], Any]] = {
+    "matmul": lambda _, a, where: coalesce.matmul(a, a, **where),
+    "timed": lambda _, a, where: coalesce.matmul(a, a, return_timing=True, **where),
+    "checked": lambda _, a, where: coalesce.matmul(a, a, check=True, **where),
+    "profile": lambda _, a, where: coalesce.profile("matmul", a, a, **where),
+    "trace": lambda _, a, where: coalesce.trace("matmul", a, a, **where),
+    "Kernel.check": lambda kernel, a, where: kernel.check(1, 32, a, 2.0, 4, **where),
+    "Kernel.profile": lambda kernel, a, where: kernel.profile(1, 32, a, 2.0, 4, **where),
+    "Kernel.trace": lambda kernel, a, where: kernel.trace(1, 32, a, 2.0, 4, **where),
+    "Kernel.launch": lambda kernel, a, where: kernel.launch(1, 32, a, 2.0, 4, **where),
+}
+
+
+@pytest.mark.parametrize("where", ["sim", "sim:a100"])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.usefixtures("on_simulator")
+def test_a_call_resolves_its_device_once(
+    call: Callable[[Any, Any, dict[str, Any]], Any], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, a = coalesce.Kernel(SCALE, device="sim"), np.ones((4, 4), np.float32)
+    call(kernel, a, {"device": where})  # compiling a kernel resolves the kernel's device, too
+    given = []
+
+    def counted(*arguments: Any) -> Any:
+        given.append(arguments)
+        return resolve(*arguments)
+
+    monkeypatch.setattr(devices, "resolve", counted)
+    call(kernel, a, {"device": where})
+    assert len(given) == 1

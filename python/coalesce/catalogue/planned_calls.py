@@ -64,10 +64,13 @@ class _Plan:
 _plans: OrderedDict[Any, _Plan] = OrderedDict()
 
 
-def run(operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any) -> Any:
-    """Execute the plan of a call, and return the result. Make the plan if there is none yet.
+def run(
+    operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any
+) -> tuple[Any, Any]:
+    """Execute the plan of a call, and return the result and the device. Make the plan if needed.
 
-    Return None if the call cannot be planned. Then the caller runs the operation without a plan.
+    The result is None if the call cannot be planned. Then the caller runs the operation without a
+    plan, on the device that is returned: the chosen `Device`, or `device` if none was chosen yet.
     Only calls on a GPU with contiguous arrays of native float32 or float64 can be planned. Either
     all arrays are NumPy arrays, or all are GPU arrays without pending work on streams of their own.
     """
@@ -79,7 +82,7 @@ def run(operation: str, arrays: Sequence[Any], options: Mapping[str, Any], devic
         if name not in ("out", "c"):
             # A bool is refused, because True and 1 would be the same key.
             if type(value) not in (str, int, float, type(None)):
-                return None
+                return None, device
             rest.append(value)
     key = (operation, out is None, c is None, *rest)
     if any(type(array) is np.ndarray for array in given):
@@ -89,20 +92,20 @@ def run(operation: str, arrays: Sequence[Any], options: Mapping[str, Any], devic
 
 def _on_host_arrays(
     key: tuple[Any, ...], operands: tuple[Any, ...], options: Mapping[str, Any], device: Any
-) -> np.ndarray[Any, Any] | None:
-    """Run a call with NumPy arrays, or return None. `operands` has `c`, too, if there is one."""
+) -> tuple[np.ndarray[Any, Any] | None, Any]:
+    """Run a call with NumPy arrays; see `run`. `operands` has `c`, too, if there is one."""
     out = options["out"]
     layouts = []
     for array in operands if out is None else (*operands, out):
         layout = _layout(array)
         if layout is None:
-            return None
+            return None, device
         layouts.append(layout)
     if out is not None and not _is_separate(out, operands):
-        return None
+        return None, device
     chosen = devices.resolve(device)
     if chosen.kind != "cuda":
-        return None
+        return None, chosen
     key = (*key, chosen.name, *layouts)
     plan = _plans.get(key)
     if plan is None:
@@ -113,25 +116,25 @@ def _on_host_arrays(
         plan.call.run((*operands, result), report)
     finally:
         report.close()
-    return result
+    return result, chosen
 
 
 def _on_gpu_arrays(
     key: tuple[Any, ...], operands: tuple[Any, ...], options: Mapping[str, Any], device: Any
-) -> Any:
-    """Run a call with GPU arrays, or return None. `operands` has `c`, too, if there is one."""
+) -> tuple[Any, Any]:
+    """Run a call with GPU arrays; see `run`. `operands` has `c`, too, if there is one."""
     out = options["out"]
     seen = []
     for array in operands if out is None else (*operands, out):
         found = _gpu_array(array)
         if found is None:
-            return None
+            return None, device
         seen.append(found)
     if out is not None and (seen[-1].read_only or not seen[-1].contiguous or _overlaps(seen)):
-        return None
+        return None, device
     chosen = devices.resolve(device, operands)
     if chosen.kind != "cuda" or any(array.ordinal != chosen.ordinal for array in seen):
-        return None
+        return None, chosen
     key = (*key, chosen.name, *((array.shape, array.strides, array.code) for array in seen))
     plan = _plans.get(key)
     if plan is None:
@@ -139,10 +142,10 @@ def _on_gpu_arrays(
     addresses = [array.address for array in seen]
     if out is not None:
         plan.call.enqueue(addresses)
-        return out
+        return out, chosen
     result = DeviceArray.empty(plan.shape, plan.dtype, device=chosen)
     plan.call.enqueue([*addresses, result._address])
-    return foreign.to_library_of(operands[0], result)
+    return foreign.to_library_of(operands[0], result), chosen
 
 
 def _kept(key: Any, plan: _Plan) -> _Plan:

@@ -17,13 +17,13 @@ from coalesce.arrays import simulated as arrays_simulated
 from coalesce.arrays.copies import copy
 from coalesce.arrays.creation import to_device
 from coalesce.arrays.device_array import DeviceArray
+from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.catalogue.operands import Operand
 from coalesce.common.timing import Timing
 from coalesce.launch.kernel import BaseKernel
 
 if TYPE_CHECKING:
-    from coalesce.arrays.devices import Device
     from coalesce.launch.record import LaunchRecord
     from coalesce.simulate.prepared import Prepared
 
@@ -82,7 +82,8 @@ class Run:
     operands : sequence of Operand
         The arrays of the call, including `out`.
     device : str or Device, optional
-        Where to run; by default the device of `operands`, else the first GPU or the simulator.
+        Where to run; by default the device of `operands`, else the first GPU or the simulator. A
+        `Device` was chosen by `devices.resolve` before.
     timed : bool or int
         Whether to time the kernels. True repeats them until the median is stable; an int is the
         number of timed runs.
@@ -109,7 +110,8 @@ class Run:
         simulated = {o.given.device: o for o in operands if in_simulated_memory(o)}
         if device is None and simulated and not gpu_arrays:
             device = next(iter(simulated))
-        self.device = devices.resolve(device, gpu_arrays)
+        chosen = isinstance(device, Device)
+        self.device = device if chosen else devices.resolve(device, gpu_arrays)
         for place, operand in simulated.items():
             if place != self.device.name:
                 raise ValueError(

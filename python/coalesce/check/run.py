@@ -36,7 +36,9 @@ def of_kernel(
     cooperative: bool = False,
 ) -> Findings:
     """Check one launch. See `Kernel.check`."""
-    launch = prepare(kernel, grid, block, given, shared_bytes, simulated(device), cooperative)
+    where = "sim" if device is None else device
+    launch = prepare(kernel, grid, block, given, shared_bytes, where, cooperative)
+    _refuse_gpu(launch.device)
     names = [undefined] if isinstance(undefined, str) else checks.texts("undefined", undefined)
     return _of_prepared(launch, names)
 
@@ -89,22 +91,21 @@ def _masks(
     return masks
 
 
-def simulated(device: Any) -> Device:
-    """Return the simulated device to check on. Raises ValueError for a GPU."""
-    chosen = devices.resolve("sim" if device is None else device)
-    if chosen.kind != "sim":
+def _refuse_gpu(device: Device) -> None:
+    """Raise ValueError for a GPU, because only the simulator can check."""
+    if device.kind != "sim":
         raise ValueError(
-            f"a check runs on the simulator; got device={chosen.name!r}. Leave device out, or pass "
+            f"a check runs on the simulator; got device={device.name!r}. Leave device out, or pass "
             'device="sim"'
         )
-    return chosen
 
 
 def of_operation(
     operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any]
 ) -> tuple[Any, Findings]:
     """Run an operation and check every launch. Return its result and the findings."""
-    where = simulated(device)
+    where = devices.resolve("sim" if device is None else device)
+    _refuse_gpu(where)
     title = operation
     checked: list[Findings] = []
 

@@ -361,8 +361,9 @@ class BaseKernel:
             simulated = device_of(arguments)
             if self._wanted is None and simulated is not None:
                 device = devices.resolve(simulated)
-        check_places(self.signature, arguments, device)
-        unknown = set(write_only) - {p.name for p in described(self.signature, arguments)}
+        parameters = described(self.signature, arguments)
+        check_places(parameters, arguments, device)
+        unknown = set(write_only) - {p.name for p in parameters}
         if unknown:
             raise ValueError(
                 f"write_only has the names {unknown}, but {self.signature} has no such parameter"

@@ -14,8 +14,8 @@ from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common.geometry import Extent
 from coalesce.common.progress import reporter
-from coalesce.cxx.signature import Signature
-from coalesce.launch.arguments import Argument, HostArray, described
+from coalesce.cxx.signature import Parameter
+from coalesce.launch.arguments import Argument, HostArray
 from coalesce.launch.modelled import Modelled
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure
@@ -111,9 +111,11 @@ def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
     return argument
 
 
-def check_places(signature: Signature, arguments: Sequence[Argument], device: Device) -> None:
+def check_places(
+    parameters: Sequence[Parameter], arguments: Sequence[Argument], device: Device
+) -> None:
     """Raise ValueError for an array in the memory of another device."""
-    for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
+    for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, GpuArray) and device.kind == "sim":
             raise ValueError(
                 f"argument {parameter} is a GPU array, but {device.name} has no GPU memory; "
