@@ -115,6 +115,8 @@ py::dict table(const Counts& c) {
         numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.system_fence; });
     t["unrecorded"] =
         numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.unrecorded; });
+    t["tensor_cycles_vary"] =
+        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.tensor_cycles_vary; });
     t["width"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.bytes; });
     t["parameter"] =
         numbers<int32_t>(c, [](const Info& i, const Count&) { return i.origin.parameter; });

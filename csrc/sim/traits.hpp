@@ -81,6 +81,9 @@ struct Traits {
     TensorSource tensor_source = TensorSource::none;
     uint32_t tensor_operations = 0;
     uint32_t tensor_cycles = 0;
+    // Machine code: the instruction occupies a tensor core for longer than `tensor_cycles` if other
+    // warps execute certain instructions meanwhile.
+    bool tensor_cycles_vary = false;
     bool operator==(const Traits&) const = default;
 };
 

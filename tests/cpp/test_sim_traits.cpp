@@ -19,7 +19,7 @@ std::string dump(const Traits& t) {
     const auto add = [&](bool set, const char* name) {
         if (set) (text += ' ') += name;
     };
-    const char* const pipes[] = {"", "fp32", "fp64", "alu", "xu", "by_type"};
+    const char* const pipes[] = {"", "fp32", "fp64", "alu", "xu", "tensor", "by_type"};
     const char* const forms[] = {"", "compare_and_swap", "spinning", "counting"};
     add(t.pipe != Pipe::other, pipes[int(t.pipe)]);
     add(t.form != AtomicForm::plain, forms[int(t.form)]);
@@ -45,6 +45,7 @@ std::string dump(const Traits& t) {
     add(t.calls_outside, "calls_outside");
     add(t.system_fence, "system_fence");
     add(t.unrecorded, "unrecorded");
+    add(t.tensor_cycles_vary, "tensor_cycles_vary");
     if (t.elements != 1) text += " elements=" + std::to_string(t.elements);
     return text;
 }
@@ -128,6 +129,9 @@ constexpr Row machine_code[] = {
     {"FFMA", "FFMA fp32 result"},
     {"FFMA.FTZ", "FFMA fp32 result"},
     {"DADD", "DADD fp64 result"},
+    {"HFMA2", "HFMA2 result"},
+    {"HFMA2.MMA", "HFMA2 result tensor_cycles_vary"},
+    {"HMMA.16816.F32", "HMMA tensor result"},
     {"IADD3.X", "IADD3 alu result"},
     {"UIADD3", "UIADD3 result"},
     {"MUFU.RCP", "MUFU xu result"},

@@ -74,8 +74,6 @@ SYSTEM_FENCE = (
     "routine of the driver, whose instructions are counted there but not simulated"
 )
 UNRECORDED = "the kernel has accesses of a kind for which no counters of a GPU were recorded"
-# 32 launches with HFMA2.MMA were counted on an H100. In 3 of them, the hardware counted 1.4 to 1.7
-# times the cycles that the simulator counts, and the same number in the others.
 BESIDE_OTHERS = (
     "the tensor cores also execute HFMA2.MMA; for how many cycles that keeps them busy depends on "
     "what the other warps execute meanwhile"
@@ -114,7 +112,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
             return dict.fromkeys(metrics, why)
     if table["diverged"].any():
         add(TOTALS, DIVERGED)
-    if _TENSOR_CYCLES in metrics and (executed & _starts(table["opcode"], "HFMA2.MMA")).any():
+    if _TENSOR_CYCLES in metrics and (executed & table["tensor_cycles_vary"]).any():
         add([_TENSOR_CYCLES], BESIDE_OTHERS)
     add([n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]], ARBITRATED)
     for kind, op in (("atomic", "atom"), ("reduction", "red")):
@@ -153,10 +151,6 @@ def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
     """Return the metrics of `space` that depend on addresses, with the reason `ORDERED`."""
     of_addresses = ("sector", "tag_requests", "wavefronts")
     return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}
-
-
-def _starts(opcodes: Any, name: str) -> Any:
-    return np.char.startswith(opcodes.astype(str), name)
 
 
 def _touches(spaces: Any, space: str) -> Any:
