@@ -123,7 +123,7 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
     """
     wanted = None if device is None else devices.resolve(device).name
     if dtype is not None:
-        dtype = dtypes.number(dtype)
+        dtype = dtypes.number_type(dtype)
     on_device: DeviceArray | None = a if isinstance(a, DeviceArray) else None
     if on_device is None and (on_gpu := foreign.find_gpu_array(a, "a")) is not None:
         on_device = borrowed.adopted(on_gpu)

@@ -99,7 +99,7 @@ class DeviceArray:
         """Make an uninitialised array. See `coalesce.empty`."""
         chosen = devices.resolve(device)
         dims = checks.shape("shape", shape)
-        dtype = dtypes.number(dtype)
+        dtype = dtypes.number_type(dtype)
         size = dtypes.bytes_of(dims, dtype)
         if chosen.kind == "sim":
             memory = SimulatedMemory(dims, dtype, chosen.name)

@@ -60,7 +60,7 @@ def pinned_empty(
     """
     chosen = devices.resolve(device)
     dims = checks.shape("shape", shape)
-    dtype = dtypes.number(dtype)
+    dtype = dtypes.number_type(dtype)
     size = dtypes.bytes_of(dims, dtype)
     if chosen.kind == "sim" or size == 0:
         try:

@@ -1,1 +1,1 @@
-"""What every package uses: exceptions, launch geometry, timing, progress, element types."""
+"""Code that all other packages use: exceptions, checks of arguments, progress bars, and so on."""

@@ -1,7 +1,11 @@
-"""Checks of arguments. Every message names the argument, what was passed and what is needed.
+"""Checks of arguments.
 
-Objects of other libraries may raise any exception when they are read. Therefore code that reads
-them runs inside ``with reading(...)``.
+Each function checks one argument and returns its value. In all of them, `name` is the name of the
+argument and `value` is what the user passed. If the value is wrong, the function raises a TypeError
+or a ValueError. The message names the argument, the passed value and what is needed.
+
+An argument may also be an object of another library, which may raise any exception when it is read.
+Therefore code that reads such an object runs inside ``with reading(...)``.
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ import numpy as np
 
 @contextmanager
 def reading(name: str, value: Any) -> Iterator[None]:
-    """Turn exceptions of another library's object into a TypeError that names the argument."""
+    """Replace any exception of the ``with`` block by a TypeError that names the argument.
+
+    Ctrl-C, the end of the program and a lack of memory are not replaced.
+    """
     try:
         yield
     except (KeyboardInterrupt, SystemExit, MemoryError):
@@ -31,7 +38,11 @@ def reading(name: str, value: Any) -> Iterator[None]:
 
 
 def shown(value: Any, most: int = 60) -> str:
-    """Return the type of a value and, if it is short, its repr, for a message."""
+    """Describe a value for an error message: ``"int 3"``.
+
+    The text has the type of the value and its repr. If the repr has more than `most` characters or
+    several lines, the text has only the type.
+    """
     kind = type(value).__name__
     try:
         text = repr(value)
@@ -41,14 +52,14 @@ def shown(value: Any, most: int = 60) -> str:
 
 
 def text(name: str, value: Any, *, what: str = "a string") -> str:
-    """Return a string unchanged. Raises TypeError for anything else."""
+    """Check that a value is a string, and return it. `what` says in the message what is needed."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
     return value
 
 
 def choice(name: str, value: Any, choices: Collection[str]) -> str:
-    """Return a string that is one of `choices`."""
+    """Check that a value is one of the strings in `choices`, and return it."""
     wanted = ", ".join(repr(one) for one in choices)
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {wanted}; got {shown(value)}")
@@ -58,14 +69,17 @@ def choice(name: str, value: Any, choices: Collection[str]) -> str:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return True or False. NumPy's booleans are accepted, too."""
+    """Check that a value is True or False, and return it. NumPy's booleans are accepted, too."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {shown(value)}")
     return bool(value)
 
 
 def integer(name: str, value: Any) -> int:
-    """Return an integer of any type, except bool, as an int."""
+    """Check that a value is an integer, and return it as an int.
+
+    The integer may have any type, such as `numpy.int32`, but not bool.
+    """
     if type(value) is int:
         return value
     if not isinstance(value, bool | np.bool_ | float | str | bytes):
@@ -77,7 +91,10 @@ def integer(name: str, value: Any) -> int:
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Return an integer from `least` to `most`. Raises TypeError or ValueError for other values."""
+    """Check that a value is an integer from `least` to `most`, and return it as an int.
+
+    If `most` is None, there is no upper limit.
+    """
     result = integer(name, value)
     if result < least or (most is not None and result > most):
         open_ended = most is None or (result < least and most >= 2**31 - 1)
@@ -87,7 +104,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """Return a real number as a float."""
+    """Check that a value is a real number, and return it as a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number; got {shown(value)}")
     try:
@@ -97,7 +114,7 @@ def number(name: str, value: Any) -> float:
 
 
 def positive(name: str, value: Any) -> float:
-    """Return a finite real number above 0."""
+    """Check that a value is a finite real number above 0, and return it as a float."""
     real = number(name, value)
     if not (math.isfinite(real) and real > 0):
         raise ValueError(f"{name} must be a positive number; got {real}")
@@ -105,7 +122,11 @@ def positive(name: str, value: Any) -> float:
 
 
 def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
-    """Return the items of an iterable as a list. A string raises TypeError."""
+    """Return the items of an iterable, such as a list, as a list.
+
+    A string raises TypeError, although it is an iterable. `what` says in the message what is
+    needed.
+    """
     if isinstance(value, str | bytes | bytearray):
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
     try:
@@ -115,7 +136,7 @@ def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
 
 
 def texts(name: str, value: Any) -> list[str]:
-    """Return the items of a sequence of strings. A string by itself raises TypeError."""
+    """Return the items of a sequence of strings as a list. A single string raises TypeError."""
     items = several(name, value, "a sequence of strings")
     for item in items:
         if not isinstance(item, str):
@@ -124,7 +145,7 @@ def texts(name: str, value: Any) -> list[str]:
 
 
 def path(name: str, value: Any) -> str:
-    """Return the path of a file as a string. `value` is a string or a path object."""
+    """Return the path of a file as a string. `value` is a string or a `pathlib.Path`."""
     with reading(name, value):
         path = os.fspath(value)
     if not isinstance(path, str):
@@ -135,7 +156,10 @@ def path(name: str, value: Any) -> str:
 
 
 def one_or_several(name: str, value: Any) -> list[Any]:
-    """Return the items of an iterable. Any other value, or a string, becomes the only item."""
+    """Return a list of the items, for arguments that may be one value or several values.
+
+    If `value` is a string or not iterable, the list contains only `value`.
+    """
     if isinstance(value, str | bytes | bytearray):
         return [value]
     with reading(name, value):
@@ -147,14 +171,20 @@ def one_or_several(name: str, value: Any) -> list[Any]:
 
 
 def shape(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> tuple[int, ...]:
-    """Return the shape of an array as a tuple. `value` is an integer or several integers."""
+    """Return the shape of an array as a tuple of ints from `least` to `most`.
+
+    `value` is an integer, or a sequence of integers. The shape of an integer n is (n,).
+    """
     if isinstance(value, set | frozenset):
         raise TypeError(f"{name} must be an integer or a sequence of integers; got {shown(value)}")
     return tuple(whole(name, extent, least, most) for extent in one_or_several(name, value))
 
 
 def limit(name: str, value: Any, what: str) -> int | None:
-    """Return a positive integer of at most 64 bits, or None for no limit."""
+    """Check that a value is a positive 64-bit integer or None, and return it.
+
+    None means no limit. In the message, `what` says what is limited: ``"blocks"``.
+    """
     if value is None:
         return None
     try:
@@ -166,7 +196,7 @@ def limit(name: str, value: Any, what: str) -> int | None:
 
 
 def runs(value: Any) -> int | Literal["auto"]:
-    """Return a number of timed runs: a positive int of at most 31 bits, or "auto"."""
+    """Check a number of timed runs, and return it: an int from 1 to 2**31 - 1, or "auto"."""
     if isinstance(value, str) and value == "auto":
         return "auto"
     try:
@@ -176,7 +206,7 @@ def runs(value: Any) -> int | Literal["auto"]:
 
 
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """Return ``numpy.asarray(value)``. Raises TypeError for strings and bytes."""
+    """Return a value as a NumPy array. A string or bytes raises TypeError."""
     if isinstance(value, bytes | bytearray | memoryview | str):
         raise TypeError(f"{name} must be an array or a sequence of numbers; got {shown(value)}")
     with reading(name, value):

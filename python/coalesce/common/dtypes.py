@@ -1,4 +1,8 @@
-"""Element types: their names in NumPy, and the short codes that array interfaces use."""
+"""Element types of arrays.
+
+An element type has a name in NumPy, such as "float32", and a short code, such as "f4".
+``__cuda_array_interface__``, which describes the arrays of other libraries, has the code.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,15 @@ from coalesce.common.errors import LaunchError
 
 
 def code_of(dtype: np.dtype[Any]) -> str:
-    """Return the code of a dtype: "f4" for float32, and so on. For bfloat16 it is "V2"."""
+    """Return the code of a dtype, such as "f4" for float32. The code of bfloat16 is "V2"."""
     return "V2" if dtype.name == "bfloat16" else dtype.str[1:]
 
 
 def dtype_name(code: str) -> str:
-    """Return NumPy's name of an element type, such as "float32"."""
+    """Return NumPy's name for the code of an element type: "float32" for "f4".
+
+    A code that NumPy does not know is returned unchanged.
+    """
     if code == "V2":
         return "bfloat16"
     try:
@@ -27,15 +34,19 @@ def dtype_name(code: str) -> str:
 
 
 def is_native(dtype: np.dtype[Any]) -> bool:
-    """Whether all numbers of a dtype are in this machine's byte order.
+    """Return whether all numbers of a dtype are in this machine's byte order.
 
-    NumPy's `isnative` does not look into fields that are arrays.
+    NumPy's `isnative` is not enough for structured dtypes: it ignores fields that are arrays.
     """
     return dtype.isnative and (dtype.names is None or dtype == dtype.newbyteorder("="))
 
 
-def number(value: Any) -> np.dtype[Any]:
-    """Return `value` as a NumPy dtype. Raises TypeError if kernels cannot have such numbers."""
+def number_type(value: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype that `value` names: ``number_type("float32")``.
+
+    Raises TypeError if it is not a type of numbers that a kernel can use. Such numbers have at most
+    16 bytes and this machine's byte order.
+    """
     if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
         raise TypeError(f"dtype must name a type of numbers; got {checks.shown(value)}")
     try:
@@ -55,7 +66,7 @@ def number(value: Any) -> np.dtype[Any]:
 
 
 def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """Return the size of an array in bytes. Raises LaunchError if no memory is that large."""
+    """Return the size of an array in bytes. Raises LaunchError from 2**62 bytes on."""
     size = math.prod(shape) * dtype.itemsize
     if size >= 2**62:
         raise LaunchError(

@@ -1,6 +1,7 @@
-"""The errors of the package, one type for each kind of failure.
+"""The exceptions of the package, one class for each kind of failure.
 
-All derive from `CoalesceError`. A wrong argument is a `TypeError` or a `ValueError` instead.
+All of them derive from `CoalesceError`. If an argument is wrong, the package raises a `TypeError`
+or a `ValueError` instead.
 """
 
 from __future__ import annotations

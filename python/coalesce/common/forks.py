@@ -1,8 +1,8 @@
-"""Locks that a process can use after a fork.
+"""Locks that a process can still use after a fork.
 
-A forked child process has only one thread: the one that called fork. If another thread held a lock
-at that moment, the lock would stay locked in the child for ever. Therefore the child resets all
-locks of this module. (csrc/fork.hpp does the same for the locks in C++.)
+A forked child process has only one thread: the one that called fork. Another thread may have held a
+lock at that moment. In the child, no thread would ever release this lock. Therefore the child
+resets all locks of this module. (csrc/fork.hpp does the same for the locks in C++.)
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def lock() -> threading.RLock:
-    """Return a lock that is reset in a forked child, unless the thread that forked holds it.
+    """Return a new lock, which a forked child process resets.
 
-    It is a plain `threading.RLock`, without a wrapper class in Python. A method of a wrapper could
-    be interrupted by Ctrl-C between acquiring the lock and returning. Then the lock would never be
-    released.
+    The child does not reset a lock that the forking thread holds, because this thread will release
+    it. The lock is a plain `threading.RLock`. A wrapper class would not be safe: Ctrl-C could
+    interrupt its method after the lock was acquired, and then the lock would never be released.
     """
     made = threading.RLock()
     _locks.add(made)
     return made
 
 
-class cached_property(functools.cached_property[T]):  # noqa: N801 (it is used as that one is)
-    """A `functools.cached_property` that a process can use after a fork.
+class cached_property(functools.cached_property[T]):  # noqa: N801 (lower case, as in functools)
+    """A `functools.cached_property` that a process can still use after a fork.
 
-    Up to Python 3.11, a `functools.cached_property` has a lock, which all objects of the class
-    share. Here it is a lock of this module. Later versions of Python have no such lock.
+    Up to Python 3.11, a `functools.cached_property` contains a lock. This class replaces the lock
+    by a lock of this module. Later versions of Python have no such lock.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

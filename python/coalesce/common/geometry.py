@@ -1,8 +1,8 @@
 """Checks the grid, the block and the shared memory of a launch before anything runs.
 
-The limits are the same on every GPU since compute capability 3.0 (CUDA C++ Programming Guide,
-"Technical Specifications per Compute Capability"), and on the simulator. Limits that depend on the
-kernel, on its registers and its shared memory, are checked elsewhere.
+The limits are the same on the simulator and on every GPU since compute capability 3.0. Their source
+is the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". Other limits
+depend on the registers and the shared memory of a kernel. They are not checked here.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _LIMITS = {
 
 
 def extent(kind: Literal["grid", "block"], value: Any, name: str = "") -> Extent:
-    """Return `value`, one to three ints, as (x, y, z) within CUDA's limits.
+    """Return the size of a grid or a block as (x, y, z).
 
-    `name` is the name of the value in error messages; by default it is `kind`.
+    `value` is an int, or one to three ints. A missing y or z is 1. `name` is the name of the value
+    in error messages; by default, it is `kind`.
 
-    Raises TypeError for anything else, LaunchError for an extent that no GPU supports.
+    Raises TypeError for any other value, and LaunchError for a size beyond CUDA's limits.
     """
     name = name or kind
     items = value if isinstance(value, tuple | list) else (value,)
@@ -59,7 +60,10 @@ def check_block(block: Extent, name: str = "block") -> None:
 
 
 def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
-    """Return grid, block, dynamic shared memory (bytes) and stream of ``kernel[key]``."""
+    """Return the grid, block, dynamic shared memory (bytes) and stream of ``kernel[key]``.
+
+    `key` is the tuple in the square brackets. The shared memory and the stream may be missing.
+    """
     if not isinstance(key, tuple) or not 2 <= len(key) <= 4:
         raise TypeError(
             "a kernel is launched as kernel[grid, block](...), kernel[grid, block, shared_bytes]"
@@ -73,7 +77,7 @@ def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
 
 
 def shared(value: Any) -> int:
-    """Return the bytes of dynamic shared memory."""
+    """Check a size of dynamic shared memory in bytes, and return it as an int."""
     number = checks.integer("shared_bytes", value)
     if number < 0:
         raise LaunchError(f"shared_bytes is {number}; it must not be negative")
@@ -83,11 +87,11 @@ def shared(value: Any) -> int:
 
 
 def stream(value: Any) -> int | None:
-    """Return the handle of a stream, or None for the current stream of the arrays' library.
+    """Return the handle of a stream as an int. For None, return None.
 
-    A stream may be an int (a handle), or a stream object of CuPy, PyTorch, Numba or cuda-python.
-    The handles 0 and 1 mean CUDA's legacy default stream, and 2 means the default stream of the
-    calling thread.
+    `value` is a handle, or a stream object of CuPy, PyTorch, Numba or cuda-python. The handles 0
+    and 1 mean CUDA's legacy default stream, and 2 means the default stream of the calling thread.
+    None means the current stream of the library that the arrays come from.
     """
     if value is None:
         return None
@@ -127,11 +131,11 @@ def block_numbers(
 ) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """Return the linear numbers of the chosen blocks in ascending order, without duplicates.
 
-    The linear number of a block is x + grid.x * (y + grid.y * z). In `blocks`, an int is a linear
-    number, and a tuple is a blockIdx of one to three coordinates. A list, a range or an array (of
-    shape (n,) or (n, 1 to 3)) holds several linear numbers or several tuples.
+    The linear number of a block is x + grid.x * (y + grid.y * z). `blocks` chooses one block by an
+    int (a linear number) or by a tuple (a blockIdx of one to three coordinates). A list, a range or
+    an array chooses several blocks, each by an int or by one to three coordinates.
 
-    Raises TypeError for anything else, ValueError for a block that the grid does not have.
+    Raises TypeError for any other value, and ValueError for a block that the grid does not have.
     """
     chosen = [blocks] if isinstance(blocks, tuple) else checks.one_or_several(name, blocks)
     numbers = sorted({_block_number(block, grid, name) for block in chosen})

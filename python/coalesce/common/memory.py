@@ -12,21 +12,25 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Pieces:
+class ArrayCopies:
     """Copies of several arrays. If two of the arrays share memory, their copies share memory, too.
 
-    This also holds after pickling. (If NumPy arrays that share memory are pickled, they no longer
-    share it afterwards.)
+    The copies still share memory after pickling. (NumPy arrays by themselves do not.)
     """
 
+    # The bytes of the arrays. Arrays that share memory have their bytes in the same item.
     memory: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...]
-    # For each array: the index in `memory` of the piece that contains it, the position of its first
-    # byte in that piece, its shape, its dtype, and whether it may be written.
+    # For each array: the index of its item in `memory`, the position of its first byte in this
+    # item, its shape, its dtype, and whether it may be written.
     places: tuple[tuple[int, int, tuple[int, ...], np.dtype[Any], bool], ...]
 
     @classmethod
-    def of(cls, arrays: Sequence[Array], writable: Sequence[bool]) -> Pieces:
-        """Make the pieces from C-contiguous arrays. Only memory that may be written is copied."""
+    def of(cls, arrays: Sequence[Array], writable: Sequence[bool]) -> ArrayCopies:
+        """Make copies of C-contiguous arrays.
+
+        `writable` says for each array whether the simulation may write it. Memory that it cannot
+        write is not copied.
+        """
         order = sorted(range(len(arrays)), key=lambda i: _start(arrays[i]))
         groups: list[tuple[int, int, list[int]]] = []  # start, end and arrays of each group
         for i in order:
@@ -49,7 +53,7 @@ class Pieces:
         return cls(tuple(memory), tuple(places))
 
     def arrays(self) -> list[Array]:
-        """Return the arrays as views of the memory."""
+        """Return the copies as NumPy arrays. They are views of `memory`."""
         views = []
         for number, first, shape, dtype, writable in self.places:
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
@@ -58,11 +62,11 @@ class Pieces:
             views.append(view)
         return views
 
-    def copy(self) -> Pieces:
-        """Return new pieces. Memory that may be written is copied, other memory is shared."""
+    def copy(self) -> ArrayCopies:
+        """Return a copy of this object. Memory that may be written is copied, other memory is not."""
         written = {number for number, *_, writable in self.places if writable}
         memory = (m.copy() if i in written else m for i, m in enumerate(self.memory))
-        return Pieces(tuple(memory), self.places)
+        return ArrayCopies(tuple(memory), self.places)
 
 
 def _start(array: Array) -> int:

@@ -1,4 +1,4 @@
-"""A progress bar for long launches and compilations. It says how to stop them."""
+"""Progress bars for long launches and compilations. A bar also says how to stop the run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PATIENCE_SECONDS = 2.0
 # After this number of seconds, a progress bar also says how to stop the run, even if the progress
 # is not known. If there is no terminal and no notebook, a line on stderr names the running kernel.
 NOTICE_SECONDS = 10.0
-# Two values of `unit` with a special meaning. SECONDS: the progress is the elapsed time, and the
-# total is the time limit. GPU: Ctrl-C ends only the wait for the kernel, not the kernel.
+# Two special values of `unit`. SECONDS: the progress is the elapsed time, and the total is the time
+# limit. GPU: the kernel runs on a GPU, where Ctrl-C ends only the wait for the kernel.
 SECONDS = "seconds"
 GPU = "kernels of a GPU"
 _STOP = "Ctrl-C stops it"
@@ -33,20 +33,22 @@ Report = Callable[[int, int], object]
 def reporter(
     progress: bool | Report | None, what: str, unit: str = "blocks"
 ) -> Iterator[Report | None]:
-    """Yield the function that shows the progress of a run, or None if nothing is to be shown.
+    """Context manager: yield a function that shows the progress of a run.
 
-    Call the function with two numbers: how many blocks are finished, and how many there are.
+    The run calls the function with two numbers: how many blocks are finished, and how many there
+    are in all. If nothing is to be shown, None is yielded instead of a function.
 
     Parameters
     ----------
     progress : bool or callable, optional
-        False shows nothing, and True shows a bar. A callable is yielded as it is. By default
-        terminals and notebooks show a bar after two seconds. Other programs write a line to stderr
-        after ten seconds. Only runs of the main thread are shown, one at a time.
+        False shows nothing. True shows a bar. A callable is yielded unchanged. None (the default)
+        shows a bar after two seconds in a terminal or a notebook; elsewhere it writes one line to
+        stderr after ten seconds. With None, only runs of the main thread are shown. There is never
+        more than one bar at a time.
     what : str
-        What runs, for the text of the bar.
+        The text of the bar: what runs.
     unit : str
-        The unit of progress, by default blocks.
+        What is counted, by default blocks.
     """
     if progress is not None and not isinstance(progress, bool):
         if not callable(progress):
@@ -201,14 +203,18 @@ class _NotebookBar(_Bar):
 
 
 def time_left(seconds: float, done: int, total: int) -> str:
-    """Return the remaining time at the rate so far: ``"1:05 left"``."""
+    """Estimate the remaining time of a run from its rate so far: ``"1:05 left"``.
+
+    `seconds` is the time so far, in which `done` of `total` parts were finished. If none is
+    finished, the text is empty.
+    """
     if done == 0:
         return ""
     return f"{clock(seconds / done * (total - done))} left"
 
 
 def clock(seconds: float) -> str:
-    """Return a time in minutes and seconds: ``"1:05"``."""
+    """Return a time in minutes and seconds, ``"1:05"``, from an hour on as ``"1:00:05"``."""
     whole = round(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

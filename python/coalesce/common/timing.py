@@ -1,4 +1,4 @@
-"""The times of a call, measured or modelled."""
+"""The times of a call, either measured on a GPU or modelled by the simulator."""
 
 from __future__ import annotations
 
@@ -8,37 +8,40 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Timing:
-    """The times of one call.
+    """The times of one call of an operation or a kernel.
 
     Attributes
     ----------
     kernel_ms : float
-        Milliseconds of the kernel, the median over `runs`. If an operation launches several
-        kernels, such as a transposition before a product, this is the sum of their times. NaN if
-        there is no time (`no_time`).
+        The time of the kernel in milliseconds: the median over `runs`. An operation may launch
+        several kernels, such as a transposition before a product. Then this is the sum of their
+        times. NaN if there is no time (see `no_time`).
     spread : float
-        (80th - 20th percentile) / median of the runs, as a fraction. 0 for a modelled time.
+        How much the runs differ: their 80th percentile minus their 20th percentile, divided by
+        their median. 0 for a modelled time.
     runs : int
-        The number of timed runs, after a warm-up.
+        The number of timed runs. A warm-up before them is not counted.
     h2d_ms, d2h_ms : float
-        Milliseconds for copying NumPy arrays to the device and back. 0 for arrays on the device,
-        and on the simulator.
+        The times in milliseconds for copying NumPy arrays to the device and back. 0 if the arrays
+        are on the device already, and on the simulator.
     gflops : float
-        1e9 floating-point operations per second. A product counts as 2 M N K operations, a sum as
-        one operation per element. The rate is 0 if the operation only moves data.
+        The rate in 1e9 floating-point operations per second. A product of an M x K and a K x N
+        matrix counts as 2 M N K operations, and a sum as one operation per element. 0 if the
+        operation only moves data.
     gbps : float
-        1e9 bytes per second. The bytes are those of a perfect cache: each operand is read once and
-        each result is written once. A kernel may really read an operand several times.
+        The rate in 1e9 bytes per second. It counts each operand as read once and each result as
+        written once, as with a perfect cache. The kernel may read an operand several times.
     device : str
-        The device of the call: ``"cuda:0"``.
+        The device of the call, such as ``"cuda:0"``.
     source : {"measured", "modelled"}
-        Measured on a GPU by CUDA events, or modelled by the simulator from its counts. A modelled
-        time is an estimate of a GPU's time, not the time that the simulation took.
+        "measured": CUDA events measured the time on a GPU. "modelled": the simulator estimated from
+        its counts how long a GPU would take. This is not the time that the simulation took.
     parts : tuple of (str, float)
-        The name of each kernel that ran, and its milliseconds.
+        For each kernel that ran, its name and its time in milliseconds.
     no_time : str
-        Why the simulator cannot model the time: the kernel has copies or products that the model
-        does not know. Then the time and the rates are NaN. Empty if there is a time.
+        Why the simulator cannot model the time: the kernel has instructions (copies or matrix
+        products) that the model does not know. Then the time and the rates are NaN. Empty if there
+        is a time.
 
     Examples
     --------
@@ -78,7 +81,7 @@ class Timing:
 
 
 def milliseconds(value: float) -> str:
-    """Return milliseconds as text, with four significant digits and no exponent."""
+    """Return a time in milliseconds as text, such as "12.34 ms". Below 0.001 ms, the unit is us."""
     if value == 0:
         return "0 ms"
     decimals = max(0, 3 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 4

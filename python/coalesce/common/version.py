@@ -1,3 +1,3 @@
-"""The package's version, as text."""
+"""The version of this package, as a string."""
 
 __version__ = "0.1.0"

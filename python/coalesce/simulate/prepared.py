@@ -13,7 +13,7 @@ from coalesce.arrays import devices, foreign
 from coalesce.arrays.creation import to_device
 from coalesce.common import checks, geometry
 from coalesce.common.errors import DeviceUnavailable
-from coalesce.common.memory import Pieces
+from coalesce.common.memory import ArrayCopies
 from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.arguments import HostArray
 from coalesce.launch.simulated import packed
@@ -99,7 +99,7 @@ class Prepared:
     def detached(self) -> Prepared:
         """Return the same launch with copies of the arrays that the kernel may write."""
         given = [a for a in self.arguments if isinstance(a, HostArray)]
-        copies = iter(Pieces.of([a.array for a in given], [a.writable for a in given]).arrays())
+        copies = iter(ArrayCopies.of([a.array for a in given], [a.writable for a in given]).arrays())
         return replace(
             self,
             arguments=[

@@ -23,7 +23,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.arrays.devices import modelled_gpu
 from coalesce.common import checks
-from coalesce.common.memory import Pieces
+from coalesce.common.memory import ArrayCopies
 from coalesce.compile import cubin
 from coalesce.launch.arguments import HostArray
 from coalesce.launch.simulated import Packed, scalar
@@ -52,7 +52,7 @@ class Launch:
     names: tuple[str, ...]  # the names of the arrays
     offsets: tuple[int, ...]  # the offset of each pointer, in bytes from the start of its array
     textures: tuple[bytes | None, ...]  # the texture or surface object of each array
-    pieces: Pieces
+    copies: ArrayCopies
     variables: tuple[tuple[str, bytes], ...]
     instruction_limit: int
     gpu: str
@@ -134,9 +134,9 @@ def run_blocks(
         program.write_variable(name, value)
     arrays = iter(
         zip(
-            launch.pieces.copy().arrays(),
+            launch.copies.copy().arrays(),
             launch.names,
-            launch.pieces.places,
+            launch.copies.places,
             launch.offsets,
             launch.textures,
             strict=True,
@@ -186,7 +186,7 @@ def _shipped(launch: Prepared) -> Launch:
         names=tuple(a.name for a in given),
         offsets=tuple(a.offset for a in given),
         textures=tuple(a.texture for a in given),
-        pieces=Pieces.of([a.array for a in given], [a.writable for a in given]),
+        copies=ArrayCopies.of([a.array for a in given], [a.writable for a in given]),
         variables=tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
         instruction_limit=launch.kernel.instruction_limit or 0,
         gpu=modelled_gpu(launch.device),
