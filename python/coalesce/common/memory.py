@@ -63,7 +63,7 @@ class ArrayCopies:
         return views
 
     def copy(self) -> ArrayCopies:
-        """Return a copy of this object. Memory that may be written is copied, other memory is not."""
+        """Return a copy of this object. Only memory that may be written is copied."""
         written = {number for number, *_, writable in self.places if writable}
         memory = (m.copy() if i in written else m for i, m in enumerate(self.memory))
         return ArrayCopies(tuple(memory), self.places)

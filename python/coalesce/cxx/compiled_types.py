@@ -1,9 +1,10 @@
-"""The types of parameters and variables as the compiler sees them.
+"""Asks the compiler for the types of parameters and variables.
 
-The compiler gives a C++ kernel a mangled name, which contains the types of the parameters. Two
-cases have no such name: kernels that are declared `extern "C"`, and variables. For them, the source
-is compiled once more, with an additional template at its end. The template is instantiated for
-``decltype(...)`` of the kernel or variable. The mangled name of this instance contains the type.
+The compiler gives a C++ kernel a mangled name, which contains the types of the parameters:
+``_Z1kPKfi`` is ``k(float const*, int)``. Variables, and kernels declared `extern "C"`, have no such
+name. To find their types, this module lets the compiler compile the source again, with a template
+at its end. The template is instantiated for ``decltype(...)`` of the kernel or variable. The
+mangled name of the instance contains the type.
 """
 
 from __future__ import annotations
@@ -16,33 +17,40 @@ from coalesce.common.errors import CompileError
 from coalesce.cxx import declarations
 from coalesce.cxx.declarations import Declared
 
-# A function that returns the types of C++ expressions, as the compiler writes them. Expressions
-# that the compiler refuses are left out.
+# A function that takes C++ expressions and returns a dict from each expression to its type, as the
+# compiler writes the type. Expressions that the compiler rejects are left out.
 Ask = Callable[[Sequence[str]], Mapping[str, str]]
 
 _PROBE = "coalesce_probe_"
 _TEMPLATE = f"\nnamespace {_PROBE} {{ template <class> __device__ char type; }}\n"
 
 
-def asked(
+def of_valid_expressions(
     expressions: Sequence[str], lowered: Callable[[str, Sequence[str]], Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return the types of the C++ expressions that the compiler accepts. See `of_expressions`."""
+    """Return a dict from each C++ expression to its type, without those that the compiler rejects.
+
+    Otherwise, the function is the same as `of_expressions`.
+    """
     try:
         return of_expressions(expressions, lowered)
     except CompileError:
         if len(expressions) == 1:
             return {}
-        return {e: t for one in expressions for e, t in asked([one], lowered).items()}
+        types: dict[str, str] = {}
+        for expression in expressions:
+            types |= of_valid_expressions([expression], lowered)
+        return types
 
 
 def of_expressions(
     expressions: Sequence[str], lowered: Callable[[str, Sequence[str]], Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return the types of C++ expressions. Raises CompileError if the compiler refuses one.
+    """Return a dict from each C++ expression to its type: ``{"threadIdx.x": "unsigned int"}``.
 
-    `lowered` is a function that compiles the source with a text added to its end, and returns the
-    mangled names of expressions.
+    Raises CompileError if the compiler rejects an expression. `lowered` is a function with two
+    arguments: a text and a list of expressions. It compiles the source with the text added at the
+    end, and returns a dict from each expression to its mangled name.
     """
     probes = {f"&{_PROBE}::type<decltype({e})>": e for e in expressions}
     types = {}
@@ -54,15 +62,19 @@ def of_expressions(
 
 
 def of_mangled(entry: str) -> list[Declared] | None:
-    """Return the parameter types in a mangled name: ``_Z1kPKfi`` has (float const*, int)."""
+    """Return the parameter types in a mangled name: ``_Z1kPKfi`` has (float const*, int).
+
+    If the name has no parameter types, return None.
+    """
     text = demangled(entry) if entry.startswith("_Z") else ""
     return _parameters(text) if text.endswith(")") else None
 
 
 def of_function(name: str, ask: Ask) -> list[Declared] | None:
-    """Ask the compiler for the parameter types of a function.
+    """Ask the compiler for the parameter types of function `name`.
 
-    Returns None if the compiler does not accept the name.
+    If the compiler does not accept the name, return None. `ask` is a function that returns the
+    types of C++ expressions.
     """
     expression = f"&{name}"
     return _parameters(ask([expression]).get(expression, "").removesuffix(" noexcept"))

@@ -1,10 +1,10 @@
 """Reads the parameters of a kernel from its CUDA C++ declaration.
 
 This module is not a C++ parser, but it can read the declarations that kernels usually have. It
-replaces a name by its definition if the meaning of the name is certain (definitions.py). In a
-template, it replaces the template parameters by the arguments of the instantiation. If a
-declaration cannot be read, the result is None. If a kernel has several declarations, the parameters
-that differ between them have no type.
+replaces the name of a type or macro by its definition, if only one definition is possible
+(definitions.py). In a template, it replaces each template parameter by its argument. If it cannot
+read a declaration, the result is None. A source may have several declarations of a kernel. Then a
+parameter that differs between them has an unknown type.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Declared:
 
     @property
     def spelled(self) -> str:
-        """The type as messages show it."""
+        """The type as messages show it, such as "const float *". Empty for an unknown type."""
         if not self.type:
             return ""
         return ("const " if self.const else "") + self.type + (" *" if self.pointer else "")
@@ -71,7 +71,14 @@ def parameters_of(
     options: Sequence[str] = (),
     expression: str | None = None,
 ) -> list[Declared] | None:
-    """Return the `count` parameters of kernel `name`, or None if the source does not show them."""
+    """Return the parameters of kernel `name` as its declaration in `source` gives them.
+
+    `count` is the number of parameters; declarations with another number are ignored. `options` are
+    the compiler's options, which may define macros. `expression` is the instantiation of a
+    template, such as ``"scale<float, 4>"``, or None if the kernel is not a template.
+
+    If no declaration can be read, return None.
+    """
     text = bare(source)
     known = replacements(text, options)
     candidates: list[list[Declared]] = []
@@ -96,7 +103,10 @@ def parameters_of(
 
 
 def is_same(a: Declared, b: Declared) -> bool:
-    """Whether two spellings mean the same type: "size_t" and "unsigned long"."""
+    """Return whether two parameters have the same type, perhaps under different names.
+
+    For example, "size_t" and "unsigned long" are the same type.
+    """
     if (a.pointer, a.const) != (b.pointer, b.const):
         return False
     (dtypes, size), (others, other_size) = map(element_types.element_types, (a.type, b.type))
@@ -110,7 +120,10 @@ def _shared(a: Declared, b: Declared) -> Declared:
 
 
 def as_compiled(text: str) -> Declared:
-    """Read a type that the compiler wrote, such as "float const*". The result has no name."""
+    """Read a type that the compiler wrote, such as "float const*".
+
+    The result is a parameter whose name is empty.
+    """
     if "(" in text or "&" in text:
         return Declared("", "")
     head, *stars = text.split("*")
@@ -127,14 +140,18 @@ def as_compiled(text: str) -> Declared:
 
 
 def lines_of(source: str) -> list[str]:
-    """Return the lines as the compiler counts them. Unlike in Python, a form feed ends no line."""
+    """Split a source into lines as the compiler does: only at newlines.
+
+    Python's `str.splitlines` would also split at other characters, such as a form feed.
+    """
     return [line.removesuffix("\r") for line in source.removesuffix("\n").split("\n")]
 
 
 def bare(source: str) -> str:
-    """Return the source without comments and string literals, with continued lines joined.
+    """Return a source without comments and without the contents of string literals.
 
-    Lines keep their numbers: a line that is a comment or was joined to another becomes empty.
+    A line that ends with a backslash is joined with the next line. All lines keep their numbers,
+    because an empty line replaces a line that was joined or that was only a comment.
     """
     text = _COMMENT_OR_TEXT.sub(
         lambda m: '""' if m[0][0] in "\"'" else " " + "\n" * m[0].count("\n"), source
@@ -143,7 +160,12 @@ def bare(source: str) -> str:
 
 
 def instantiated(text: str, expression: str | None) -> dict[str, str]:
-    """Return the values of template parameters for the instantiation `expression` of a kernel."""
+    """Return a dict from each template parameter of a kernel to its argument.
+
+    `text` is a source without comments. `expression` is the instantiation: for
+    ``template <class T, int N> scale`` and "scale<float, 4>", the result is
+    ``{"T": "float", "N": "4"}``. If the expression is None or not a template, it is empty.
+    """
     if not expression or "<" not in expression:
         return {}
     wanted = expression.partition("<")[0].split("::")[-1].strip()
@@ -183,7 +205,10 @@ def _kernels(text: str) -> list[tuple[str, str, str, int]]:
 
 
 def closing(text: str, place: int) -> int:
-    """Return the position after the ")" that closes the "(" just before `place`, or -1."""
+    """Return the position after the closing parenthesis, or -1 if there is none.
+
+    The opening parenthesis is the character before position `place`.
+    """
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):
         depth += 1 if match[0] == "(" else -1
@@ -193,7 +218,10 @@ def closing(text: str, place: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """Split at commas that are outside all brackets."""
+    """Split a list of parameters or arguments at its commas, but not at commas inside brackets.
+
+    The list "void" has no items.
+    """
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):
         if char in "([{<":
@@ -249,9 +277,10 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 
 
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
-    """Whether the meaning of a word in a type is certain.
+    """Return whether it is certain what a word in the name of a type means.
 
-    Call `replaced` first, which replaces names in the type by their definitions.
+    `known` has the definitions in the source. The definitions must already be inserted into the
+    type (with `replaced`).
     """
     if not re.match(r"[A-Za-z_]", word):
         return True
@@ -261,7 +290,10 @@ def is_settled(word: str, known: Mapping[str, str]) -> bool:
 
 
 def replaced(text: str, known: Mapping[str, str]) -> str:
-    """Replace macros and type names with their definitions."""
+    """Replace the names of macros and types in a text by their definitions, and return the text.
+
+    `known` is a dict from each name to its definition.
+    """
     for _ in range(8):
         after = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: known.get(m[0], m[0]), text)
         if after == text or len(after) > 1000:
@@ -271,7 +303,7 @@ def replaced(text: str, known: Mapping[str, str]) -> str:
 
 
 def normalized(words: Sequence[str]) -> str:
-    """Return the usual spelling of a built-in type: "unsigned long" for "long unsigned"."""
+    """Return the usual spelling of a type: "unsigned long" for ``["long", "unsigned", "int"]``."""
     arithmetic = {"unsigned", "signed", "long", "short", "int", "char"}
     if not words or not set(words) <= arithmetic:
         return "".join(words)

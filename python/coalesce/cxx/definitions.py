@@ -1,9 +1,12 @@
-"""Reads the definitions of names in a CUDA C++ text, if they are certain.
+"""Reads the definitions of names in a CUDA C++ source: macros, types and integer constants.
 
-Macros, `typedef`, `using`, classes and integer constants are read. The definition of a name is
-certain in this case: the whole text defines the name only once, outside preprocessor conditions,
-and no header can also define the name. All other names become `UNKNOWN`; their types come from the
-compiler (compiled_types).
+A definition is used only if it is certain:
+
+- The source defines the name only once, outside of ``#if`` and similar conditions.
+- No included header may define the name.
+
+The definition of any other name is `UNKNOWN`. If such a name is used in the type of a parameter,
+the compiler is asked for the type (compiled_types.py).
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ _TOKEN = re.compile(
     r"(?:int|long|unsigned|size_t|short|auto)\s+(?P<constant>\w+)\s*=\s*(?P<number>[^;,{}]{1,200});",
     re.MULTILINE,
 )
-# A source may include these headers, although they are not read: none of them redefines a name that
-# kernels use.
+# These headers do not define names that a source also defines. Therefore a source may include them,
+# although this module does not read them.
 _KNOWN_HEADER = re.compile(
     r"\s*<(?:(?:cuda|cub|thrust|nv|crt|cooperative_groups)/[\w./]+"
     r"|cuda(?:_(?:fp(?:16|8|6|4)|bf16|pipeline\w*|awbarrier\w*|runtime|runtime_api))?\.h(?:pp)?"
@@ -36,15 +39,16 @@ _KNOWN_HEADER = re.compile(
     r"|c(?:math|assert|float|limits|std\w+|string)|limits|type_traits|utility)>\s*"
 )
 _TYPE_WORDS = {"const", "volatile", "unsigned", "signed", "struct", "class", "union", "enum"}
-# Options with which the compiler reads more files than the source.
+# Options that make the compiler read other files, too.
 READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include|--use-pch|--pch")
 
 
 def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
-    """Return a dict from each name that a text or an option defines to its definition.
+    """Return the definitions in a source and in the compiler's options (such as ``-DN=4``).
 
-    `text` has no comments and no string literals (`declarations.bare`). The definition of a class
-    is its name. A definition that is not certain is `UNKNOWN`.
+    The result is a dict from each name to its definition. For a class, the definition is the name
+    itself. A definition that is not certain is `UNKNOWN`. `text` is the source after
+    `declarations.bare`, which removes comments.
     """
     values_of: dict[str, list[str]] = {}
     for name, value in _of_options(options):
@@ -62,7 +66,10 @@ def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
 
 
 def is_conditional(text: str, place: int) -> bool:
-    """Whether position `place` of a text without comments is inside a preprocessor condition."""
+    """Return whether position `place` of a source is inside ``#if``, ``#ifdef`` or ``#ifndef``.
+
+    `text` is the source without comments.
+    """
     conditions = re.findall(r"^[ \t]*#[ \t]*(if|endif)", text[:place], re.MULTILINE)
     return conditions.count("if") != conditions.count("endif")
 
@@ -131,7 +138,7 @@ def _of_typedef(declared: str, settled: bool) -> Iterator[tuple[str, str]]:
 
 
 def _includes_others(text: str, options: Sequence[str]) -> bool:
-    """Whether the text includes headers that may define names that it uses."""
+    """Return whether the source includes a header that may define a name which the source uses."""
     if any(READING_OPTION.match(option) for option in options):
         return True
     included = re.findall(r"^[ \t]*#[ \t]*include\b([^\n]*)$", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Finds the NumPy dtypes whose elements a kernel can read as a C++ type."""
+"""Maps C++ types to NumPy dtypes: a kernel with a ``float *`` accepts an array of float32."""
 
 from __future__ import annotations
 
@@ -63,22 +63,24 @@ _ALSO = {
 
 
 def is_known(name: str) -> bool:
-    """Whether C++ or CUDA defines a name."""
+    """Return whether a name is a type that C++ or CUDA defines, such as "int" or "float4"."""
     return name in SCALARS or _VECTOR.fullmatch(name) is not None
 
 
 def compiler_shows(name: str) -> bool:
-    """Whether a type name in the compiler's output can only mean a type of C++ or CUDA.
+    """Return whether a type name in the compiler's output means what it means in C++ or CUDA.
 
-    If the result is False, the name may also mean a type that the user defined.
+    The compiler writes "unsigned int" for "uint32_t". If its output contains "uint32_t", this is a
+    type that the user defined. For such a name, the result is False.
     """
     return name not in _NAMED
 
 
 def element_types(spelled: str) -> tuple[tuple[str, ...], int]:
-    """Return which dtypes an array of this C++ type may have, and the bytes of an element.
+    """Return the dtypes of arrays that match a C++ type, and the size of an element in bytes.
 
-    If the type is not known, the dtypes are (): every dtype is accepted.
+    The dtypes are NumPy's codes: for "float", the result is ``(("f4",), 4)``. If the type is not
+    known, the result is ``((), 0)``. Then arrays of every dtype are accepted.
     """
     if code := SCALARS.get(spelled):
         return (code, *_ALSO.get(spelled, ())), int(code[1:])

@@ -1,8 +1,9 @@
-"""The layout of a CUDA C++ file: its directives, its macros, and its syntax tree.
+"""Reads the structure of a CUDA C++ file: its preprocessor directives, macros and syntax tree.
 
-The parser (tree-sitter) gets a text of the same length, so a place in the tree is a place in the
-file. The text has no directives, no comments and no contents of string literals. If the branches of
-a condition (#if, #else) open different numbers of braces, the text has only one of the branches.
+The parser (tree-sitter) does not run the preprocessor. Therefore it gets a changed text: directives
+(such as #include), comments and the contents of string literals are replaced by spaces. A branch of
+#if or #else may open a brace without closing it. In this case, the text has only one of the
+branches. The text keeps its length, so a position in the syntax tree is a position in the file.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ATTRIBUTE = re.compile(
     r"\b(?:__align__|alignas|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
     r"|\b__(?:host__\s+)?builtin_align__\b"
 )
-# The text before a brace that does not end the namespace scope, such as ``namespace a``.
+# The text before a brace whose contents are still at namespace scope, such as ``namespace a``.
 _TRANSPARENT = re.compile(r"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"]*\"\s*)$")
 # The end of a line, if no line with an opening brace follows.
 _END_OF_LINE = re.compile(r"[ \t]*;?[ \t]*(?=\r?\n(?!\s*\{)|\Z)")
@@ -39,7 +40,7 @@ _DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__ma
 
 @dataclass(frozen=True)
 class Directive:
-    """A line of the preprocessor, with its continuation lines."""
+    """A preprocessor directive, such as ``#include <cmath>``. It may have several lines."""
 
     kind: str  # the directive's name, such as "include"
     text: str  # the rest of the line after the kind, without comments
@@ -49,7 +50,10 @@ class Directive:
 
 @dataclass
 class Layout:
-    """The text of a file for the parser, with the file's directives and macros."""
+    """A file's text, the changed text for the parser, and the file's directives and macros.
+
+    Macros whose definition marks device code are device macros. All others are host macros.
+    """
 
     text: str
     bare: str  # `text` with blanks for comments and the contents of string literals
@@ -59,13 +63,13 @@ class Layout:
     # The macros without parameters whose every definition is empty, or only ``__extension__``.
     empty: set[str] = field(default_factory=set)
     parsed: str = ""  # the text that the parser reads
-    # Start and end of each use of a host macro.
+    # Start and end of each use of a host macro that stands alone on a line.
     host_macros: list[tuple[int, int]] = field(default_factory=list)
-    # The same of each use of a device macro that stands alone on a line, and its words.
+    # Start, end and words of each use of a device macro that stands alone on a line.
     device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
     def with_host_macros(self) -> str:
-        """Return `parsed` with the uses of host macros. (The parser gets a text without them.)"""
+        """Return the parser's text, but with the uses of host macros, which it does not contain."""
         text = self.parsed
         for start, end in self.host_macros:
             text = text[:start] + ascii_of(self.bare[start:end]) + text[end:]
@@ -73,7 +77,7 @@ class Layout:
 
 
 def layout_of(text: str) -> Layout:
-    """Read the directives and macros of a file."""
+    """Return the directives and macros of a file with this text. The parser does not run yet."""
     bare = _TOKEN.sub(_blank_token, text)
     directives = [
         # `bare` has spaces instead of string literals. Therefore the name of a header is read from
@@ -99,7 +103,11 @@ def layout_of(text: str) -> Layout:
 
 
 def device_words(macros: dict[str, set[str]]) -> set[str]:
-    """Return the words that mark device code, and the macros that are defined as such words."""
+    """Return the words that mark device code: ``__global__``, ``__device__`` and so on.
+
+    `macros` is a dict from the name of each macro to the words of its definition. The result also
+    has the macros whose definition contains such a word.
+    """
     device = set(_DEVICE_WORDS)
     while more := {name for name, words in macros.items() if words & device} - device:
         device |= more
@@ -109,7 +117,8 @@ def device_words(macros: dict[str, set[str]]) -> set[str]:
 def parse(layout: Layout, marks: set[str]) -> Any:
     """Parse a file and return the root of its syntax tree.
 
-    `marks` are the words that mark device code.
+    `marks` are the words that mark device code. The function also stores the parser's text and the
+    uses of macros in `layout`.
     """
     text = list(layout.bare)
     for directive in layout.directives:
@@ -163,12 +172,12 @@ def _end_of_macros(layout: Layout, place: int) -> int:
 
 
 def ascii_of(text: Iterable[str]) -> str:
-    """Return a text of the same length, in ASCII."""
+    """Return a text with "_" in place of each character that is not ASCII."""
     return "".join(c if c.isascii() else "_" for c in text)
 
 
 def tree_of(text: str) -> Any:
-    """Parse a text, which is in ASCII, and return the root of its syntax tree."""
+    """Parse an ASCII text and return the root of its syntax tree."""
     return _parser().parse(text.encode("ascii")).root_node
 
 
@@ -181,7 +190,7 @@ def _parser() -> Any:
 
 
 def _blank_token(match: re.Match[str]) -> str:
-    """Blank a comment; of a literal, keep the quotes."""
+    """Return spaces for a comment. For a literal, return its quotes with spaces between them."""
     token = match[0]
     blank = re.sub(r"[^\n]", " ", token)
     if token[0] == "/" or len(token) < 2:

@@ -1,9 +1,11 @@
 """Removes the host code of a CUDA C++ file. Every remaining line keeps its number.
 
-nvcc compiles a file twice, for the host and for the device. NVRTC compiles only device code and
-rejects the rest: main(), headers of the host, launches, variables. This module keeps the code that
-kernels can use: functions, variables and macros that are marked for the device. It also keeps the
-types, constants and names that this code uses, directly or indirectly.
+NVIDIA's compiler nvcc compiles a file for the host and for the device. NVRTC, the compiler library
+that this package uses, compiles only device code. It rejects main(), headers of the host, launches
+and variables of the host. Therefore this module keeps only two kinds of code:
+
+- functions, variables and macros with a device mark, such as ``__device__``
+- types, constants and names that this code uses, directly or indirectly
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _INCLUDE = re.compile(r"\s*(?:<([^>\n]+)>|\"([^\"\n]+)\")")
 
 @dataclass
 class Item:
-    """A declaration at namespace scope."""
+    """A declaration in a file, outside of all functions and classes."""
 
     kind: str  # "function", "variable", "type" or "other"
     start: int
@@ -50,7 +52,10 @@ class Item:
 
 @dataclass
 class File:
-    """A file of the program: the source itself, or a header that the user wrote."""
+    """A file of the program: the source itself, or a header that the user wrote.
+
+    The source itself has the name "".
+    """
 
     name: str
     layout: Layout
@@ -66,22 +71,24 @@ class DeviceCode:
     Attributes
     ----------
     text : str
-        The source without host code; every line keeps its number.
+        The source without host code. Every line keeps its number.
     headers : dict
-        The texts of the user's own headers, by the names that ``#include`` gives them.
+        Maps the name of each of the user's own headers, as in ``#include``, to its text without
+        host code.
     left_out : tuple of str
         What was left out, with its lines: ``"main() (lines 30-52)"``.
     missing : tuple of str
-        Headers that were not found.
+        The names of headers that were not found.
     host_names : dict
-        Functions and variables of the host that device code mentions, and their lines.
+        Maps the name of each host function or host variable that device code uses to its line. Such
+        code does not compile.
     expressions : tuple of str
-        Instantiations of kernels that the host code launches: ``"scale<float, 4>"``.
+        The instantiations of kernel templates that the host code launches: ``"scale<float, 4>"``.
     kernels : tuple of str
-        Names of kernels. The name of a kernel template ends in ``<>``.
+        The names of the kernels. The name of a kernel template ends in ``<>``.
     has_unmarked : bool
-        Whether the text still has functions that kernels can use although they are not marked with
-        ``__device__``: constexpr functions.
+        Whether `text` has constexpr functions without ``__device__``. A kernel can use them only if
+        the compiler gets a special option.
     """
 
     text: str
@@ -95,10 +102,12 @@ class DeviceCode:
 
 
 def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
-    """Remove the host code of a source. `find` is a function that returns the text of a header.
+    """Remove the host code of a source.
 
-    `chosen` are template instantiations that the caller needs. Their types are kept, even if no
-    other device code uses these types.
+    `find` is a function that takes the name of a header and returns its text. It returns True if
+    the compiler finds the header itself, and None if there is no such header. `chosen` are template
+    instantiations that the caller needs, such as ``["scale<Particle>"]``. Their types are kept,
+    even if no other device code uses these types.
     """
     files = list(_files(source, find))
     macros: dict[str, set[str]] = {}
@@ -188,7 +197,7 @@ def _items(node: Any, layout: Layout, marks: set[str]) -> Iterator[Item]:
 
 
 def _is_block(node: Any) -> bool:
-    """Whether this is an ``extern "C" {`` block, not ``extern "C"`` before one declaration."""
+    """Return whether this is an ``extern "C"`` block in braces, not a single declaration."""
     return bool(node.children[-1].type == "declaration_list")
 
 

@@ -1,4 +1,7 @@
-"""Expands the macros of host code that launch kernels, so that their launches can be read."""
+"""Expands macros of host code that launch kernels, such as ``RUN(k)`` for ``k<<<1, 32>>>()``.
+
+After that, the module launches can read the launches.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,16 @@ _LONGEST = 1 << 20  # characters of an expanded file
 
 @dataclass(frozen=True)
 class Macro:
-    """A macro with arguments."""
+    """The definition of a macro with parameters, such as ``#define RUN(k) k<<<1, 32>>>()``."""
 
     parameters: tuple[str, ...]
     body: str
 
 
 def of_launches(layouts: Iterable[Layout]) -> dict[str, Macro]:
-    """Return all macros that launch a kernel, directly or through another macro.
+    """Return a dict of all macros that launch a kernel, directly or through another macro.
 
-    The result is a dict from the name of a macro to the macro.
+    Its keys are the names of the macros.
     """
     macros: dict[str, Macro] = {}
     for layout in layouts:
@@ -43,7 +46,11 @@ def of_launches(layouts: Iterable[Layout]) -> dict[str, Macro]:
 
 
 def expanded(text: str, macros: Mapping[str, Macro], depth: int = 0) -> str:
-    """Replace the uses of `macros` in a text by their definitions, and return the result."""
+    """Replace the uses of macros in a text by their definitions, and return the text.
+
+    `depth` is the number of macros around this text. Macros inside more than 6 macros are not
+    replaced.
+    """
     if not macros or depth == _DEPTH:
         return text
     uses = re.compile(rf"\b({'|'.join(map(re.escape, macros))})\s*\(")

@@ -1,10 +1,15 @@
-"""Finds the instantiations of template kernels that a program's host code launches.
+"""Finds the instantiations of kernel templates that a program's host code launches.
 
-``scale<float, N><<<grid, block>>>(x)`` launches an instantiation of `scale`. To find out which one,
-the value of N must be known. If N is a constant, its definition gives the value. If N is a template
-parameter of the function that contains the launch, the calls of that function give the values. A
-launch may leave out template arguments. Then they follow from the types of the launch's arguments.
-An instantiation that cannot be determined is left out.
+The launch ``scale<float, N><<<grid, block>>>(x)`` runs an instantiation of the template `scale`.
+This module must find the value of N to know the instantiation:
+
+- If N is a constant, the value is in its definition.
+- If N is a template parameter of the function around the launch, the value is in the calls of this
+  function.
+- If the launch does not write the template argument, it follows from the types of the other
+  arguments: ``scale<<<grid, block>>>(x)``.
+
+If the value cannot be found, the result does not contain the instantiation.
 """
 
 from __future__ import annotations
@@ -67,7 +72,10 @@ class _Tree:
 
 
 def kernels(trees: Sequence[tuple[Any, str]]) -> list[str]:
-    """Return the names of a program's kernels. The name of a kernel template ends in ``<>``."""
+    """Return the names of a program's kernels. The name of a kernel template ends in ``<>``.
+
+    `trees` has the syntax tree and the text of each file.
+    """
     names: dict[str, None] = {}
     for tree in (_Tree(*pair) for pair in trees):
         for node in tree.walk():
@@ -80,9 +88,10 @@ def kernels(trees: Sequence[tuple[Any, str]]) -> list[str]:
 
 
 def instantiations(trees: Sequence[tuple[Any, str]], known: set[str]) -> list[str]:
-    """Return the kernel instantiations in host code, such as ``["scale<float, 4>"]``.
+    """Return the kernel instantiations that host code launches, such as ``["scale<float, 4>"]``.
 
-    `known` are the names of types, constants and macros that device code may use.
+    `trees` has the syntax tree and the text of each file. `known` are the names of types, constants
+    and macros that device code may use.
     """
     readable = [_Tree(*pair) for pair in trees]
     templates: dict[str, _Template] = {}
@@ -119,7 +128,10 @@ def _head(tree: _Tree, node: Any) -> str:
 
 
 def _declarator(node: Any) -> Any:
-    """Return the declarator of a function with its parameters, or None if it is no function."""
+    """Return the name and parameters of a function definition (its declarator).
+
+    For any other node of the syntax tree, return None.
+    """
     declarator = node.child_by_field_name("declarator")
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child_by_field_name("declarator")

@@ -1,10 +1,10 @@
-"""Kernels that Numba compiled: how arrays are passed in the parameters of the PTX.
+"""Computes the parameters of kernels that Numba compiled.
 
-Numba's function `compile_ptx` writes PTX in which the mangled name of a kernel contains the Python
-types of its arguments. An array becomes 5 + 2 ndim parameters: meminfo, parent, size, itemsize,
-address, the shape, and the strides in bytes (Numba's documentation, "Notes on Numba's
-architecture"). The caller of a launch passes the array itself. This module computes the parameters
-from it.
+Numba compiles Python functions to PTX. In this PTX, an array of n dimensions needs 5 + 2n
+parameters: meminfo, parent, size, itemsize, address, the n extents of the shape, and the n strides
+in bytes. (Source: Numba's documentation, "Notes on Numba's architecture".) The user passes only the
+array; this module computes the parameters. The types of the arguments are in the mangled name of
+the kernel.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _AFTER_ARRAY = re.compile(r"(?:7mutable|8readonly)(?:7aligned|9unaligned)E")
 
 @dataclass(frozen=True)
 class NumbaArgument:
-    """An argument of the Python function, and how it is passed in the parameters of the PTX."""
+    """An argument of a Python function that Numba compiled: its kind and its type."""
 
     kind: Literal["scalar", "complex", "array", "pointer"]
     code: str = ""  # NumPy's code of the scalar or of the elements; "" for any type
@@ -51,12 +51,12 @@ class NumbaArgument:
 
     @property
     def count(self) -> int:
-        """The number of PTX parameters."""
+        """How many parameters of the PTX this argument needs."""
         return {"array": 5 + 2 * self.ndim, "complex": 2}.get(self.kind, 1)
 
     @property
     def spelled(self) -> str:
-        """The type as Numba writes it."""
+        """The type as Numba writes it: "array(float32, 2d, C)" or "int64"."""
         name = dtypes.dtype_name(self.code) if self.code else "any"
         if self.kind == "array":
             return f"array({name}, {self.ndim}d, {self.layout})"
@@ -64,9 +64,10 @@ class NumbaArgument:
 
 
 def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
-    """Return the arguments that a mangled name contains.
+    """Return the arguments of a Numba kernel, which its mangled name `entry` contains.
 
-    Return None if the name is not Numba's, or if the arguments do not need `count` parameters.
+    `count` is the number of parameters in the PTX. Return None if another compiler wrote the name,
+    or if the arguments need another number of parameters.
     """
     match = re.match(r"_ZN?(?=\d)", entry)
     # Numba's names contain a tag with a number.
@@ -116,9 +117,9 @@ def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:
 
 
 def flattened(arguments: Sequence[NumbaArgument], given: Sequence[Any]) -> list[Any]:
-    """Return a value for each PTX parameter.
+    """Return the values of all PTX parameters, for the `given` values of the arguments.
 
-    Raises TypeError if an array has a wrong number of dimensions.
+    Raises TypeError if an array has the wrong number of dimensions.
     """
     values: list[Any] = []
     for i, (argument, value) in enumerate(zip(arguments, given, strict=True)):

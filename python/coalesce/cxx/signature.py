@@ -1,10 +1,12 @@
-"""The parameters of a kernel: sizes from the PTX, names and C++ types from the source.
+"""Determines the name, type and size of each parameter of a kernel.
 
-PTX has the size of each parameter, but neither its name nor the type that a pointer points to. The
-source has both, but only a C++ compiler can read every source. First, declarations.py tries to read
-the declaration of the kernel. If the result is not certain, the compiler is asked
-(compiled_types.py). If the compiler gives no answer, the parameters are called arg0, arg1, ..., and
-arrays of every dtype are accepted.
+The sizes come from the PTX, which has neither the names nor the types of elements behind pointers.
+The names and types come from the source, in this order:
+
+1. declarations.py reads the declaration of the kernel in the source.
+2. If the result is not certain, the compiler is asked for the types (compiled_types.py).
+3. If the compiler does not know them either, the parameters are called arg0, arg1 and so on, and a
+   pointer accepts arrays of every dtype.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _OF_PTX = {
 
 @dataclass(frozen=True)
 class PtxParameter:
-    """A parameter of an entry as PTX declares it."""
+    """A parameter of a kernel as the PTX declares it."""
 
     type: str  # the PTX type, such as "u64"
     bytes: int
@@ -53,16 +55,14 @@ class PtxParameter:
 
 @dataclass(frozen=True)
 class Parameter:
-    """The known properties of a kernel's parameter.
-
-    If `kind` is "word", the parameter has 8 bytes and its type is not known; an array or an integer
-    is accepted. `accepted` has NumPy's codes, such as "f4", of the types that are accepted: for the
-    elements of an array, or for a scalar. If it is empty, every type is accepted.
-    """
+    """What is known about a parameter of a kernel."""
 
     name: str
+    # "word": the parameter has 8 bytes and an unknown type. It accepts an array or an integer.
     kind: Literal["pointer", "scalar", "struct", "word"]
     bytes: int
+    # NumPy's codes, such as "f4", of the accepted types: of the elements behind a pointer, or of a
+    # scalar. If it is empty, every type is accepted.
     accepted: tuple[str, ...] = ()
     const: bool = False
     spelled: str = ""  # the C++ type, such as "const float *"
@@ -74,10 +74,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """A kernel's entry: its name in the PTX, its name in messages, its parameters."""
+    """The names and the parameters of a kernel."""
 
-    entry: str
-    name: str
+    entry: str  # the (mangled) name in the PTX
+    name: str  # the name in messages
     parameters: tuple[Parameter, ...]
     numba: tuple[NumbaArgument, ...] | None = None  # for Numba's PTX: the arguments of a launch
     # This function returns one entry for each parameter: its structure (compile/structures.py), or
@@ -105,12 +105,15 @@ _PARAMETER = re.compile(
 
 
 def is_ptx(source: str) -> bool:
-    """Whether a text is PTX, not CUDA C++: PTX starts with .version, after comments."""
+    """Return whether a source is PTX and not CUDA C++. PTX begins with the word ``.version``."""
     return _COMMENT.sub("", source[:65536]).lstrip().startswith(".version")
 
 
 def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
-    """Return the entries of PTX text and their parameters."""
+    """Return a dict from the name of each kernel in a PTX text to its parameters.
+
+    The names are mangled, such as "_Z5naivePKf".
+    """
     entries = {}
     for match in _ENTRY.finditer(_COMMENT.sub(" ", ptx)):
         parameters = []
@@ -126,10 +129,10 @@ def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
 
 
 def ptx_source(ptx: str) -> str:
-    """Return the source from which PTX was compiled, so that messages can show its lines.
+    """Return the text of the source that a PTX text was compiled from.
 
-    The first line number in the PTX belongs to this source: a file on disk, or a cell of a
-    notebook. If the source cannot be read, the result is "".
+    The PTX contains the name of this source, which may be a file or a cell of a notebook. Messages
+    show lines of it. If the source cannot be read, the result is "".
     """
     first = re.search(r"^\s*\.loc\s+(\d+)\s", ptx, re.MULTILINE)
     if first is None:
@@ -139,7 +142,7 @@ def ptx_source(ptx: str) -> str:
 
 
 def plain_name(entry: str) -> str:
-    """Return the name of the function in a mangled name: "naive" for "_Z5naivePKf"."""
+    """Return a function's name as in the source: "naive" for the mangled name "_Z5naivePKf"."""
     match = re.match(r"_ZN?L?(?=\d)", entry)
     if match is None:
         return entry
@@ -178,10 +181,14 @@ def find_entry(
     instances: Mapping[str, str] | None = None,
     templates: Sequence[str] = (),
 ) -> str:
-    """Return the entry that the user wants. If there is none, a ValueError lists the entries.
+    """Return the name in the PTX of the kernel that the user wants.
 
-    `instances` are the mangled names of instantiations of templates: ``{"scale<4>": "_Z..."}``;
-    `templates` are the names of kernel templates without a compiled instantiation.
+    `entries` are the names of all kernels in the PTX, which may be mangled. `wanted` is the name
+    that the user passed. It may be None if there is only one kernel. `instances` maps compiled
+    instantiations of templates to their mangled names: ``{"scale<4>": "_Z..."}``. `templates` are
+    the names of kernel templates without such an instantiation.
+
+    If the kernel cannot be determined, a ValueError lists the kernels.
     """
     if wanted is None and len(entries) == 1:
         return entries[0]
@@ -243,10 +250,11 @@ def signature_of(
     expression: str | None = None,
     ask: Ask | None = None,
 ) -> Signature:
-    """Return the known properties of an entry's parameters.
+    """Return the names and the parameters of a kernel.
 
-    `expression` is the template instantiation that was requested, if any. `ask` returns the
-    compiler's types of C++ expressions.
+    `entry` is the kernel's name in the PTX, and `parameters` are its parameters there. `expression`
+    is the template instantiation that the user requested, or None. `ask` is a function that asks
+    the compiler for the types of C++ expressions. If it is None, the compiler is not asked.
     """
     name = plain_name(entry)
     base = name.split("::")[-1]

@@ -1,8 +1,9 @@
-"""The types and shapes of variables that CUDA C++ source declares outside parameter lists.
+"""Reads the types and shapes of variables in device memory from a CUDA C++ source.
 
-PTX has only the size of a variable in bytes. `Kernel.globals` needs the types and shapes to make
-arrays of `__device__` and `__constant__` variables. Messages need them for `__shared__` variables.
-The simulator compares each shape with the size in the PTX. If they differ, the shape is not shown.
+PTX has only the size of a variable in bytes. `Kernel.globals` returns the `__device__` and
+`__constant__` variables as arrays, and therefore needs their types and shapes. Messages show the
+types and shapes of `__shared__` variables. The simulator compares each of these shapes with the
+size in the PTX. If they differ, messages do not show the shape.
 """
 
 from __future__ import annotations
@@ -46,10 +47,11 @@ def variables_of(
     qualifier: re.Pattern[str] = _IN_MEMORY,
     expression: str | None = None,
 ) -> dict[str, DeclaredVariable]:
-    """Return a dict of the variables that a source declares. The keys have no namespaces.
+    """Return a dict from the name of each variable, without namespaces, to its declaration.
 
-    By default these are variables in device memory; `qualifier` selects another kind, such as
-    ``__shared__``. If the variables are in a template, `expression` is its instantiation.
+    `qualifier` is a pattern for the words that mark the variables. By default, these words are
+    ``__device__``, ``__constant__`` and ``__managed__``. If the variables are in a kernel template,
+    `expression` is its instantiation, such as ``"tile<16>"``.
     """
     text = declarations.bare(source)
     known = {
@@ -150,8 +152,8 @@ def _value(text: str) -> int | None:
         return None
 
 
-# The shape, the bytes of an element, and the type. An extent of -1 is not known from the source. It
-# follows from the size of the variable in the PTX.
+# The shape, the bytes per element, and the type. An extent of -1 is unknown in the source. The size
+# of the variable in the PTX determines it.
 Shape = tuple[tuple[int, ...], int, str]
 
 _SHARED = re.compile(r"\b__shared__\b")
@@ -160,10 +162,11 @@ _SHARED = re.compile(r"\b__shared__\b")
 def shared_arrays(
     source: str, options: Sequence[str] = (), expression: str | None = None
 ) -> dict[str, Shape]:
-    """Return a dict from the name of each shared variable in `source` to its `Shape`.
+    """Return a dict from the name of each ``__shared__`` variable to its shape and type.
 
-    `expression` is the instantiation of a template that runs, such as ``"tile<16>"``. A variable is
-    left out if its declaration is not understood, or if two declarations differ.
+    If the kernel is a template, `expression` is the instantiation that runs, such as
+    ``"tile<16>"``. A variable is left out if its declaration cannot be read, or if the source has
+    two different declarations of it.
     """
     shapes: dict[str, Shape] = {}
     for name, v in variables_of(source, options, _SHARED, expression).items():

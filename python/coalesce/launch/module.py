@@ -137,7 +137,7 @@ class Module:
             with contextlib.suppress(CompileError):
                 found = compiled_types.of_expressions(kernels, lowered)
                 return {e: found[e] for e in expressions if e in found}
-        return compiled_types.asked(expressions, lowered)
+        return compiled_types.of_valid_expressions(expressions, lowered)
 
     def structures(
         self, device: Device, entry: str, expression: str | None

@@ -99,7 +99,8 @@ class Prepared:
     def detached(self) -> Prepared:
         """Return the same launch with copies of the arrays that the kernel may write."""
         given = [a for a in self.arguments if isinstance(a, HostArray)]
-        copies = iter(ArrayCopies.of([a.array for a in given], [a.writable for a in given]).arrays())
+        arrays, writable = [a.array for a in given], [a.writable for a in given]
+        copies = iter(ArrayCopies.of(arrays, writable).arrays())
         return replace(
             self,
             arguments=[
