@@ -1,4 +1,4 @@
-"""Advice for compilation errors: what the user can install, pass, change or leave out."""
+"""Adds advice to the compiler's error messages: what to install, pass, change or remove."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _WHEELS = (
 
 
 def explained(title: str, log: str, architectures: Sequence[int]) -> str:
-    """Return the message of a CompileError: the compiler's log and what may help."""
+    """Return the message of a CompileError: a title, the compiler's log, and advice.
+
+    `architectures` are the compute capabilities that the compiler knows, such as 90.
+    """
     advice = [*_missing_header(log), *_host_code(log), *_missing_function(log), *_removed(log)]
     advice += [*pasted(log), *_template_arguments(log)]
     if "Loop in catastrophic error processing" in log:
@@ -46,7 +49,10 @@ def explained(title: str, log: str, architectures: Sequence[int]) -> str:
 
 
 def pasted(log: str) -> Iterator[str]:
-    """Yield advice about text that is not CUDA C++, but is often copied together with a kernel."""
+    """Yield advice for a source with text that is not CUDA C++, such as a command of a notebook.
+
+    Users often copy such text together with a kernel. `log` is the compiler's log.
+    """
     shown = [line.strip() for line in log.splitlines()]
     if any(line.startswith("```") for line in shown):
         yield "Leave out the lines that start with ```. They mark code in Markdown."
@@ -74,7 +80,7 @@ def pasted(log: str) -> Iterator[str]:
 
 
 def _template_arguments(log: str) -> Iterator[str]:
-    """Yield advice for an instantiation in `entry` that the compiler does not know."""
+    """Yield advice for an argument `entry` that names an instantiation unknown to the compiler."""
     if "__nv_name_map" not in log:
         return
     if "cannot determine which instance" in log:
@@ -90,7 +96,7 @@ def _template_arguments(log: str) -> Iterator[str]:
 
 
 def of_the_host(headers: Sequence[str]) -> str:
-    """Return advice about headers of host libraries, which are always left out."""
+    """Return advice about these headers of host libraries, which were left out."""
     listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
     return (
         f"These headers are for the host and were left out: {listed}. If kernels use types or "
@@ -99,7 +105,7 @@ def of_the_host(headers: Sequence[str]) -> str:
 
 
 def missing(headers: Sequence[str]) -> str:
-    """Return advice about headers that were not found."""
+    """Return advice about these headers, which were not found: what to install or to pass."""
     listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
     wheels = {wheel: None for header in headers for wheel in _wheel(header)}
     install = f" Install {' '.join(wheels)} (pip install), or pass" if wheels else " Pass"

@@ -1,9 +1,11 @@
-"""Compiled kernels on disk: how an entry is named and written.
+"""A cache of compiled kernels on disk.
 
-An entry is a file. Its name is a hash of everything that affects the compilation, and its first
-bytes are a digest of its name and contents. If an entry cannot be read, or does not match its
-digest, the source is compiled again. If the folder cannot be written, nothing is stored. Neither is
-an error, because the cache only saves time. `cache_folder` handles the files.
+Each entry of the cache is a file. Its name is a hash of everything that affects the compilation:
+the source, the options and so on. The file begins with a digest of its name and contents. If an
+entry is damaged or cannot be read, the source is compiled again. If the folder of the cache cannot
+be written, nothing is stored. These cases are not errors, because the cache only saves time.
+
+The module `cache_folder` reads and writes the files.
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ from typing import Any
 
 from coalesce.compile import cache_folder, headers, standard_library
 
-SCHEMA = 2  # increase this number if the contents of entries, or the way to compile, change
+SCHEMA = 2  # increase this number after a change to the contents of entries or to the compilation
 _MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA
 
 
 def key_of(*parts: Any) -> str:
-    """Return the key of an entry: a hash of everything that affects its contents."""
+    """Return the key of an entry: a hash of `parts`.
+
+    The parts are everything that affects the contents of the entry, such as the source. The headers
+    of this package are added to them.
+    """
     texts = [headers.PRELUDE, headers.STANDARD, standard_library.TEXT]
     # Sort the keys, so that equal parts give the same text in every process.
     text = json.dumps([SCHEMA, *texts, *parts], sort_keys=True)
@@ -27,7 +33,11 @@ def key_of(*parts: Any) -> str:
 
 
 def load(key: str) -> tuple[str, bytes | None, dict[str, Any]] | None:
-    """Return the PTX, cubin and notes of an entry, or None if there is no undamaged entry."""
+    """Return the PTX, the cubin and the notes of an entry.
+
+    The notes are a dict with further results, such as the compiler's warnings. If there is no such
+    entry, or if it is damaged, return None.
+    """
     content = cache_folder.read(f"{key}.kernel")
     start = len(_MAGIC) + 32
     if content is None or content[:start] != _MAGIC + _digest(key, content[start:]):
@@ -42,7 +52,7 @@ def load(key: str) -> tuple[str, bytes | None, dict[str, Any]] | None:
 
 
 def store(key: str, ptx: str, cubin: bytes | None, notes: dict[str, Any]) -> None:
-    """Write an entry, if that is possible."""
+    """Write an entry. If it cannot be written, do nothing."""
     text = ptx.encode()
     line = json.dumps({**notes, "ptx_bytes": len(text)}).encode()
     body = line + b"\n" + text + (cubin or b"")

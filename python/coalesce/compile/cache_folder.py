@@ -1,12 +1,12 @@
-"""The folder of the cache: private to the user, limited in size, without other files.
+"""Reads, writes and deletes the files of the cache of compiled kernels.
 
-The cache keeps its files in its own subfolder, `NAME`. A file in this folder belongs to the cache
-only if it is a regular file, has a name in the form of an entry, and begins with `HEADER`. No other
-file is read, counted or deleted. Entries are code that runs. Therefore the subfolder is used only
-if no other user can write to it.
+The files are in a subfolder with the name `NAME`. The total size is limited to `MOST_BYTES`.
 
-The folder is opened and then checked. All accesses use the open folder (a file descriptor), not its
-name. So if somebody replaces the folder after the check, the replacement is not used.
+- Safety: the entries contain code that will run. Therefore the folder is used only if no other user
+  can write to it. The folder is opened first, and then the open folder (a file descriptor) is
+  checked and used. If somebody replaces the folder after the check, this has no effect.
+- Other files: a file belongs to the cache only if it is a regular file, its name has the form of an
+  entry, and it begins with `HEADER`. Any other file is not read, counted or deleted.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _STALE_SECONDS = 3600  # an older temporary file is left over from a killed process
 
-# The size of this file counts what was stored since the cache last deleted entries: after a header,
-# the file has one byte for each KiB that was stored. Appending to a file is atomic, so processes
-# need no lock.
+# The size of this file shows how much was stored since the cache last deleted entries: after its
+# header, the file has one byte for each stored KiB. Processes can append to it without a lock,
+# because appending to a file is atomic.
 _TALLY = "coalesce.tally"
 _TALLY_HEADER = HEADER + b"tally\n"
 
@@ -42,7 +42,7 @@ _warned: set[str] = set()
 
 
 class NotPrivateError(OSError):
-    """Other users can write to the cache's folder."""
+    """Raised if other users can write to the folder of the cache."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Usage:
     entries : int
         The number of entries.
     bytes : int
-        The size of all entries.
+        The total size of the entries in bytes.
     limit : int
-        The largest size of all entries, in bytes. Before the cache exceeds this limit, it deletes
-        the least recently used entries.
+        The largest allowed total size in bytes. To stay below it, the cache deletes the entries
+        that were not used for the longest time.
     """
 
     folder: Path
@@ -69,7 +69,7 @@ class Usage:
 
 
 def place() -> Path:
-    """Return the folder of the entries, which need not exist."""
+    """Return the path of the folder for the entries. The folder may not exist yet."""
     if given := os.environ.get("COALESCE_CACHE_DIR"):
         return Path(given).expanduser() / NAME
     if given := os.environ.get("XDG_CACHE_HOME"):
@@ -80,7 +80,10 @@ def place() -> Path:
 
 
 def read(name: str) -> bytes | None:
-    """Return the contents of an entry and record its use, or None if there is no such entry."""
+    """Return the contents of an entry, or None if there is no such entry.
+
+    The modification time of the file is set to now, as the time of the entry's last use.
+    """
     with contextlib.suppress(OSError, RuntimeError), _warning(), _folder() as folder:
         handle = os.open(name, os.O_RDONLY | _OPEN, dir_fd=folder)
         with os.fdopen(handle, "rb") as file:
@@ -97,7 +100,10 @@ def read(name: str) -> bytes | None:
 
 
 def write(name: str, content: bytes) -> None:
-    """Write an entry, if that is possible. Readers see the whole entry or no entry."""
+    """Write an entry. If it cannot be written, do nothing.
+
+    Other processes never see a part of the entry, because it is written to a temporary file first.
+    """
     if len(content) > MOST_BYTES // 8:
         return
     with contextlib.suppress(OSError, RuntimeError), _warning(), _folder(create=True) as folder:
@@ -116,7 +122,10 @@ def write(name: str, content: bytes) -> None:
 
 
 def usage() -> Usage:
-    """Return the number and size of the entries. Raises NotPrivateError as `clear` does."""
+    """Return how many entries the cache has, and their size.
+
+    Raises NotPrivateError if other users can write to the folder.
+    """
     entries = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
         entries = _entries(folder)
@@ -124,9 +133,9 @@ def usage() -> Usage:
 
 
 def clear() -> Usage:
-    """Delete all entries, and return their number and size.
+    """Delete all entries. Return how many entries were deleted, and their size.
 
-    Raises NotPrivateError if other users can write to the folder. Such a folder is not used.
+    Raises NotPrivateError if other users can write to the folder.
     """
     deleted = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
@@ -205,12 +214,12 @@ def _begins(folder: int, name: str, header: bytes) -> bool:
 
 
 def _count(folder: int, size: int) -> None:
-    """Add the size of a new entry to the tally. If the tally is large enough, evict old entries.
+    """Add the size of a new entry to the tally. From time to time, delete ("evict") old entries.
 
-    An eviction takes time, because it looks at every entry. So entries are evicted only when the
-    entries that were stored since the last eviction add up to an eighth of the limit. (If each
-    entry has 6 KiB, this is once in 5,000 stores.) Each eviction leaves at most seven eighths of
-    the limit. Therefore the limit is not exceeded before the next eviction.
+    An eviction takes time, because it looks at every entry. It happens after new entries of an
+    eighth of the limit were stored. (With entries of 6 KiB, this is once in 5,000 stores.) Each
+    eviction leaves at most seven eighths of the limit. Therefore the entries never exceed the
+    limit.
     """
     try:
         handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)
@@ -237,7 +246,7 @@ def _count(folder: int, size: int) -> None:
 
 
 def _evict(folder: int) -> None:
-    """Delete the least recently used entries, until all entries have at most 7/8 of the limit."""
+    """Delete the least recently used entries, until at most 7/8 of the limit is used."""
     _delete_stale(folder)
     entries = _entries(folder)
     total = sum(size for _, size, _ in entries)

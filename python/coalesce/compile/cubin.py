@@ -1,18 +1,19 @@
-"""Properties of machine code: a kernel's registers and the addresses of functions.
+"""Reads machine code: how many registers a kernel uses, and the addresses of functions.
 
-A cubin is an ELF file (with the layout of the System V ABI). Its section ``.nv.info`` has records.
-Each record begins with four bytes: its format, its attribute, and the size of the rest. A record
-with attribute 0x2f has the number of a symbol and its registers per thread, as `cuobjdump -elf`
-shows (EIATTR_REGCOUNT).
+A cubin is a file with machine code for a GPU, in the format ELF (System V ABI).
 
-The address of a function is the value of a pointer to it. NVIDIA does not publish how the assembler
-chooses it. The following rule was found by assembling small modules (CUDA 13):
+Registers: the section ``.nv.info`` is a sequence of records. Each record begins with four bytes:
+its format, its attribute, and the size of the rest. A record with attribute 0x2f has the number of
+a kernel's symbol and the registers per thread. `cuobjdump -elf` calls it EIATTR_REGCOUNT.
+
+Addresses: a pointer to a function contains the function's address. NVIDIA does not publish how the
+assembler chooses these addresses. The following rule comes from assembling small modules (CUDA 13):
 
 - If a module has one kernel, the address is the function's offset in the code of this kernel.
 - If a module has several kernels, each kernel that calls through pointers has a section
-  ``.nv.constant2``. It begins with a table of code offsets of 8 bytes each. The address of a
-  function is the distance in bytes from the start of the table to the function's entry. The first
-  entry of the table belongs to the null pointer, and holds the number 1.
+  ``.nv.constant2``. This section begins with a table of code offsets of 8 bytes each. The address
+  of a function is the position of its offset in the table, in bytes. The first item of the table is
+  the number 1, for the null pointer.
 
 The symbol ``$kernel$function`` has the offset of a function's code.
 """
@@ -31,7 +32,7 @@ _NULL = 1
 
 
 def registers(cubin: bytes | None, entry: str) -> int:
-    """Return the registers per thread of kernel `entry`, or 0 if they are not known.
+    """Return how many registers each thread of kernel `entry` uses, or 0 if this is not known.
 
     Examples
     --------
@@ -42,7 +43,7 @@ def registers(cubin: bytes | None, entry: str) -> int:
 
 
 def functions(cubin: bytes | None) -> Mapping[str, int]:
-    """Return a dict from the name of a function in the PTX to its address.
+    """Return a dict from the name of each function in the PTX to the value of a pointer to it.
 
     Functions whose address is not known are left out.
 
@@ -55,7 +56,11 @@ def functions(cubin: bytes | None) -> Mapping[str, int]:
 
 
 def section(file: bytes, name: str) -> bytes:
-    """Return the bytes of a section of an ELF file. Raises ValueError for any other file."""
+    """Return the bytes of section `name` of an ELF file.
+
+    If there is no such section, the result is empty. If `file` is not the contents of an ELF file,
+    a ValueError is raised.
+    """
     try:
         return _File(file).contents(name)
     except struct.error:

@@ -1,7 +1,7 @@
-"""The machine code of a cubin as text, through nvdisasm, with a cache on disk.
+"""Translates machine code to text with NVIDIA's program nvdisasm, and keeps the text in the cache.
 
 nvdisasm needs neither a GPU nor a driver. It comes from the PyPI wheel `nvidia-cuda-nvdisasm`, from
-a CUDA toolkit or from conda. The package looks for it when it first needs machine code as text.
+a CUDA toolkit or from conda. The package looks for nvdisasm when it first needs it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ ARCHITECTURES = ("sm_90", "sm_90a")  # the simulator knows their launches and co
 
 
 def listing(compiled: Compiled) -> str:
-    """Return the machine code of a compilation as nvdisasm prints it.
+    """Return the machine code of a compilation as text.
 
     Parameters
     ----------
     compiled : Compiled
+        The result of the compilation.
 
     Returns
     -------
     str
-        Code, constants and the sizes of shared memory, with the lines of the PTX.
+        The output of nvdisasm: the instructions with the PTX line of each, the constants, and the
+        sizes of shared memory.
 
     Raises
     ------
@@ -87,7 +89,7 @@ def nvdisasm() -> str:
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """Return nvdisasm's version."""
+    """Return the version of nvdisasm, such as "13.0.85"."""
     done = subprocess.run([nvdisasm(), "--version"], capture_output=True, text=True, check=False)
     match = re.search(r"release [\d.]+, V([\d.]+)", done.stdout)
     return match[1] if match else done.stdout

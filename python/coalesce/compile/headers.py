@@ -1,9 +1,11 @@
-"""The C library's headers that a kernel can include.
+"""Headers for kernels that were written for nvcc.
 
-NVRTC compiles device code and has no headers of the host. But kernels that were written for nvcc
-include such headers, or use names that nvcc itself declares, such as ``INFINITY``. `STANDARD` maps
-the names of headers to texts with the parts that device code can use. `PRELUDE` is put before every
-source, and declares the names that nvcc declares.
+This package compiles kernels with NVRTC, which has no headers of the host, such as ``<stdio.h>``.
+But many kernels were written for nvcc. They include such headers, or use names that nvcc declares
+without a header, such as ``INFINITY``. Therefore this module has replacements:
+
+- `STANDARD` maps the names of headers to their texts. They have the parts that kernels can use.
+- `PRELUDE` declares the names that nvcc declares. It is put before every source.
 """
 
 from __future__ import annotations
@@ -307,22 +309,23 @@ _HOST_LIBRARIES = re.compile(
 
 
 def is_for_host(header: str) -> bool:
-    """Whether a header is only for host code. The ``#include`` of such a header is left out."""
+    """Return whether a header is only for host code. Its ``#include`` is left out."""
     return _HOST_LIBRARIES.match(header) is not None
 
 
 def folders_of(options: Sequence[str]) -> list[Path]:
-    """Return the folders in which ``#include`` looks for headers because of an option."""
+    """Return the folders that the options (``-Ifolder``) add to the search path of ``#include``."""
     return [Path(match[1]) for option in options if (match := INCLUDE_OPTION.match(option))]
 
 
 def replaced(
     source: str, given: Mapping[str, str], options: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
-    """Return the included headers that coalesce replaces by a text of its own.
+    """Return the headers in `source` that coalesce replaces by its own text.
 
-    These headers were not found, or kernels cannot use most of their contents. The result maps the
-    name of a header to a pair: a message for the user, and the text that replaces the header.
+    These are headers that were not found, and headers with mostly host code. The result maps the
+    name of each header to a pair: a message for the user, and the text that replaces the header.
+    `given` maps the names of the user's headers to their texts.
     """
     names = INCLUDE.findall("\n".join([source, *given.values()]))
     return {
@@ -335,7 +338,7 @@ def replaced(
 
 
 def has_replacement(header: str) -> bool:
-    """Whether coalesce has a text that can replace a header that is not found."""
+    """Return whether coalesce has its own text for a header that is not found."""
     return _replacement(header) is not None
 
 
@@ -349,10 +352,11 @@ def _replacement(header: str) -> tuple[str, str] | None:
 
 
 def texts_for(source: str, given: Mapping[str, str], options: Sequence[str] = ()) -> dict[str, str]:
-    """Return the headers for a source: a text for each name that ``#include`` can find.
+    """Return a dict from the name of each header that a source can include to the header's text.
 
-    The result also has the prelude, and the user's own headers (`given`). If a text uses ``std::``,
-    parts of the C++ standard library are added.
+    It contains the user's own headers (`given`), the headers of this module, and `PRELUDE`. If the
+    source or a header of the user uses ``std::``, the prelude also has parts of the C++ standard
+    library.
     """
     mentioned = "\n".join([source, *given.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}

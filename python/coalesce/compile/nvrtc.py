@@ -1,8 +1,10 @@
-"""Compiles CUDA C++ to PTX and a cubin with NVRTC, and keeps the results in a cache on disk.
+"""Compiles CUDA C++ with NVRTC, and keeps the results in a cache on disk.
 
-One compilation is enough for several devices: GPUs of its architecture run the cubin, and the
-simulator runs the PTX. NVRTC needs neither a GPU nor a driver. It comes from the PyPI wheel, from a
-CUDA toolkit or from conda. The package looks for NVRTC at the first compilation.
+NVRTC is NVIDIA's compiler as a library. Its result has two parts: PTX (assembly language) and a
+cubin (machine code). The simulator runs the PTX. GPUs of one architecture run the cubin.
+
+NVRTC needs neither a GPU nor a driver. It comes from the PyPI wheel, from a CUDA toolkit or from
+conda. The package looks for NVRTC at the first compilation.
 """
 
 from __future__ import annotations
@@ -34,15 +36,16 @@ class Compiled:
     Attributes
     ----------
     ptx : str
-        PTX text with line information.
+        The PTX text. It says which line of the source each instruction comes from.
     cubin : bytes or None
-        Machine code for `arch`; None for a virtual architecture.
+        The machine code for `arch`. None for a virtual architecture, such as ``"compute_90"``.
     log : str
         The compiler's warnings.
     lowered : dict
-        Maps each requested template instantiation (`expressions`) to its mangled name.
+        Maps each requested template instantiation, such as ``"scale<float, 4>"``, to its mangled
+        name in the PTX.
     arch : str
-        The architecture that the source was compiled for: ``"sm_90"``.
+        The architecture that the source was compiled for, such as ``"sm_90"``.
     """
 
     ptx: str
@@ -61,22 +64,22 @@ def compile_cuda(
     headers: Mapping[str, str] | None = None,
     expressions: Sequence[str] = (),
 ) -> Compiled:
-    """Compile CUDA C++.
+    """Compile CUDA C++ to PTX and machine code.
 
     Parameters
     ----------
     source : str
-        The text. Line information is always kept.
+        The text of the source.
     arch : str
-        The architecture, as in ``-arch``. If the options contain an ``-arch``, it is used instead.
+        The architecture to compile for. If the options contain ``-arch``, they take precedence.
     options : sequence of str
         NVRTC's options: ``"-DTILE=16"``, ``"-use_fast_math"``, ``"-std=c++20"``, ``"-Ifolder"``.
     name : str
-        The name of the source in messages and in line information.
+        The file name of the source in error messages and in the PTX. No such file has to exist.
     headers : mapping, optional
-        For each name of a header, its text. ``#include`` finds these headers without a file.
+        Maps names of headers to their texts. The source can include them as if they were files.
     expressions : sequence of str
-        Template instantiations to compile, such as ``"scale<float, 4>"``.
+        The template instantiations to compile, such as ``"scale<float, 4>"``.
 
     Returns
     -------
@@ -85,8 +88,8 @@ def compile_cuda(
     Raises
     ------
     CompileError
-        The source does not compile (the message is the compiler's log), or there is no NVRTC (it
-        says what to install).
+        The source does not compile, or NVRTC is not installed. The message has the compiler's log,
+        or says what to install.
 
     Examples
     --------
@@ -144,12 +147,18 @@ def compile_cuda(
 
 @lru_cache(maxsize=1)
 def nvrtc() -> Compiler:
-    """Return the compiler. The first call loads it; a CompileError says what to install."""
+    """Return the compiler. The first call loads it.
+
+    If it is not installed, a CompileError says what to install.
+    """
     return Compiler(library())
 
 
 def library() -> str:
-    """Return the path of NVRTC. A CompileError says what to install."""
+    """Return the path of the library NVRTC.
+
+    If it is not installed, a CompileError says what to install.
+    """
     pathfinder = _pathfinder()
     try:
         path = pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path
@@ -176,7 +185,7 @@ def _pathfinder() -> Any:
 
 @lru_cache(maxsize=1)
 def include_folders() -> tuple[str, ...]:
-    """Return the folders of CUDA's own headers that are installed."""
+    """Return the folders with the installed headers of CUDA."""
     pathfinder = _pathfinder()
     folders: list[str] = []
     for component in ("cudart", "cccl"):
@@ -192,12 +201,13 @@ def include_folders() -> tuple[str, ...]:
 
 
 def architecture(compute_capability: tuple[int, int]) -> str:
-    """Return the architecture to compile for on a GPU.
+    """Return the architecture to compile for, if the kernel will run on a GPU.
 
-    This is usually the architecture of the GPU. If the compiler is too old to know this
-    architecture, the result is the newest architecture that the compiler knows and that is older
-    than the GPU. If both have the same major version, the kernel is compiled to machine code
-    ("sm_90"), else only to PTX ("compute_90").
+    `compute_capability` is that of the GPU. For (9, 0), the result is "sm_90". A compiler that is
+    older than the GPU may not know its architecture. Then the result is the newest architecture
+    that the compiler knows. If it has the same major version as the GPU, the kernel is compiled to
+    machine code ("sm_86" for a GPU with 8.9). Otherwise it is compiled only to PTX ("compute_89"
+    for a GPU with 9.0).
     """
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures
@@ -217,11 +227,11 @@ def architecture(compute_capability: tuple[int, int]) -> str:
 
 
 def simulated_architecture(compute_capability: tuple[int, int]) -> str:
-    """Return the architecture to compile for on a simulated GPU.
+    """Return the architecture to compile for, if the kernel will run on the simulator.
 
-    This is the GPU's own architecture, because code may depend on the architecture
-    (``__CUDA_ARCH__``). If the compiler no longer supports the GPU, the result is the oldest
-    architecture that the compiler supports. For CUDA 13, this is 7.5.
+    This is the architecture of the simulated GPU, because a source may depend on it
+    (``__CUDA_ARCH__``). If the compiler no longer supports this architecture, the result is the
+    oldest one that it supports. For CUDA 13, this is "sm_75".
     """
     oldest = nvrtc().architectures[0]
     if 10 * compute_capability[0] + compute_capability[1] < oldest:
@@ -230,7 +240,10 @@ def simulated_architecture(compute_capability: tuple[int, int]) -> str:
 
 
 def architecture_name(arch: str | int | None) -> str | None:
-    """Return an architecture in the compiler's form: "sm_80" for 80, "80" and "sm_80"."""
+    """Return an architecture as the compiler writes it: "sm_80" for 80, "80" or "sm_80".
+
+    For None, the result is None.
+    """
     if arch is None:
         return None
     text = str(arch) if isinstance(arch, str | int) and not isinstance(arch, bool) else ""
@@ -244,7 +257,7 @@ def architecture_name(arch: str | int | None) -> str | None:
 
 
 def checked_options(options: Iterable[str]) -> list[str]:
-    """Return the options as a list. Raises TypeError if one is not a string."""
+    """Check the compiler's options, and return them as a list of strings."""
     if isinstance(options, str):
         raise TypeError(f"options must be a sequence of strings; got the string {options!r}")
     result = checks.texts("options", options)
@@ -255,7 +268,10 @@ def checked_options(options: Iterable[str]) -> list[str]:
 
 
 def checked_headers(headers: Any) -> dict[str, str]:
-    """Return the headers as a dict from name to text. Without headers (None), it is empty."""
+    """Check the user's headers, and return a dict from the name of each header to its text.
+
+    For None, the dict is empty.
+    """
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
@@ -270,7 +286,10 @@ def checked_headers(headers: Any) -> dict[str, str]:
 
 
 def checked_filename(filename: Any) -> str | None:
-    """Check the name of a source and return it. The PTX contains it, so it must have no quotes."""
+    """Check the file name of a source, and return it.
+
+    It must not contain quotes, because the PTX contains the name in quotes.
+    """
     if filename is None:
         return None
     checks.text("filename", filename)
@@ -285,9 +304,9 @@ def checked_filename(filename: Any) -> str | None:
 
 
 def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
-    """Return the options without -arch=X or --gpu-architecture=X, and X (None if there is none).
+    """Remove -arch=X or --gpu-architecture=X from the options. Return the options and X.
 
-    The options may also have a space instead of the equals sign.
+    Without such an option, X is None. It may also be written with a space: ``-arch X``.
     """
     rest: list[str] = []
     arch = None
@@ -303,7 +322,7 @@ def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
 
 
 def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) -> bool:
-    """Whether the source includes files of the user, which are not part of the cache's key."""
+    """Return whether the source includes files of the user, which the cache's key does not cover."""
     if any(READING_OPTION.match(option) for option in options):
         return True
     return any(

@@ -1,4 +1,7 @@
-"""cuda-pathfinder, which finds the parts of CUDA that are installed: wheels, a toolkit, conda."""
+"""Finds the installed parts of CUDA with the package cuda-pathfinder.
+
+The parts may come from wheels, from a CUDA toolkit or from conda.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ OLDEST = "1.5.1"
 
 @lru_cache(maxsize=1)
 def pathfinder() -> Any:
-    """Return the module; if it is missing or too old, a LookupError says what to install."""
+    """Import cuda-pathfinder, and return the module.
+
+    If it is missing or too old, a LookupError says what to install.
+    """
     version = version_of("cuda-pathfinder")
     if version is None:
         raise LookupError("cuda-pathfinder is not installed: pip install cuda-pathfinder")
@@ -30,7 +36,7 @@ def pathfinder() -> Any:
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of an installed package, or None if there is none."""
+    """Return the version of a Python package, or None if the package is not installed."""
     from importlib import metadata  # it takes longer than the other imports together
 
     try:
@@ -40,10 +46,10 @@ def version_of(package: str) -> str | None:
 
 
 def file_of(package: str, name: str) -> str | None:
-    """Return the path of a file of an installed package, or None.
+    """Return the path of the file with a given name in a Python package.
 
-    This function also finds packages in folders of PYTHONPATH and of .pth files. cuda-pathfinder
-    does not search these folders.
+    If the package is not installed or has no such file, return None. This function also looks in
+    the folders of PYTHONPATH and of .pth files, which cuda-pathfinder does not search.
     """
     from importlib import metadata
 

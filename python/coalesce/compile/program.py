@@ -1,9 +1,11 @@
 """Compiles whole CUDA programs, including their host code, with NVIDIA's compiler nvcc.
 
 nvcc comes with a CUDA toolkit, or with the wheels of ``pip install '.[programs]'``. It needs a host
-compiler (g++). Executables are cached as kernels are (`cache`). The key of an entry depends on the
-source's path and text, the options and the compilers. The entry also has a digest of each header of
-the user that the source includes. If a header has changed, the entry is not used.
+compiler (g++).
+
+The cache of compiled kernels also keeps executables. The key of an entry depends on the source's
+path and text, the options and the compilers. The entry also has a digest of each header that the
+user wrote. If such a header has changed, the program is compiled again.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ _GRAPHICS = re.compile(r"undefined reference to `(cu(?:GL|EGL|VDPAU)\w+)'")
 
 
 class _NeedsLibraryError(LookupError):
-    """The program calls a function of a library of which `file` replaces a part."""
+    """The program needs a closed library. `file` replaces a part of this library."""
 
     def __init__(self, file: Path, function: str, library: str) -> None:
         super().__init__(
@@ -84,14 +86,16 @@ class _NeedsLibraryError(LookupError):
 
 @dataclass(frozen=True)
 class Built:
-    """An executable, and what is known about its device code.
+    """The result of compiling a program: the executable and descriptions of its device code.
 
     Attributes
     ----------
     executable : bytes
+        The contents of the executable.
     code : dict
-        Maps the key of each module to the text that the runtime library reads about the module
-        (``csrc/cudart/code_file.hpp``).
+        Maps the key of each module (device code of one source file) to its description. The
+        simulator's runtime library reads the description. ``csrc/cudart/code_file.hpp`` has its
+        format.
     log : str
         The compilers' warnings.
     """
@@ -103,7 +107,7 @@ class Built:
 
 @functools.lru_cache(maxsize=1)
 def nvcc() -> str:
-    """Return the path of the compiler. A LookupError says what to install."""
+    """Return the path of nvcc. If it is not installed, a LookupError says what to install."""
     folders = [os.environ.get(variable) for variable in ("CUDA_HOME", "CUDA_PATH")]
     places = [f"{folder}/bin/nvcc" for folder in (*folders, "/usr/local/cuda") if folder]
     for place in (shutil.which("nvcc"), *places):
@@ -121,14 +125,17 @@ def build(
     arch: int,
     debug: bool = False,
 ) -> Built:
-    """Compile a program of one or more source files. `arch` is the GPU's architecture, such as 90.
+    """Compile and link a program of one or more source files.
+
+    `options` are options of nvcc. `arch` is the compute capability of the simulated GPU, such as
+    90. With `debug`, the program has debugging information for the host.
 
     Raises
     ------
     CompileError
-        The compiler's log.
+        The program does not compile. The message is the compiler's log.
     LookupError
-        There is no compiler, or the program needs a library that cannot be simulated.
+        nvcc is not installed, or the program needs a library that cannot be simulated.
     """
     paths = [Path(source).resolve() for source in sources]
     program = nvcc()
@@ -210,18 +217,22 @@ def _words(arch: str, options: Sequence[str], *, debug: bool) -> list[str]:
 
 
 def library(name: str = "libcudart.so") -> Path:
-    """Return a library of this package, which programs load in place of NVIDIA's."""
+    """Return the path of a library of this package, which programs load instead of NVIDIA's."""
     return Path(__file__).parents[1] / name
 
 
 def link_libraries(folder: Path) -> None:
-    """Make links to this package's libraries in a folder, with the names of NVIDIA's libraries."""
+    """Make links to this package's libraries in a folder.
+
+    The links have the names of NVIDIA's libraries. Therefore programs load this package's libraries
+    instead.
+    """
     for name, own in NAMES.items():
         (folder / name).symlink_to(library(own))
 
 
 def tool(name: str) -> str | None:
-    """Return the path of a program that comes with nvcc, such as ptxas; None if there is none."""
+    """Return the path of a program that comes with nvcc, such as ptxas. If missing, return None."""
     with contextlib.suppress(LookupError):
         beside = Path(os.path.realpath(nvcc())).parent / name
         if os.access(beside, os.X_OK):
@@ -387,7 +398,7 @@ def _identity(program: str) -> list[object]:
 
 
 def section_of(executable: bytes, name: str = _SECTION) -> bytes:
-    """Return a section of an executable, by default the section with device code.
+    """Return the bytes of a section of an executable, by default the section with device code.
 
     If there is no such section, the result is empty.
     """
@@ -400,10 +411,11 @@ def section_of(executable: bytes, name: str = _SECTION) -> bytes:
 
 
 def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
-    """Return a description of each module of an executable, for the runtime library.
+    """Return descriptions of an executable's device code, as the runtime library needs them.
 
-    The result maps the key of a module to the text that `code_file` returns. The names of
-    parameters come from `source`.
+    The result maps the key of each module to its description (see `code_file`). `arch` is the
+    compute capability of the simulated GPU. `source` is the text of the program; it has the names
+    of the kernels' parameters.
     """
     found = {}
     for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):
@@ -413,7 +425,7 @@ def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
 
 
 def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
-    """Call `code_of` for an executable without its source. The result is kept in the cache."""
+    """Call `code_of` for an executable without its source, and keep the result in the cache."""
     digest = hashlib.sha256(section_of(executable)).hexdigest()
     status = library().stat()
     key = cache.key_of("executable", digest, arch, status.st_size, status.st_mtime_ns)
@@ -428,9 +440,10 @@ def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
 
 
 def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
-    """Return the description of a module that the runtime library reads.
+    """Return the description of a module's device code, as the runtime library needs it.
 
-    ``csrc/cudart/code_file.hpp`` describes its format.
+    The description has registers, addresses of functions, names of parameters, and machine code as
+    text. ``csrc/cudart/code_file.hpp`` has its format. `machine` is the cubin, or None.
     """
     from coalesce.compile import cubin, disassembler, nvrtc
     from coalesce.cxx import signature
@@ -458,10 +471,11 @@ def _type(parameter: signature.Parameter) -> str:
 
 
 def check_executable(path: Path) -> None:
-    """Raise ValueError if the simulator cannot run an executable.
+    """Check whether the simulator can run an executable. If not, raise ValueError.
 
     The executable must load CUDA 13's runtime or the driver API as a shared library, because this
-    package replaces these libraries. It must not load a closed library that needs a GPU.
+    package replaces the shared library. It must not load a library of closed code that needs a GPU,
+    such as cuFFT.
     """
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":

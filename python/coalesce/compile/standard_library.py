@@ -1,9 +1,8 @@
-"""The part of the C++ standard library that kernels can use, as a small header.
+"""A small header with the parts of the C++ standard library that kernels use most.
 
-CCCL, NVIDIA's C++ library, has the standard library in ``cuda::std``, but takes two seconds to
-compile. The header `TEXT` takes milliseconds. It has the parts that kernels use most: limits, type
-traits, min and max, and mathematical functions. `COSTLY` names the headers of CCCL with the other
-parts.
+NVIDIA's C++ library CCCL has a standard library for kernels (``cuda::std``), but it takes two
+seconds to compile. The header `TEXT` takes milliseconds. It has limits, type traits, min and max,
+and mathematical functions. For other parts, headers of CCCL are used. `COSTLY` lists these headers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 
 TEXT = Path(__file__).with_name("standard_library.h").read_text(encoding="utf-8")
 USES = re.compile(r"(?<!cuda::)(?<!/)\bstd\b")
-# Headers of CCCL, each with the names in it that kernels use.
+# For each header of CCCL, a pattern for the names that kernels use from it.
 COSTLY = {
     "array": "array",
     "atomic": "atomic|atomic_ref|memory_order_\\w+",
@@ -25,7 +24,11 @@ COSTLY = {
 
 
 def costly(header: str, text: str) -> str:
-    """Return a header with the parts of `std` from CCCL that `text` uses. It may be empty."""
+    """Return the text of a standard header, such as "tuple", that takes its contents from CCCL.
+
+    It declares only those names that `text` (the source and its headers) uses. If there are none,
+    the header is empty, and nothing of CCCL is compiled.
+    """
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):
         used += re.findall(rf"\b({header})\s*<", text)[:1]

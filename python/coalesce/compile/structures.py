@@ -1,8 +1,8 @@
-"""The members of the structures that a kernel takes as parameters, from the debug information.
+"""Finds the members of structures that a kernel takes as parameters.
 
-PTX has only the size of a structure. The compiler's option ``-G`` adds debug information in the
-format DWARF 2, which describes every parameter: the names, types and offsets of all members, also
-of base classes, templates and types from headers. The library pyelftools reads it.
+PTX has only the size of a structure. Therefore the source is compiled with the option ``-G``, which
+adds debug information in the format DWARF 2. It has the name, type and offset of each member of
+each parameter, also of members that come from base classes. The library pyelftools reads it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOCATION = 0x23  # DW_OP_plus_uconst: a member's offset follows
 
 @dataclass(frozen=True)
 class Array:
-    """An array as a member, such as ``float m[2][3]``."""
+    """The type of a member that is an array, such as ``float m[2][3]``."""
 
     element: Structure | Parameter
     shape: tuple[int, ...]
@@ -33,21 +33,18 @@ class Array:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a structure, such as ``int n;``.
+    """A member of a structure, such as ``int n;``."""
 
-    A bit field has `bits`: the position of its lowest bit, and the number of its bits. An anonymous
-    structure or union has the name "".
-    """
-
-    name: str
-    offset: int
+    name: str  # "" for an anonymous structure or union
+    offset: int  # in bytes from the start of the structure
     type: Structure | Array | Parameter
+    # For a bit field: the position of its lowest bit, and the number of its bits.
     bits: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
 class Structure:
-    """A structure, class or union. The members of base classes are its first members."""
+    """A structure, class or union. The members of its base classes come first."""
 
     name: str
     kind: Literal["structure", "union"]
@@ -56,10 +53,10 @@ class Structure:
 
 
 def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
-    """Return the structure of each parameter of kernel `entry`.
+    """Return a list with an item for each parameter of kernel `entry`.
 
-    For a parameter of another type, the list has None. `cubin` was compiled with ``-G``. If `cubin`
-    does not describe the kernel, the result is empty.
+    For a structure, the item describes the structure. For any other type, it is None. `cubin` must
+    be compiled with ``-G``. If it has no debug information about the kernel, the list is empty.
     """
     from elftools.elf.elffile import ELFFile  # only needed for structures
 

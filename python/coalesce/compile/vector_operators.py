@@ -1,7 +1,7 @@
-"""Arithmetic on float3, int4 and similar types, for kernels that include "helper_math.h".
+"""A replacement for the header "helper_math.h" with arithmetic on float3, int4 and similar types.
 
-That header comes with NVIDIA's samples, and kernels are often copied without it. `TEXT` declares
-functions of the same names and meaning. It is used only if the header is not found.
+"helper_math.h" comes with NVIDIA's samples. Users often copy a kernel without this header. If it is
+not found, `TEXT` is used instead. It defines functions with the same names and meanings.
 """
 
 from __future__ import annotations

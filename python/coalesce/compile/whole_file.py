@@ -1,8 +1,8 @@
-"""Compiles a CUDA C++ file, and leaves out its host code if it has some.
+"""Compiles the device code of a CUDA C++ file that may also have host code.
 
-First, the unchanged source is compiled. Only if this fails, the host code is left out
-(cxx/host_code.py) and the rest is compiled. If the source launches kernels or has a main(), the
-first compilation would certainly fail, and is not tried.
+First, this module compiles the unchanged source. If that fails, it removes the host code
+(cxx/host_code.py) and compiles the rest. If the source launches kernels or has a main(), the first
+compilation cannot succeed. In this case, it is skipped.
 """
 
 from __future__ import annotations
@@ -40,11 +40,14 @@ def compile_whole(
     expressions: Sequence[str],
     entry: str | None,
 ) -> tuple[Compiled, DeviceCode | None]:
-    """Compile a source. Return the result, and the device code if host code was left out.
+    """Compile a source, without its host code if necessary.
 
-    See `nvrtc.compile_cuda`. If host code was left out and `expressions` is empty, this function
-    compiles the instantiations that the host code launches. With `entry`, it compiles only the
-    instantiations of this template.
+    Return the result of the compilation. Also return the device code that was compiled, or None if
+    it is the unchanged source. For the parameters, see `nvrtc.compile_cuda`.
+
+    If host code was removed and `expressions` is empty, this function compiles the template
+    instantiations that the host code launches. If `entry` is not None, it compiles only
+    instantiations of the kernel with this name.
     """
     first: CompileError | None = None
     if not _has_host_code(source):
@@ -92,12 +95,12 @@ def compile_whole(
 
 
 def _is_of_host(error: CompileError, code: DeviceCode) -> bool:
-    """Whether a source without kernels was refused because it is host code."""
+    """Return whether a source without kernels failed to compile because it is host code."""
     return bool(code.missing) or "is considered a host" in str(error)
 
 
 def _has_host_code(source: str) -> bool:
-    """Whether a source launches kernels or has a main(), so that it cannot compile unchanged."""
+    """Return whether a source launches kernels or has a main(), which NVRTC cannot compile."""
     if _HAS_HOST_CODE.search(source) is None:
         return False
     return _HAS_HOST_CODE.search(layout_of(source).bare) is not None  # `bare` has no comments
@@ -111,7 +114,9 @@ def device_code(
 ) -> DeviceCode:
     """Return a source without its host code.
 
-    `expressions` are template instantiations that the caller needs. Their types are kept.
+    `options` may name folders of headers, and `headers` maps names of headers to texts.
+    `expressions` are template instantiations that the caller needs, such as ``"scale<Particle>"``.
+    The types in them are kept.
     """
     folders = folders_of(options)
 
@@ -134,9 +139,10 @@ def device_code(
 
 
 def _plain_lambdas(text: str) -> str:
-    """Replace __host__ and __device__ after the captures of lambdas by spaces.
+    """Replace the words __host__ and __device__ in lambdas by spaces: ``[] __device__ () {}``.
 
-    NVRTC refuses them. A lambda in device code is for the device without them, too.
+    NVRTC rejects these words there. They are not needed, because a lambda in device code is always
+    device code.
     """
     return _ANNOTATIONS.sub(lambda found: re.sub(r"\S", " ", found[0]), text)
 
@@ -153,8 +159,8 @@ def _compiled(
 ) -> Compiled:
     """Compile the device code.
 
-    `wanted` are the instantiations to compile. If the caller chose them (`asked`), an error is
-    raised if the compiler refuses one. Otherwise the refused ones are left out.
+    `wanted` are the instantiations to compile. If the compiler rejects one of them, it is left out.
+    But if the caller chose the instantiations (`asked` is not empty), an error is raised.
     """
     # The texts of all headers are passed to the compiler, so it needs no folders of the user.
     options = [option for option in options if INCLUDE_OPTION.match(option) is None]

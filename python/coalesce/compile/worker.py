@@ -1,11 +1,13 @@
-"""Runs NVRTC in a child process, so that no source can hang or crash this process.
+"""Runs the compiler NVRTC in a child process, so that no source can hang or crash this process.
 
-NVRTC is a library that cannot be interrupted. A source of a few lines can keep it busy for days, or
-make it use all memory, for example with macros or templates that expand each other. A child process
-can be ended by Ctrl-C or after a time limit. Its memory is limited, and a crash becomes an error
-message. A child compiles several sources, one after the other. It ends after a minute without a
-compilation, or when its parent ends. If no child can be started, as in an embedded interpreter,
-NVRTC runs in this process.
+NVRTC is a library, and a library call cannot be interrupted. A short source can keep NVRTC busy for
+days or make it use all memory, for example with macros that expand each other. In a child process,
+a compilation ends at Ctrl-C or after a time limit. The memory of the child is limited. If the child
+crashes, the user gets an error message.
+
+A child compiles several sources, one after the other. It ends after a minute without a compilation,
+or when its parent ends. In some Python environments, such as an embedded interpreter, no child can
+be started. Then NVRTC runs in this process.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _KEPT = 2  # the largest number of idle child processes
 
 
 class Compiler:
-    """The compiler in a child process. It has the methods of `_core.cuda.Nvrtc`."""
+    """The compiler NVRTC, which runs in a child process."""
 
     def __init__(self, path: str) -> None:
         from coalesce._core import cuda
@@ -49,12 +51,12 @@ class Compiler:
 
     @property
     def version(self) -> Any:
-        """The version of NVRTC: (13, 0) for CUDA 13.0."""
+        """The version of NVRTC, such as (13, 0) for CUDA 13.0."""
         return self._here.version
 
     @property
     def architectures(self) -> list[int]:
-        """The architectures for ``-arch=sm_XX``, in ascending order."""
+        """The compute capabilities that NVRTC can compile for, such as 90, in ascending order."""
         return self._here.architectures
 
     def compile(
@@ -65,7 +67,12 @@ class Compiler:
         headers: Sequence[tuple[str, str]],
         expressions: Sequence[str],
     ) -> tuple[str, bytes, str, Any]:
-        """Return PTX, cubin, log and mangled names. A CompileError contains the log."""
+        """Compile a source. Return its PTX, its cubin, the log, and the mangled names.
+
+        `headers` are pairs of a name and a text. `expressions` are template instantiations. The
+        mangled names of these are returned. If the source does not compile, a CompileError contains
+        the log.
+        """
         request = (source, name, list(options), list(headers), list(expressions))
         child = self._take()
         if child is None:
@@ -199,7 +206,11 @@ def _seconds() -> float:
 
 
 def serve(descriptor: int, path: str) -> None:
-    """The main program of the child: compile the requests that come over the connection."""
+    """Run the main program of the child: compile the sources that the parent sends.
+
+    `descriptor` is the file descriptor of the connection to the parent. `path` is the path of
+    NVRTC.
+    """
     import resource
 
     from coalesce._core import cuda
