@@ -1,1 +1,4 @@
-"""Devices, and the arrays in their memory: `DeviceArray`, and arrays of other libraries."""
+"""Devices (GPUs and simulated GPUs), and the arrays in their memory.
+
+The arrays are `DeviceArray` objects of this package, and GPU arrays of other libraries.
+"""

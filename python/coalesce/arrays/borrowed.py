@@ -1,4 +1,4 @@
-"""Makes a `DeviceArray` of another library's GPU array. The two arrays share memory."""
+"""Wraps a GPU array of another library, such as CuPy, in a `DeviceArray`. No data is copied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from coalesce.arrays.gpu_array import GpuArray
 
 
 def adopted(array: GpuArray) -> DeviceArray:
-    """Return a `DeviceArray` that shares the memory of another library's GPU array."""
+    """Return a `DeviceArray` that shares memory with a GPU array of any library.
+
+    Raises ValueError if the GPU array is not C-contiguous.
+    """
     owner = array.owner
     # If `array` is the whole memory of a DeviceArray, and not only a part of it, return this
     # DeviceArray.
@@ -32,7 +35,7 @@ def adopted(array: GpuArray) -> DeviceArray:
 
 
 class _BorrowedMemory:
-    """Memory of another library. This object keeps the owner of the memory alive."""
+    """Memory of another library. It is not freed as long as this object exists."""
 
     def __init__(self, array: GpuArray, device: Any):
         self.address = array.address
@@ -43,5 +46,5 @@ class _BorrowedMemory:
 
     @property
     def lost(self) -> bool:
-        """Whether a kernel faulted on this GPU, which destroyed its memory."""
+        """Whether the memory is lost, because a kernel faulted on this GPU."""
         return bool(self._device.generation != self._generation)

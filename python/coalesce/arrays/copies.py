@@ -1,4 +1,4 @@
-"""Copies one GPU array to another, and allocates NumPy arrays for results from a GPU."""
+"""Copies GPU arrays, and allocates the NumPy arrays that results from a GPU are copied to."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from coalesce.common import dtypes
 
 
 def copy(source: Any, target: Any) -> None:
-    """Copy the values of one GPU array to another. The arrays may be of any library.
+    """Copy the values of GPU array `source` into GPU array `target`.
 
-    Both arrays must have the same shape and dtype, be C-contiguous, and be on the same GPU.
+    Each array may belong to any library. Both must have the same shape and dtype, be C-contiguous,
+    and be on the same GPU. Otherwise a ValueError is raised.
     """
     a, b = foreign.require_gpu_array(source, "source"), foreign.require_gpu_array(target, "target")
     if a.shape != b.shape or a.code != b.code:
@@ -43,12 +44,12 @@ def copy(source: Any, target: Any) -> None:
 
 
 def copy_bytes(ordinal: int, target: int, source: int, size: int) -> None:
-    """Copy bytes from address to address on a GPU."""
+    """Copy `size` bytes on GPU `ordinal` from address `source` to address `target`."""
     cuda.Device(ordinal).copy(target, source, size)
 
 
 def byte_view(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a view of the bytes of a C-contiguous array of any dtype."""
+    """Return the memory of a C-contiguous array as an array of uint8. No data is copied."""
     return array.reshape(-1).view(np.uint8)
 
 
@@ -56,10 +57,10 @@ _REUSED_FROM = 32 << 20  # bytes; the C library itself reuses the memory of smal
 
 
 def empty_on_host(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return an uninitialised NumPy array for a copy from the GPU.
+    """Return an uninitialised NumPy array, to which data of a GPU will be copied.
 
-    For a large array, this function reuses the memory of earlier arrays that no longer exist. New
-    memory would take longer than the copy, because the system provides it page by page.
+    A large array (32 MiB or more) gets memory of earlier arrays that no longer exist. This saves
+    time: the operating system provides new memory page by page, which takes longer than the copy.
     """
     count = math.prod(shape)
     if count * dtype.itemsize < _REUSED_FROM:

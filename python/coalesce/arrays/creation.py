@@ -1,4 +1,4 @@
-"""Functions that make a `DeviceArray`."""
+"""The functions that make arrays in device memory: `empty`, `zeros`, `asarray` and so on."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ def empty(
 ) -> DeviceArray:
     """Make an uninitialised array in device memory.
 
-    On the simulator all bytes are 0xFF, so a kernel reads NaN from elements that were not written.
-    `Kernel.check` reports such reads.
+    On the simulator, every byte has the value 0xFF at first. If a kernel reads a floating-point
+    element before it is written, the value is therefore NaN. `Kernel.check` reports such reads.
 
     Parameters
     ----------
     shape : int or sequence of int
+        The shape of the array.
     dtype : dtype
-        A boolean, integer, floating or complex type.
+        The type of the elements: a boolean, integer, floating or complex type.
     device : str or Device, optional
-        ``"cuda"``, ``"cuda:1"``, ``"sim"``; by default the first GPU, else the simulator.
+        The name of the device, such as ``"cuda"``, ``"cuda:1"`` or ``"sim"``. By default, it is the
+        first GPU, or the simulator if there is no GPU.
 
     Returns
     -------
@@ -52,7 +54,9 @@ def empty(
 def zeros(
     shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
 ) -> DeviceArray:
-    """Make an array of zeros in device memory. The parameters and errors are as for `empty`.
+    """Make an array of zeros in device memory.
+
+    The parameters and the exceptions are the same as for `empty`.
 
     Returns
     -------
@@ -74,7 +78,9 @@ def zeros(
 def ones(
     shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
 ) -> DeviceArray:
-    """Make an array of ones in device memory. The parameters and errors are as for `empty`.
+    """Make an array of ones in device memory.
+
+    The parameters and the exceptions are the same as for `empty`.
 
     Returns
     -------
@@ -91,18 +97,19 @@ def ones(
 
 
 def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> DeviceArray:
-    """Return an array in device memory. Copy it only if this is necessary.
+    """Return `a` as an array in device memory. Its data is copied only if necessary.
 
     Parameters
     ----------
     a : array_like
-        A `DeviceArray` or another library's C-contiguous GPU array is copied only if it has another
-        dtype than `dtype` or is on another device than `device`. Anything else that
+        The values. A `DeviceArray`, or a C-contiguous GPU array of another library, is not copied
+        if it already has the right dtype and is on the right device. Anything else that
         ``numpy.asarray`` accepts is copied.
     dtype : dtype, optional
-        The type of the elements; by default the dtype of `a`.
+        The type of the elements. By default, it is the dtype of `a`.
     device : str or Device, optional
-        By default the device that `a` is on, else the first GPU, else the simulator.
+        The device of the result. By default, it is the device of `a`. If `a` is not on a device, it
+        is the first GPU, or the simulator if there is no GPU.
 
     Returns
     -------
@@ -111,7 +118,7 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
     Raises
     ------
     TypeError
-        The dtype of `a` has no corresponding type in kernels.
+        Kernels have no element type for the dtype of `a` (such as strings).
     ValueError
         `a` is a GPU array that is not C-contiguous.
 
@@ -142,20 +149,21 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
     Parameters
     ----------
     a : array_like
-        A NumPy array in any layout, anything else that ``numpy.asarray`` accepts, or a device array
-        of any library.
+        A NumPy array in any layout, anything else that ``numpy.asarray`` accepts, or a GPU array of
+        any library.
     device : str or Device, optional
-        By default the GPU that `a` is on, else the first GPU, else the simulator.
+        The device of the copy. By default, it is the GPU of `a`. If `a` is not on a GPU, it is the
+        first GPU, or the simulator if there is no GPU.
 
     Returns
     -------
     DeviceArray
-        C-contiguous, with the shape and dtype of `a`.
+        A new C-contiguous array with the shape and dtype of `a`.
 
     Raises
     ------
     TypeError
-        The dtype of `a` has no corresponding type in kernels.
+        Kernels have no element type for the dtype of `a` (such as strings).
     DeviceUnavailable
         There is no such GPU.
     LaunchError
@@ -181,7 +189,7 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
 
 
 def _host_values(a: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
-    """Return ``numpy.asarray(a)``, which must hold numbers."""
+    """Return ``numpy.asarray(a)``. Raises TypeError if the elements are not numbers."""
     with checks.reading("a", a):
         values = np.asarray(a)
     own = values.dtype

@@ -1,8 +1,9 @@
-"""Arrays in the memory of a GPU or of a simulated device.
+"""Arrays in the memory of a GPU or of a simulated GPU.
 
-A `DeviceArray` owns its memory. Other libraries use this memory without a copy. On a GPU, CuPy,
-PyTorch, Numba and others use `__cuda_array_interface__` and DLPack. On the simulator, NumPy and
-others use DLPack. A `DeviceArray` has no arithmetic operators: write a kernel to compute with it.
+A `DeviceArray` owns its memory. Other libraries can use this memory without a copy. On a GPU, CuPy,
+PyTorch and Numba do this through `__cuda_array_interface__` or DLPack, two standard interfaces. On
+the simulator, NumPy does this through DLPack. A `DeviceArray` has no arithmetic operators, because
+kernels do the arithmetic.
 """
 
 from __future__ import annotations
@@ -23,28 +24,29 @@ from coalesce.common.errors import LaunchError
 
 
 class DeviceArray:
-    """A C-contiguous array in the memory of a GPU or of a simulated device.
+    """A C-contiguous array in the memory of a GPU or of a simulated GPU.
 
-    `empty`, `zeros`, `ones`, `asarray` and `to_device` make such arrays. `get` or ``numpy.asarray``
-    copies the array to NumPy. Kernels and operations that run on the array's device accept it.
+    The functions `empty`, `zeros`, `ones`, `asarray` and `to_device` make such arrays. The method
+    `get`, or ``numpy.asarray``, copies an array to NumPy. You can pass a `DeviceArray` to kernels
+    and operations that run on its device.
 
-    An index such as ``x[2]`` or ``x[2, 3:5]`` selects a contiguous part of the array. It may have
-    integers for the first axes, and after them at most one slice, without a step. The result shares
-    memory with the array. The result of `reshape` also shares memory with the array. An assignment
-    such as ``x[2] = values`` copies the values into the array.
+    An index selects a contiguous part of the array: ``x[2]`` or ``x[2, 3:5]``. First come integers,
+    and then at most one slice without a step. The part shares memory with the array, and so does
+    the result of `reshape`. An assignment such as ``x[2] = values`` copies the values into the
+    array.
 
-    All work on the arrays of this package is ordered, as if it ran on CUDA's default stream. `get`
+    All work on these arrays runs in the order of the calls, as on CUDA's default stream. `get`
     waits for earlier work. If a launch uses another stream, later work on the default stream waits
     for this launch.
 
     Attributes
     ----------
     shape : tuple of int
-        Extents of the array.
+        The extents of the array.
     dtype : numpy.dtype
-        Type of the elements.
+        The type of the elements.
     device : str
-        Name of the device: ``"cuda:0"`` or ``"sim:h200"``.
+        The name of the device, such as ``"cuda:0"`` or ``"sim:h200"``.
 
     Examples
     --------
@@ -82,8 +84,8 @@ class DeviceArray:
         self._memory = memory
         self._address = memory.address if address is None else address
         self._ordinal = -1 if isinstance(memory, SimulatedMemory) else memory.ordinal
-        # How many faults had destroyed the memory of this GPU when the array was made. On the
-        # simulator, it is 0.
+        # How many kernels had faulted on this GPU when the array was made. (A fault destroys the
+        # memory.) On the simulator, it is 0.
         self._generation = generation
         self._code = _cuda.scalar_code(dtypes.code_of(dtype))
         self.shape = shape
@@ -96,7 +98,7 @@ class DeviceArray:
         dtype: Any = np.float32,
         device: str | Device | None = None,
     ) -> DeviceArray:
-        """Make an uninitialised array. See `coalesce.empty`."""
+        """Make an uninitialised array, as `coalesce.empty` does."""
         chosen = devices.resolve(device)
         dims = checks.shape("shape", shape)
         dtype = dtypes.number_type(dtype)
@@ -121,21 +123,22 @@ class DeviceArray:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes."""
+        """The size of the elements in bytes."""
         return self.size * int(self.dtype.itemsize)
 
     @property
     def device(self) -> str:
-        """The name of the device, for `device=`."""
+        """The name of the device, such as "cuda:0". It is a valid argument `device`."""
         return self._memory.device if self._simulated else f"cuda:{self._ordinal}"
 
     def get(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """Copy the array to NumPy, after all earlier work on it.
+        """Copy the array to a NumPy array. Wait for earlier work on it first.
 
         Parameters
         ----------
         out : numpy.ndarray, optional
-            A C-contiguous array of the same shape and dtype. By default a new array.
+            The array to copy to: C-contiguous, and of the same shape and dtype. By default, a new
+            array is made.
 
         Returns
         -------
@@ -174,12 +177,12 @@ class DeviceArray:
         return out
 
     def set(self, values: np.ndarray[Any, Any]) -> None:
-        """Copy a NumPy array into this one.
+        """Copy the values of a NumPy array into this array.
 
         Parameters
         ----------
         values : numpy.ndarray
-            An array of the same shape and dtype, in any layout.
+            An array of the same shape and dtype. It need not be contiguous.
 
         Raises
         ------
@@ -232,7 +235,7 @@ class DeviceArray:
         return result
 
     def item(self) -> Any:
-        """Return the only element as a Python number.
+        """Return the value of an array with one element, as a Python number.
 
         Returns
         -------
@@ -251,18 +254,18 @@ class DeviceArray:
         return self.get().item()
 
     def reshape(self, *shape: Any) -> DeviceArray:
-        """Return the same memory with another shape.
+        """Return an array with another shape that shares memory with this array.
 
         Parameters
         ----------
         *shape : int
-            The new extents, as several arguments or as a tuple. One extent may be -1. It is then
+            The new extents, as several arguments or as a tuple. One extent may be -1. Then it is
             computed from the number of elements and the other extents.
 
         Returns
         -------
         DeviceArray
-            An array that shares memory with this one.
+            The same elements in the same order, with the new shape.
 
         Raises
         ------

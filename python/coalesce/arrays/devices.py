@@ -1,4 +1,4 @@
-"""Lists the devices, chooses the device of a call, and says why no GPU can be used."""
+"""Lists the devices, and chooses the device of a call. If no GPU can be used, it says why."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ from coalesce.compile import nvrtc
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU or a simulated GPU that kernels run on.
+    """A device that kernels run on: a GPU or a simulated GPU.
 
     Attributes
     ----------
     name : str
-        The name for `device=`: ``"cuda:0"``, ``"sim:h200"``.
+        The name, such as ``"cuda:0"`` or ``"sim:h200"``. Functions accept it as `device`.
     description : str
-        ``"NVIDIA H200"``; for the simulator, the simulated GPU.
+        The model, such as ``"NVIDIA H200"`` or ``"simulated NVIDIA H200 SXM"``.
     kind : {"cuda", "sim"}
+        "cuda" for a GPU, "sim" for a simulated GPU.
     compute_capability : tuple of int
-        ``(9, 0)``.
+        The compute capability, such as ``(9, 0)``.
     memory : int or None
-        Bytes of device memory. None on the simulator, which uses the memory of the host.
+        The size of the device memory in bytes. None for a simulated GPU, which uses the memory of
+        the host.
     multiprocessors : int or None
-        Number of multiprocessors; for a simulated GPU, the number in the time model.
+        The number of multiprocessors. The simulator's model of the time uses this number, too.
     checked : bool or None
-        For a simulated GPU, whether its counts and times were compared with hardware; else None.
+        For a simulated GPU: whether its counts and times were compared with those of a real GPU.
+        None for a GPU.
 
     Examples
     --------
@@ -53,7 +56,7 @@ class Device:
 
     @property
     def ordinal(self) -> int:
-        """The number of the GPU."""
+        """The number of a GPU: 1 for "cuda:1"."""
         return int(self.name.partition(":")[2])
 
 
@@ -73,19 +76,21 @@ DEFAULT_SIMULATED = "sim:h200"
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """Whether a GPU can be used, and if not, why and what to do.
+    """Says whether a GPU can be used. If not, it says why and what to do.
 
-    As a condition (``if coalesce.gpu_status():``), it is true if a GPU can be used.
+    In a condition (``if coalesce.gpu_status():``), the object is true if a GPU can be used.
 
     Attributes
     ----------
     state : {"ok", "no driver", "driver too old", "no device"}
+        "ok" if a GPU can be used. Otherwise the reason in short.
     message : str
-        One or two sentences: the reason, and what to do.
+        One or two sentences with the reason and what to do.
     driver : str or None
-        The release of the driver, such as ``"580.65.06"``; None if it is not known.
+        The version of the driver, such as ``"580.65.06"``. None if it is not known.
     cuda : tuple of int or None
-        The newest CUDA version that the driver supports: ``(13, 0)``.
+        The newest CUDA version that the driver supports, such as ``(13, 0)``. None without a
+        driver.
 
     Examples
     --------
@@ -107,7 +112,7 @@ class GpuStatus:
 
 
 def gpu_status() -> GpuStatus:
-    """Return whether there is a usable GPU, and if not, the reason.
+    """Return whether a GPU can be used. If not, the result says why.
 
     Returns
     -------
@@ -160,7 +165,8 @@ def devices() -> list[Device]:
     Returns
     -------
     list of Device
-        Never empty. The first is the default, unless ``COALESCE_DEVICE`` names another.
+        The list is never empty. The first device is the default device, unless the environment
+        variable ``COALESCE_DEVICE`` names another.
 
     Examples
     --------
@@ -171,12 +177,11 @@ def devices() -> list[Device]:
 
 
 def modelled_gpu(device: Device) -> str:
-    """Return the name of the simulated GPU that represents a device: ``"h200"``.
+    """Return the name of the simulated GPU that is used to model a device, such as ``"h200"``.
 
-    A simulated GPU represents itself. A real GPU that has an entry in the table of simulated GPUs
-    is represented by this entry. For any other real GPU, only simulated GPUs with the same or a
-    lower compute capability are considered, and the newest of them is returned. If there are none,
-    the oldest simulated GPU is returned.
+    For a simulated GPU, this is its own name. For a real GPU of the same model as a simulated GPU,
+    it is the name of this simulated GPU. For any other real GPU, it is the newest simulated GPU
+    whose compute capability is not higher. If there is none, it is the oldest simulated GPU.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")
@@ -193,9 +198,9 @@ def modelled_gpu(device: Device) -> str:
 
 
 def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) -> Device:
-    """Return the device that a call with ``device=device`` runs on.
+    """Return the device for the argument `device` of a call: a name, a `Device` or None.
 
-    If `device` is None, return the first of these devices that exists:
+    For None, return the first of these devices that exists:
 
     1. the device that the environment variable ``COALESCE_DEVICE`` names
     2. the GPU whose memory holds the first array of `gpu_arrays`
@@ -246,7 +251,7 @@ def _named(name: str, argument: str) -> Device:
 
 @lru_cache(maxsize=1)
 def _gpus() -> tuple[Device, ...]:
-    """Return the usable GPUs. If the driver is too old for the compiler, the list is empty."""
+    """Return the usable GPUs. If the driver is too old for the compiler, there are none."""
     # Look for the driver first: without a driver, the compiler need not be loaded.
     if _cuda.driver_status()["status"] != "ok" or not gpu_status():
         return ()
@@ -290,7 +295,7 @@ def _too_old(release: str | None, cuda: tuple[Any, ...], needed: int) -> str:
 
 
 def _driver_release() -> str | None:
-    """Return the release of the driver, "580.65.06", if Linux reports it."""
+    """Return the version of the driver, such as "580.65.06". If Linux does not report it: None."""
     try:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

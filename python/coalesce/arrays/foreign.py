@@ -1,8 +1,8 @@
-"""Reads GPU arrays of any library: the address, dtype, layout and stream that a kernel needs.
+"""Reads what a kernel needs to know about a GPU array of any library: its address, dtype and so on.
 
-This module imports no array library except NumPy. Most GPU arrays describe themselves through
-`__cuda_array_interface__` or DLPack. PyTorch tensors are read directly, because some of their
-element types have no name in `__cuda_array_interface__`.
+Most libraries describe their GPU arrays through `__cuda_array_interface__` or DLPack. Therefore
+this module need not import these libraries. PyTorch tensors are read through their own attributes,
+because `__cuda_array_interface__` has no name for some of their element types, such as bfloat16.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from coalesce.common import checks
 from coalesce.common.errors import LaunchError
 
 _DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED = 1, 2, 13
-LEGACY_STREAM = 1  # a handle of the default stream; its other handle is 0
+LEGACY_STREAM = 1  # a handle of the default stream. The handle 0 means the same stream.
 
 
 def require_gpu_array(value: Any, name: str = "the array") -> GpuArray:
-    """Return the description of a GPU array. Raises TypeError for any other value."""
+    """Return the address, dtype, layout and stream of a GPU array.
+
+    Any other value raises TypeError. `name` is the name of the value in error messages.
+    """
     array = find_gpu_array(value, name)
     if array is None:
         raise TypeError(f"{type(value).__name__} is not an array in a GPU's memory")
@@ -31,7 +34,7 @@ def require_gpu_array(value: Any, name: str = "the array") -> GpuArray:
 
 
 def find_gpu_array(value: Any, name: str = "the array") -> GpuArray | None:
-    """Return the description of a GPU array, or None for other values.
+    """Return the address, dtype, layout and stream of a GPU array, or None for any other value.
 
     `name` is the name of the value in error messages.
     """
@@ -60,10 +63,10 @@ def _dlpack_device(value: Any) -> Any:
 
 
 def find_host_array(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
-    """Return a NumPy view of another library's array in host memory, or None for anything else.
+    """Return a NumPy array that shares memory with an array of another library in host memory.
 
-    For a `DeviceArray` in the simulator's memory, also return a NumPy view. `name` is the name of
-    the value in error messages.
+    This also works for a `DeviceArray` of the simulator. For any other value, return None. `name`
+    is the name of the value in error messages.
     """
     array: np.ndarray[Any, Any]
     if is_device_array(value):
@@ -82,12 +85,12 @@ def find_host_array(value: Any, name: str = "the array") -> np.ndarray[Any, Any]
 
 
 def is_device_array(value: Any) -> bool:
-    """Whether a value is a `DeviceArray`, without importing its module."""
+    """Return whether a value is a `DeviceArray`. The module device_array is not imported."""
     return type(value).__name__ == "DeviceArray" and hasattr(value, "_memory")
 
 
 def is_torch(value: Any) -> bool:
-    """Whether a value is a PyTorch tensor, without importing PyTorch."""
+    """Return whether a value is a PyTorch tensor. PyTorch is not imported."""
     return any(
         base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(value).__mro__
     )
@@ -218,11 +221,12 @@ def _ordinal(value: Any) -> int:
 
 
 def to_library_of(model: Any, result: Any) -> Any:
-    """Convert a device array to an array of the same library as `model`, through DLPack.
+    """Convert the device array `result` to an array of the same library as `model`.
 
-    If that is impossible, return the device array. This function imports nothing: `model` is an
-    array of the library, so the program has already imported the library.
+    `model` is an array, such as a CuPy array. The two arrays share memory (through DLPack). If the
+    library has no function for that, return `result` unchanged.
     """
+    # The program has already imported the library, because it has the array `model`.
     name = type(model).__module__.split(".")[0]
     library = sys.modules.get("jax.dlpack" if name in ("jax", "jaxlib") else name)
     adopt = getattr(library, "from_dlpack", None)

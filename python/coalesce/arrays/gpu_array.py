@@ -1,4 +1,4 @@
-"""`GpuArray`: the address, layout and stream of an array in a GPU's memory."""
+"""A description of an array in a GPU's memory: its address, shape, dtype and so on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 
 
 def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
-    """Return the strides in bytes of an array in C order."""
+    """Return the strides in bytes of a contiguous array in C order.
+
+    `item_bytes` is the size of an element in bytes.
+    """
     strides: list[int] = []
     step = item_bytes
     for extent in reversed(shape):
@@ -21,20 +24,16 @@ def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class GpuArray:
-    """An array of any library in a GPU's memory. It keeps the owner of the memory alive.
-
-    `strides` counts bytes. `code` names the element type, such as ``"f4"`` for float32. `stream` is
-    the handle of the stream that still works on the array; None if there is nothing to wait for.
-    """
+    """The description of an array of any library in a GPU's memory."""
 
     address: int
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    code: str
-    ordinal: int
-    stream: int | None
+    strides: tuple[int, ...]  # in bytes
+    code: str  # NumPy's code of the element type, such as "f4" for float32
+    ordinal: int  # the number of the GPU
+    stream: int | None  # the stream that still works on the array, or None
     read_only: bool
-    owner: Any
+    owner: Any  # the array itself. The reference keeps its memory from being freed.
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -50,7 +49,7 @@ class GpuArray:
 
     @property
     def contiguous(self) -> bool:
-        """Whether the elements are in C order without gaps."""
+        """Whether the elements are in C order, without gaps."""
         steps = c_strides(self.shape, self.item_bytes)
         return 0 in self.shape or all(
             extent == 1 or stride == step
@@ -59,11 +58,11 @@ class GpuArray:
 
     @property
     def T(self) -> GpuArray:  # noqa: N802 - NumPy's name
-        """The same memory with the axes reversed."""
+        """The transposed array: the same memory, with the axes in reverse order."""
         return replace(self, shape=self.shape[::-1], strides=self.strides[::-1])
 
     def flat(self, dtype: np.dtype[Any]) -> GpuArray:
-        """Return the memory of a contiguous array as a one-dimensional array of `dtype`."""
+        """Return the memory of this contiguous array as a one-dimensional array of `dtype`."""
         count = self.bytes // dtype.itemsize
         return replace(self, shape=(count,), strides=(dtype.itemsize,), code=dtype.str[1:])
 
@@ -77,9 +76,9 @@ class GpuArray:
         return low, high
 
     def whole(self) -> GpuArray:
-        """Return all memory between the array's first and last byte as a one-dimensional array.
+        """Return the memory from the array's first to its last byte as a one-dimensional array.
 
-        If the array is not contiguous, the result also has the elements between its elements.
+        If the array has gaps between its elements, the result also contains the gaps.
         """
         low, high = self.span()
         count = (high - low) // self.item_bytes

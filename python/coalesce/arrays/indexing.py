@@ -1,4 +1,4 @@
-"""Finds the part of a device array's memory that an index selects."""
+"""Computes which part of a device array an index such as ``x[2, 3:5]`` selects."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from coalesce.arrays.gpu_array import c_strides
 
 
 def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tuple[int, ...], int]:
-    """Return the shape of ``array[index]``, and its offset in bytes, for an array in C order.
+    """Return the shape of ``array[index]``, and its offset in bytes from the start of the array.
+
+    The array is C-contiguous and has the given shape and dtype.
 
     Raises
     ------
     IndexError
-        The part is not contiguous, or the index is out of range.
+        The selected part is not contiguous, or the index is out of range.
     """
     items = tuple(_basic_index(i) for i in (index if isinstance(index, tuple) else (index,)))
     # Let NumPy apply its own rules for indices: index an array of this shape that has no memory.
@@ -34,10 +36,10 @@ def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tupl
 
 
 def _basic_index(item: Any) -> Any:
-    """Check one item of an index and return it. An integer of any type is returned as an int.
+    """Check one item of an index, and return it.
 
-    None, an ellipsis and a slice are returned unchanged. Raises TypeError for other indices, such
-    as arrays.
+    An integer of any type is returned as an int. None, an ellipsis and a slice are returned
+    unchanged. Any other item, such as an array, raises TypeError.
     """
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item

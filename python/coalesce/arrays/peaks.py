@@ -1,4 +1,4 @@
-"""The published peaks of GPUs, computed from the table of GPUs (csrc/model/gpu.cpp)."""
+"""The peak arithmetic rate and memory bandwidth of GPUs, from the table in csrc/model/gpu.cpp."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _OPERATIONS = 2  # a lane does a multiplication and an addition per cycle
 
 @dataclass(frozen=True)
 class Peaks:
-    """The published peaks of a GPU.
+    """The highest rates that a GPU can reach, as NVIDIA publishes them.
 
     Attributes
     ----------
     gpu : str
-        ``"NVIDIA H200 SXM"``.
+        The name of the GPU, such as ``"NVIDIA H200 SXM"``.
     gflops : float or None
-        The arithmetic peak for the dtype of the operands, in 1e9 operations per second. It holds at
-        the boost clock and without tensor cores. A multiply-add counts as two operations. None for
-        dtypes other than float32 and float64.
+        The highest arithmetic rate for the dtype of the operands, in 1e9 operations per second. It
+        is for the boost clock, and does not include tensor cores. A multiply-add counts as two
+        operations. None if the dtype is not float32 or float64.
     gbps : float
         The bandwidth of the GPU's memory, in 1e9 bytes per second.
     cache_bytes : float
-        Bytes of L2.
+        The size of L2 in bytes.
     source : str
         Where the figures were published.
 
@@ -47,7 +47,10 @@ class Peaks:
 
 
 def peaks_of(device: Device, dtype: np.dtype[Any]) -> Peaks | None:
-    """Return the peaks of a device, or None for a GPU that is not in the table."""
+    """Return the highest rates of a device, or None for a GPU that is not in the table.
+
+    `dtype` is the element type of the operands. The arithmetic rate depends on it.
+    """
     gpu = _entry(device)
     if gpu is None:
         return None

@@ -1,4 +1,4 @@
-"""Makes NumPy arrays in pinned memory, which a GPU reads and writes without help of the CPU."""
+"""Makes NumPy arrays in pinned memory, which a GPU can read and write without the CPU."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ def pinned_empty(
 ) -> np.ndarray[Any, Any]:
     """Make an uninitialised NumPy array in pinned memory.
 
-    A GPU copies from and to pinned memory at the full speed of its link, without help of the CPU.
-    Other arrays are copied through buffers of pinned memory, which takes longer. Every GPU of the
-    process can use a pinned array. Without a GPU, this function returns an ordinary array.
+    The operating system does not move pinned memory. Therefore a GPU can copy from and to it at the
+    full speed of the bus. Other arrays are first copied to a pinned buffer, which takes longer.
 
-    Pinning memory takes longer than one copy, and pinned memory cannot be swapped out. So make a
-    pinned array once and use it often, also as `out`.
+    Pinning memory takes longer than one copy, and the system cannot use pinned memory for anything
+    else. So make a pinned array once and use it often, for example as the argument `out`.
 
     Parameters
     ----------
     shape : int or sequence of int
+        The shape of the array.
     dtype : dtype
-        A boolean, integer, floating or complex type.
+        The type of the elements: a boolean, integer, floating or complex type.
     device : str or Device, optional
-        The GPU whose driver pins the memory; by default the first GPU. For the simulator, the
-        result is an ordinary array.
+        The GPU for which the memory is pinned. By default, it is the first GPU. The other GPUs can
+        use the array, too. For the simulator, or without a GPU, the result is an ordinary array.
 
     Returns
     -------
     numpy.ndarray
-        In C order. Its memory is freed with the last array that uses it.
+        An array in C order. Its memory is freed when no array uses it any longer.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Pointers into arrays, such as `x + r` in a CUDA program."""
+"""Pointers to elements of NumPy arrays, as arguments of kernels: `x + r` in a CUDA program."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from coalesce.common import checks
 
 @dataclass(frozen=True, eq=False)
 class Pointer:
-    """The address of an element of an array, as a kernel's argument. See `pointer`.
+    """A pointer to an element of an array, as an argument of a kernel. `pointer` makes it.
 
     Attributes
     ----------
     array : numpy.ndarray
-        The whole array, C-contiguous.
+        The whole array. It is C-contiguous.
     offset : int
-        The number of elements before the element that the pointer points to, in C order.
+        The position of the element in the array, counted in elements (C order).
 
     Examples
     --------
@@ -34,27 +34,28 @@ class Pointer:
 
 
 def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
-    """Return a pointer to an element, to pass to a kernel that may access the whole array.
+    """Return a pointer to an element of an array. A kernel that gets it may access the whole array.
 
-    If you pass the slice ``x[r:]``, the kernel may only access the elements of the slice. An access
-    to the element before the slice is out of bounds. But CUDA programs often pass ``d_x + r`` and
-    then read ``d_x[r - 1]``, for example at the edge of a stencil. In this case, pass
-    ``coalesce.pointer(x, r)``. Reports and errors name the elements by their index in `x`.
+    In CUDA C++, you can pass ``d_x + r`` to a kernel, and the kernel can read the element before
+    it, for example at the edge of a stencil. The slice ``x[r:]`` is not the same: an access to the
+    element before the slice is out of bounds. In this case, pass ``coalesce.pointer(x, r)``.
+    Reports and error messages give the index of the element in `x`.
 
     Parameters
     ----------
     array : numpy.ndarray
-        A C-contiguous array of any shape. If the kernel runs on a GPU, the whole array is copied to
-        the GPU. If the kernel may write to the array, it is also copied back. (A slice of a GPU
-        array or of a `DeviceArray` is already a pointer into the whole allocation: pass the slice.)
+        A C-contiguous array of any shape. For a kernel on a GPU, the whole array is copied to the
+        GPU, and copied back if the kernel may write to it. For an array in device memory, pass a
+        slice: there a slice is a pointer into the whole array.
     *index : int
-        The index of the element, not negative. A single integer counts elements in C order; it may
-        be the size of the array (its end). Otherwise pass one integer for each axis.
+        The index of the element: one integer for each axis, or a single integer that counts
+        elements in C order. A single integer may be the size of the array, for a pointer to its
+        end. Negative numbers are not allowed.
 
     Returns
     -------
     Pointer
-        An argument for a parameter that is a pointer.
+        The argument for a parameter such as ``const float *x``.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     ValueError
         `array` is not C-contiguous.
     IndexError
-        The index is outside the array, or has a wrong number of integers.
+        The index is outside the array, or has the wrong number of integers.
 
     Examples
     --------

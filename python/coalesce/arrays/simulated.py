@@ -1,15 +1,13 @@
-"""Device memory of the simulator: host memory with a device address, and a mask of undefined bytes.
+"""The device memory of the simulator: host memory, and a record of the bytes that were written.
 
-`memory_of`, `undefined` and `define` take a NumPy array that is a view of such memory. They find
-the memory by following the attribute `base` of the array, then the `base` of that object, and so
-on.
+Memory from `coalesce.empty` is undefined until it is written. The method `undefined` returns a mask
+that is True for each byte that was never written. Who updates the mask?
 
-UNDEFINED BYTES. Memory of `coalesce.empty` is undefined until it is written. `undefined` returns a
-mask that is True for each byte that was never written. `Kernel.check` watches the stores of the
-kernel, and sets the mask to False for each byte that the kernel writes. A normal launch does not
-watch the stores, so it is not known which bytes the kernel wrote. After such a launch, `define`
-removes the mask, and all bytes count as written. Memory that was allocated with contents has no
-mask.
+- `Kernel.check` watches the stores of a kernel. For each byte that the kernel writes, it sets the
+  mask to False.
+- A normal launch does not watch the stores. After it, all bytes of the arrays count as written.
+
+Memory that was allocated with contents has no mask.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from coalesce._core import sim
 
 
 class SimulatedMemory(sim.Memory):
-    """An allocation in the memory of a simulated device, freed when nothing refers to it."""
+    """An allocation in the memory of a simulated GPU. It is freed when no array uses it."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> None:
         super().__init__(shape, dtype.itemsize, str(dtype))
@@ -38,7 +36,10 @@ class SimulatedMemory(sim.Memory):
         self._all_undefined, self._mask = self.size > 0, None
 
     def undefined(self, start: int, stop: int) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """Return the mask of a range of bytes, or None if every byte of the memory is defined."""
+        """Return a mask for the bytes from `start` to `stop`: True for each undefined byte.
+
+        If every byte of the memory is defined, return None.
+        """
         if self._mask is None:
             if not self._all_undefined:
                 return None
@@ -46,7 +47,7 @@ class SimulatedMemory(sim.Memory):
         return self._mask[start:stop]
 
     def define(self, start: int, stop: int) -> None:
-        """Mark a range of bytes as defined."""
+        """Mark the bytes from `start` to `stop` as defined. (`stop` is exclusive.)"""
         if stop - start == self.size:
             self._all_undefined, self._mask = False, None
         elif (mask := self.undefined(start, stop)) is not None:
@@ -54,10 +55,11 @@ class SimulatedMemory(sim.Memory):
 
 
 def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None:
-    """Return the simulated memory in which a NumPy array lies, and the array's offset there.
+    """Return the simulated memory that contains a NumPy array, and the array's offset in bytes.
 
     For an array in other memory, return None.
     """
+    # The `base` of a view is the object that it was made from, which may also be a view.
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -68,9 +70,9 @@ def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None
 
 
 def undefined(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Return a mask with one bool for each byte of a C-contiguous array: True if undefined.
+    """Return a mask for the bytes of a C-contiguous array: True for each undefined byte.
 
-    Return None if all bytes are defined.
+    If every byte is defined, or if the array is not in the simulator's memory, return None.
     """
     place = memory_of(array)
     return None if place is None else place[0].undefined(place[1], place[1] + array.nbytes)

@@ -1,4 +1,4 @@
-"""Texture and surface objects of NumPy arrays, as arguments of kernels."""
+"""Makes texture and surface objects from NumPy arrays, to pass to kernels."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "fl
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """A texture or surface object, to be passed to a kernel; see `texture` and `surface`.
+    """A texture or surface object, to pass to a kernel. `texture` and `surface` make it.
 
     Attributes
     ----------
     array : numpy.ndarray
-        The array that the kernel reads or, for a surface, also writes. For a mipmapped texture, it
-        has the texels of all levels.
+        The array that the kernel reads. If this is a surface, the kernel can also write to it. For
+        a mipmapped texture, the array has the texels (elements) of all levels.
     is_surface : bool
-        Whether the kernel's parameter is a ``cudaSurfaceObject_t``, not a ``cudaTextureObject_t``.
+        True for a surface (a parameter of type ``cudaSurfaceObject_t``), False for a texture
+        (``cudaTextureObject_t``).
 
     Examples
     --------
@@ -36,8 +37,8 @@ class Texture:
 
     array: np.ndarray[Any, Any]
     is_surface: bool
-    # The description of the object, for an array at address 0. The simulator uses it as it is. A
-    # launch on a GPU makes the driver's object from it.
+    # The description of the object, for an array at address 0. The simulator uses the description
+    # itself. For a launch on a GPU, the driver makes its own object from it.
     _described: bytes
 
     def __repr__(self) -> str:
@@ -63,53 +64,58 @@ def texture(
 ) -> Texture:
     """Return a texture object of an array, for a parameter of type ``cudaTextureObject_t``.
 
-    A kernel reads the values that the array has at its launch. The page "Textures and surfaces" of
-    the documentation explains how a fetch computes its result.
+    The elements of a texture are called texels. A kernel reads a texture by a fetch, such as
+    ``tex2D<float>(t, x, y)``. The page "Textures and surfaces" of the documentation explains how a
+    fetch computes its result. If you change the array before a launch, the kernel reads the new
+    values.
 
     Parameters
     ----------
     array : numpy.ndarray
-        The texels, C-contiguous, of dtype float16, float32, or an integer of 8, 16 or 32 bits. The
-        last axis is x: an array of shape (height, width) is fetched by ``tex2D<float>(t, x, y)``,
-        one of shape (depth, height, width) by ``tex3D``.
+        The texels, C-contiguous. The dtype is float16, float32, or an integer of 8, 16 or 32 bits.
+        The last axis is x. For ``tex2D``, the shape is (height, width). For ``tex3D``, it is
+        (depth, height, width).
     filter : {"point", "linear"}
         ``"point"``: a fetch returns the nearest texel. ``"linear"``: it returns a weighted mean of
-        the texels around the coordinate. This needs texels that are read as floats.
+        the texels around the coordinate. ``"linear"`` needs texels that are read as floats.
     address : str or sequence of str
-        What a fetch outside the array returns: one mode for all axes, or a sequence with a mode for
-        each of x, y and z.
-        ``"clamp"``: the texel at the edge. ``"border"``: the value `border`. ``"wrap"``: the array
-        repeats. ``"mirror"``: the array repeats, and every second copy is mirrored. The last two
-        need `normalized`; without it they mean ``"clamp"``, as in CUDA.
+        What a fetch outside the array returns. Pass one mode for all axes, or a sequence with a
+        mode for each of x, y and z. ``"clamp"``: the texel at the edge. ``"border"``: the value
+        `border`. ``"wrap"``: the array repeats. ``"mirror"``: the array repeats, and every second
+        copy is mirrored. Without `normalized`, ``"wrap"`` and ``"mirror"`` mean ``"clamp"``, as in
+        CUDA.
     normalized : bool
-        Whether coordinates run from 0 to 1, not from 0 to the number of texels.
+        True: coordinates run from 0 to 1. False: they run from 0 to the number of texels.
     read : {"element", "normalized"}
         ``"element"``: a fetch returns the values of the array. ``"normalized"``: it converts
-        integers of 8 or 16 bits to floats from 0 to 1, or from -1 to 1 if they are signed.
+        integers of 8 or 16 bits to floats. Unsigned integers become numbers from 0 to 1, and signed
+        integers become numbers from -1 to 1.
     border : float or sequence of float
-        The value, or the value of each channel, outside the array for ``address="border"``. For
-        texels that are read as integers, an integer in the range of their dtype. With
-        ``read="normalized"``, it is clamped to [0, 1] or [-1, 1], and rounded like a texel.
+        The value outside the array for ``address="border"``, or a value for each channel. If texels
+        are read as integers, it must be an integer in the range of their dtype. With
+        ``read="normalized"``, it is clamped to [0, 1] or [-1, 1], and rounded as a texel is.
     channels : {1, 2, 4}
-        The number of channels of a texel. If it is 2 or 4, the array's last axis has the channels:
-        shape (height, width, 4) for ``tex2D<float4>``.
+        The number of channels of a texel, such as 4 for red, green, blue and alpha. If it is 2 or
+        4, the array has one more axis at the end: for ``tex2D<float4>``, the shape is
+        (height, width, 4).
     layered : bool
-        Whether the first axis of the array is the layer (``tex1DLayered``, ``tex2DLayered``).
+        Whether the first axis of the array is the layer (for ``tex1DLayered`` and
+        ``tex2DLayered``).
     cube : bool
-        Whether the array has the six square faces of a cube map, of shape (6, size, size), for
-        ``texCubemap``. With `layered`, the first axis has 6 faces for each layer.
+        Whether the array is a cube map (for ``texCubemap``): six square faces, of shape
+        (6, size, size). With `layered`, the first axis has 6 faces for each layer.
     linear_memory : bool
         Whether the texels are linear memory, which only ``tex1Dfetch`` reads. The array has one
-        axis (and, with `channels`, one more for the channels).
+        axis, and with `channels` one more axis for the channels.
     levels : sequence of numpy.ndarray
-        For a mipmapped texture: the levels after `array`, the largest first. Each extent is half
-        the extent of the level before, rounded down, and at least 1. This function copies all
-        levels. Mipmapped textures need `normalized`.
+        For a mipmapped texture: the smaller levels after `array`, in order. Each extent is half the
+        extent of the level before, rounded down, and at least 1. This function copies all levels.
+        Mipmapped textures need `normalized`.
     level_filter : {"point", "linear"}
         For a mipmapped texture. ``"point"``: a fetch reads the nearest level. ``"linear"``: it
         returns a weighted mean of two levels.
     level_bias : float
-        For a mipmapped texture: this number is added to the level of a fetch.
+        For a mipmapped texture: a number that is added to the level of each fetch.
 
     Returns
     -------
@@ -121,7 +127,7 @@ def texture(
     TypeError
         `array` is not a NumPy array, or texels cannot have its dtype.
     ValueError
-        The shape does not fit, or the options exclude each other. The message says which.
+        The array has the wrong shape, or two options contradict each other. The message says which.
 
     Examples
     --------
@@ -199,16 +205,16 @@ def surface(
 ) -> Texture:
     """Return a surface object of an array, for a parameter of type ``cudaSurfaceObject_t``.
 
-    The kernel reads the array and writes to it. The first coordinate of a surface access counts
-    bytes: ``surf2Dwrite(v, s, x * sizeof(float), y)``.
+    A kernel can read and write a surface. In the functions for surfaces, the coordinate x is in
+    bytes: ``surf2Dwrite(value, s, x * sizeof(float), y)``.
 
     Parameters
     ----------
     array : numpy.ndarray
-        The elements, C-contiguous and writable, of a dtype that `texture` takes. The last axis is
-        x.
+        The elements. The array is C-contiguous and writable, and has one of the dtypes that
+        `texture` accepts. The last axis is x.
     channels, layered, cube
-        As for `texture`. Surface functions see the faces of a cube map as layers.
+        The same as for `texture`. For the surface functions, the faces of a cube map are layers.
 
     Returns
     -------
@@ -220,7 +226,7 @@ def surface(
     TypeError
         `array` is not a NumPy array, or surfaces cannot have its dtype.
     ValueError
-        The shape does not fit, or the array is read-only.
+        The array has the wrong shape, or it is read-only.
 
     Examples
     --------
@@ -342,7 +348,7 @@ def _extents(
 
 
 def _border(border: float | Sequence[float], channels: int) -> list[float]:
-    """Return the color of the border: one number per channel, or four."""
+    """Return the color of the border: a number for each channel, or four numbers."""
     if not np.iterable(border):
         return [checks.number("border", border)] * 4
     colors = [checks.number("border", color) for color in checks.several("border", border)]

@@ -1,4 +1,4 @@
-"""Waiting for a GPU: Ctrl-C ends the wait, and a long wait says which kernel runs."""
+"""Waits for a GPU. Ctrl-C ends the wait, and a long wait shows the name of the running kernel."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _SLICE_MS = 100  # the time between two checks for Ctrl-C
 
 
 def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> None:
-    """Wait for the work on a stream of a GPU.
+    """Wait until a GPU has finished the work on a stream.
 
-    The driver's own wait cannot be interrupted, so this function waits for a short time, checks for
-    Ctrl-C, and waits again. Ctrl-C does not stop the kernel: it keeps running, and later work on
-    the same stream waits for it.
+    The driver has a function for that, but Ctrl-C cannot interrupt it. Therefore this function
+    waits for 100 ms, checks for Ctrl-C, and waits again. Ctrl-C does not stop the kernel. It keeps
+    running, and later work on the same stream waits for it.
 
     Parameters
     ----------
     gpu : coalesce._core.cuda.Device
         The GPU.
     stream : int
-        The stream, by default the default stream.
+        The handle of the stream. By default, it is the default stream.
     what : str
-        What the caller is doing. Error messages say this.
+        What the caller is doing, for error messages.
     """
     if gpu.finishes_within(_SLICE_MS, stream, what):
         return
@@ -35,9 +35,9 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
 
 
 def reported(gpu: Any) -> AbstractContextManager[Report | None]:
-    """Return a context manager that shows which kernel runs, if the wait is long.
+    """Return a context manager that shows the name of the running kernel if a wait takes long.
 
-    The context manager yields a function, or None if nothing is to be shown (`reporter`). The
-    caller calls the function after each check.
+    It yields a function that the caller must call again and again during the wait. If nothing is to
+    be shown, it yields None. See `coalesce.common.progress.reporter`.
     """
     return reporter(None, f"running kernel `{gpu.last_kernel}` on cuda:{gpu.ordinal}", GPU)

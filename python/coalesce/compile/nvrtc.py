@@ -322,7 +322,7 @@ def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
 
 
 def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) -> bool:
-    """Return whether the source includes files of the user, which the cache's key does not cover."""
+    """Return whether the source includes files of the user. The key of the cache lacks them."""
     if any(READING_OPTION.match(option) for option in options):
         return True
     return any(
