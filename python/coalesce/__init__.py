@@ -7,9 +7,9 @@
 >>> coalesce.matmul(a, b, variant="tiled")[0, 0]
 np.float32(48.0)
 
-Importing the package needs no GPU, no driver and no compiler: a call looks for them when it first
-needs them. Start with `matmul`, `transpose`, `row_sums`, `column_sums` and `access`. `variants`
-lists the kernels of these operations. `Kernel` runs CUDA C++ of your own.
+You can import the package on a machine without a GPU, a driver or a compiler. The package looks for
+them only when a call needs them. Start with `matmul`, `transpose`, `row_sums`, `column_sums` and
+`access`. `variants` lists the kernels of these operations. `Kernel` runs your own CUDA C++.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Add the `%%cuda` magic: ``%load_ext coalesce`` in IPython and Jupyter."""
+    """Add the `%%cuda` magic to IPython or Jupyter, which call this for ``%load_ext coalesce``."""
     from coalesce import notebook
 
     notebook.register(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """Remove the `%%cuda` magic: ``%unload_ext coalesce``."""
+    """Remove the `%%cuda` magic. IPython and Jupyter call this for ``%unload_ext coalesce``."""
     from coalesce import notebook
 
     notebook.unregister(shell)

@@ -1,4 +1,4 @@
-"""``python -m coalesce``: the command line."""
+"""Runs the command line for ``python -m coalesce``."""
 
 import sys
 

@@ -1,10 +1,10 @@
-"""Adds an explanation to failed tests that compare a count of a profile.
+"""A plugin of pytest. It explains why a test of a profile's counts failed.
 
 For example, if ``assert p.bank_conflicts == 0`` fails, pytest shows the accesses that cause the
 bank conflicts.
 
-pytest loads this plugin if coalesce is installed. The plugin itself imports nothing else of the
-package. So tests that do not use coalesce start as fast as without the plugin.
+pytest loads this plugin if coalesce is installed. The plugin imports no other module of the
+package. So it does not slow down tests that do not use coalesce.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:
-    """Return lines that explain a failed comparison with a count of a profile.
+    """Return the lines that pytest shows if a comparison with a count of a profile fails.
 
-    For all other comparisons, return None.
+    Return None for all other comparisons. pytest then shows its own explanation.
     """
     data = sys.modules.get("coalesce.profiling.data")
     assertions = sys.modules.get("coalesce.profiling.assertions")

@@ -27,13 +27,14 @@ class Kernel(BaseKernel):
 
     ``kernel[grid, block](*args)`` launches the kernel. `grid` and `block` are ints or tuples
     (x, y, z). To add dynamic shared memory, write ``kernel[grid, block, shared_bytes](*args)``. To
-    choose a stream, too, write ``kernel[grid, block, shared_bytes, stream](*args)``.
+    also choose a stream, write ``kernel[grid, block, shared_bytes, stream](*args)``.
 
     **Pointers.** Pass a NumPy array of the element type, of any shape. After the call, the array
-    contains what the kernel wrote. An array that is not C-contiguous is copied, and written back
-    after the launch. A read-only array is refused, unless the parameter is a pointer to const. If
-    the kernel runs on a GPU, you may also pass an array in the memory of that GPU: `DeviceArray`,
-    CuPy, PyTorch, Numba, or anything with `__cuda_array_interface__` or DLPack.
+    contains what the kernel wrote. If an array is not C-contiguous, the kernel gets a copy, and the
+    result is copied back after the launch. A read-only array is accepted only for a pointer to
+    const. If the kernel runs on a GPU, you may also pass an array in the memory of that GPU: a
+    `DeviceArray`, an array of CuPy, PyTorch or Numba, or any object with
+    `__cuda_array_interface__` or DLPack.
 
     **Scalars.** Pass a Python number or a NumPy scalar. It is converted only if this is safe:
 
@@ -42,19 +43,23 @@ class Kernel(BaseKernel):
     - A bool is converted to a bool or an integer.
     - A float is never converted to an integer.
 
-    **Structures.** Pass a dict with a value for each member, or a tuple of the values in their
-    order. A member that is a pointer gets an array, or None for a null pointer. A member that is a
-    structure gets a dict or a tuple again, and a member that is an array gets a list or an array.
+    **Structures.** Pass a dict with a value for each member, or a tuple of the values in the order
+    of the members. The value of a member depends on the type of the member:
+
+    - a pointer: an array, or None for a null pointer;
+    - a structure: a dict or a tuple;
+    - an array: a list or an array.
+
     For a union, pass a dict with one of its members. You can also pass a NumPy structured scalar,
-    or bytes. The dtype of a structured scalar is compared with the members. If its fields have
-    another layout, TypeError is raised.
+    or bytes. If the fields of a structured scalar have another layout than the members, TypeError
+    is raised.
 
     **Waiting.** A call with NumPy arrays returns when the kernel has ended. A call with only GPU
     arrays does not wait.
 
-    **Streams.** On a GPU the kernel runs on `stream`. By default, this is the current stream of the
-    arrays' library (CuPy and PyTorch have one), or else the default stream. The simulator accepts a
-    stream, and runs every launch immediately.
+    **Streams.** On a GPU the kernel runs on `stream`. By default, for arrays of CuPy and PyTorch,
+    this is the current stream of the library. For other arrays, it is the default stream. The
+    simulator accepts a stream, but runs every launch immediately.
 
     **Pickling.** A kernel can be pickled, so executors and Dask can send it to other processes. The
     pickle contains the source and the options, but not the values of `globals`. The receiver
@@ -64,27 +69,29 @@ class Kernel(BaseKernel):
     ----------
     source : str or path
         CUDA C++ or PTX text, or the path of a file with such text. NVRTC compiles CUDA C++; PTX is
-        used without changes. If the source is a whole program, its host code is left out; the
-        attribute `left_out` lists the parts.
+        used without changes. If the source is a whole program, its host code is left out. The
+        attribute `left_out` lists the parts that were left out.
     entry : str, optional
-        The kernel's name, mangled or not, or an instantiation of a template, such as
-        ``"scale<float, 4>"``. Not needed if the source has only one kernel. Instantiations that the
-        source's host code launches are compiled, and `entries` lists them.
+        The name of the kernel. It is needed if the source has several kernels. The mangled name is
+        allowed, too. For a template, write its arguments: ``"scale<float, 4>"``. If the host code
+        of the source launches a template, the launched instantiations are compiled, too. The
+        attribute `entries` lists all compiled kernels.
     options : sequence of str
         Options for NVRTC, such as ``"-DTILE=16"``.
     arch : str or int, optional
-        The architecture to compile for: ``"sm_80"`` or 80. With ``"compute_90"``, the result is
-        only PTX, which the driver of a GPU compiles. By default the architecture of the device. The
-        simulator runs the PTX of any architecture.
+        The architecture to compile for: ``"sm_80"`` or 80. With ``"compute_90"``, the source is
+        compiled only to PTX, and the driver of the GPU compiles this PTX. The default is the
+        architecture of the device. The simulator runs the PTX of any architecture.
     device : str or Device, optional
-        ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:h200"``; by default the GPU that the arguments
-        are on, else the first GPU, else the simulator.
+        Where the kernel runs: ``"cuda"``, ``"cuda:1"``, ``"sim"`` or ``"sim:h200"``. The default is
+        the GPU that has the arguments in its memory. If there is none, it is the first GPU, and on
+        a machine without a GPU the simulator.
     instruction_limit : int, optional
-        The largest number of warp instructions that a launch may execute on the simulator, all
-        warps together. A launch that needs more stops with a LaunchError. By default there is no
+        The largest number of instructions that all warps of a launch together may execute on the
+        simulator. If a launch needs more, it stops with a LaunchError. By default there is no
         limit.
     headers : mapping, optional
-        Headers for ``#include``: the name of each header, and its text.
+        A dict from the names of headers to their texts. The source can include these headers.
     filename : str, optional
         The name of the source in messages.
 
@@ -95,7 +102,7 @@ class Kernel(BaseKernel):
     PtxError
         The source is PTX text with a mistake. The message has its line and column.
     ValueError
-        There is no such entry. The message lists the entries of the source.
+        The source has no kernel with the name `entry`. The message lists the kernels.
 
     Examples
     --------
@@ -145,10 +152,10 @@ class Kernel(BaseKernel):
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device, sample, executor, progress, caches
-            See `coalesce.profile`. With a sample or an executor the arrays do not change.
+            As for `coalesce.profile`. With `sample` or `executor`, the arrays do not change.
         cooperative : bool
-            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
-            `launch`.
+            True for a cooperative launch: all blocks run at the same time and may wait for each
+            other with ``grid.sync()``. See `launch`.
 
         Returns
         -------
@@ -159,8 +166,8 @@ class Kernel(BaseKernel):
         TypeError, ValueError
             An argument does not fit its parameter, or an option is out of range.
         LaunchError
-            No GPU supports this grid and block. Or blocks of the kernel communicate, so that they
-            cannot be simulated separately for a sample or an executor.
+            No GPU supports this grid and block. Or `sample` or `executor` is passed, but the blocks
+            communicate with each other, so they must be simulated together.
         MemoryFault
             The kernel accesses memory outside its arrays.
         DeviceUnavailable
@@ -205,26 +212,28 @@ class Kernel(BaseKernel):
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device, optional
-            The GPU for which the simulated code is compiled; by default the kernel's own device, or
-            ``"sim"``.
+            The GPU to compile for and to simulate. The default is the kernel's own device, or
+            ``"sim"`` if it has none.
         blocks : int, tuple or sequence of them, optional
-            The blocks to run: linear numbers (x fastest), or tuples that are a blockIdx. Only these
-            blocks are simulated, on copies of the arrays. Each block has the blockIdx and gridDim
-            that it has in the whole grid. By default all blocks.
+            The blocks to run. A block is a tuple (x, y, z), its blockIdx, or an int, its number in
+            the grid: x varies fastest, then y, then z. Only these blocks are simulated, on copies
+            of the arrays. Their blockIdx and gridDim are the same as in the whole grid. The default
+            is all blocks.
         warps : int or sequence of int, optional
-            The warps of a block to record, by number. By default all.
+            The numbers of the warps to record, in each block. The default is all warps.
         lines : int or sequence of int, optional
-            The source lines to record. By default all.
+            The source lines to record. The default is all lines.
         limit : int or None
-            The number of events to keep: the first ones, in the order of blocks. `Trace.omitted`
-            counts the rest. None keeps all events; an event takes about 300 bytes.
+            The largest number of events to keep. The events of the first blocks are kept.
+            `Trace.omitted` counts the other events. None keeps all events. An event takes about 300
+            bytes.
         progress : bool or callable, optional
-            Whether to show a progress bar; or a function that is called with the number of blocks
-            that are done and the number of all blocks. By default terminals and notebooks show a
-            bar after two seconds.
+            True shows a progress bar, and False shows none. A function is called with two numbers:
+            how many blocks are finished, and how many there are. By default, terminals and
+            notebooks show a bar after two seconds.
         cooperative : bool
-            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
-            `launch`.
+            True for a cooperative launch: all blocks run at the same time and may wait for each
+            other with ``grid.sync()``. See `launch`.
 
         Returns
         -------
@@ -269,11 +278,13 @@ class Kernel(BaseKernel):
         - accesses outside arrays, misaligned accesses, and reads of uninitialised memory;
         - data races within and between blocks, in shared and global memory;
         - barriers that only some threads reach;
-        - warp operations whose mask names lanes that do not execute the operation.
+        - warp operations, such as ``__shfl_sync()``, whose mask names lanes that do not execute the
+          operation.
 
-        Races are found by the rules of the memory model. The order in which the simulator executed
-        the threads does not matter. So a missing ``__syncthreads()`` is found even if the result is
-        right. docs/checks.md has the details, and lists the mistakes that are not found.
+        Two accesses are a race if no rule of CUDA's memory model orders them. It does not matter in
+        which order the simulator executed them. So the check finds a missing ``__syncthreads()``
+        even if the result is right. docs/checks.md has the details, and lists the mistakes that the
+        check does not find.
 
         Parameters
         ----------
@@ -284,20 +295,21 @@ class Kernel(BaseKernel):
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device
-            A simulated device.
+            The simulated GPU: ``"sim"``, or another one such as ``"sim:h200"``.
         undefined : str or sequence of str
-            Names of parameters whose arrays are uninitialised, such as arrays of ``numpy.empty``. A
-            read of an element that the kernel has not written is then a finding. Arrays of
-            `coalesce.empty` need not be named.
+            The names of parameters whose arrays have no values yet, for example because
+            ``numpy.empty`` made them. If the kernel reads an element of such an array before it
+            writes the element, this is a finding. You need not name arrays of `coalesce.empty`: the
+            check knows them.
         cooperative : bool
-            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
-            `launch`.
+            True for a cooperative launch: all blocks run at the same time and may wait for each
+            other with ``grid.sync()``. See `launch`.
 
         Returns
         -------
         Findings
-            A list of findings. It is false if nothing was found, so that
-            ``assert not kernel.check(...)`` is a test.
+            A list of the mistakes. It is empty if the check found nothing. So
+            ``assert not kernel.check(...)`` can be used as a test.
 
         Raises
         ------
@@ -335,7 +347,8 @@ class Kernel(BaseKernel):
     ) -> int:
         """Launch the kernel on the simulator and pass its memory instructions to a function.
 
-        The function gets the events of a `Trace` in batches. So memory need not hold all events.
+        The function gets the events in batches, each as a `Trace`. So not all events must fit into
+        memory at the same time.
 
         Parameters
         ----------
@@ -343,21 +356,22 @@ class Kernel(BaseKernel):
         *arguments
             As for `trace`.
         callback : callable
-            Called repeatedly on the calling thread, each time with a `Trace` of at most `batch`
-            events. Events are in the order of their blocks. An exception of the callback ends the
-            launch and is raised to the caller.
+            A function that is called for each batch, with a `Trace` of at most `batch` events. It
+            gets the events in the order of their blocks. It runs in the thread that called
+            `observe`. If it raises an exception, the launch ends, and `observe` raises this
+            exception.
         batch : int
-            The largest number of events in a call; an event takes about 300 bytes.
+            The largest number of events in a batch. An event takes about 300 bytes.
         shared_bytes, device, blocks, warps, lines, progress
             As for `trace`.
         cooperative : bool
-            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
-            `launch`.
+            True for a cooperative launch: all blocks run at the same time and may wait for each
+            other with ``grid.sync()``. See `launch`.
 
         Returns
         -------
         int
-            The number of events.
+            The number of all events.
 
         Raises
         ------
@@ -400,7 +414,7 @@ class Kernel(BaseKernel):
         limit: int | None = 100_000,
         cooperative: bool = False,
     ) -> Stepper:
-        """Walk through one block on the simulator, instruction by instruction.
+        """Execute one block of a launch on the simulator, instruction by instruction.
 
         Parameters
         ----------
@@ -410,15 +424,17 @@ class Kernel(BaseKernel):
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device, optional
-            The GPU for which the simulated code is compiled; by default the kernel's own device, or
-            ``"sim"``.
+            The GPU to compile for and to simulate. The default is the kernel's own device, or
+            ``"sim"`` if it has none.
         of_block : tuple of int or int
-            blockIdx of the block, or its linear number (x fastest). Only this block runs.
+            The block to execute: its blockIdx, or its number in the grid (x varies fastest, then y,
+            then z). Only this block runs.
         limit : int or None
-            The largest number of events that `Stepper.events` keeps for one call of a method.
+            The largest number of memory accesses that `Stepper.events` keeps for one call of a
+            method. None keeps all.
         cooperative : bool
-            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
-            `launch`.
+            True for a cooperative launch: all blocks run at the same time and may wait for each
+            other with ``grid.sync()``. See `launch`.
 
         Returns
         -------
@@ -428,7 +444,7 @@ class Kernel(BaseKernel):
         Raises
         ------
         TypeError, ValueError, LaunchError
-            As for a launch; or there is no such block.
+            An argument is wrong, as for a launch, or the grid has no such block.
 
         Examples
         --------

@@ -1,6 +1,6 @@
-"""The `%%cuda` magic of IPython and Jupyter: a cell of CUDA C++, compiled and run.
+"""The `%%cuda` magic of IPython and Jupyter. It compiles and runs the CUDA C++ of a cell.
 
-Importing this module needs no IPython: the magic uses the objects of the running shell.
+You can import this module without IPython, because the magic uses the objects of the running shell.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _GEOMETRY = ("grid", "block")
 
 
 class UsageError(ValueError):
-    """The line of the magic has a mistake."""
+    """Raised if the first line of a `%%cuda` cell has a mistake."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,7 +83,7 @@ def _parser() -> _Parser:
 
 
 def register(shell: Any) -> None:
-    """Add `%%cuda` to a shell; `%cuda` prints its help."""
+    """Add the magic `%%cuda` to a shell, and the magic `%cuda`, which prints help."""
 
     def cuda(line: str, cell: str | None = None) -> Any:
         with _short_errors():
@@ -94,7 +94,7 @@ def register(shell: Any) -> None:
 
 
 def unregister(shell: Any) -> None:
-    """Remove the magic."""
+    """Remove the magics `%%cuda` and `%cuda` from a shell."""
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("cuda", None)
 

@@ -1,4 +1,4 @@
-"""Matrix product, transposition and sums. You choose the variant of each operation."""
+"""The matrix operations: product, transpose and sums. Each has several variants to choose from."""
 
 from __future__ import annotations
 
@@ -94,42 +94,44 @@ def matmul(
     Parameters
     ----------
     a : array of shape (M, K), float32 or float64
-        NumPy or GPU array in any layout. Any extent may be 0. Some variants take one dtype only.
-        The variant ``"bf16"`` also takes bfloat16, which the package ml_dtypes adds to NumPy. With
-        this variant, c is float32, and the result is float32 or bfloat16 (see `out`).
+        A NumPy array or a GPU array. It need not be contiguous, and M, N and K may be 0. Some
+        variants take only one of the dtypes. The variant ``"bf16"`` also takes bfloat16, a dtype
+        that the package ml_dtypes adds to NumPy. For ``"bf16"``, c is float32, and the result is
+        float32 or bfloat16, as `out`.
     b : array of shape (K, N), with the dtype of `a`
-        Some variants need a column-major b (`variants` says which). They use a Fortran-ordered b
-        without a copy. Any other b is first transposed by a kernel, whose time is included.
+        Some variants need b in column-major (Fortran) order; `variants` lists them. If b has
+        another order, a kernel first transposes it, and the timing includes this kernel.
     variant : str
         One of ``variants("matmul").names``, or ``"best"``: the fastest variant that does not round
-        its operands. ``"bf16"`` and ``"tf32"`` round the operands, to 8 and to 11 significant bits.
+        its operands. ``"bf16"`` rounds the operands to 8 significant bits, and ``"tf32"`` to 11.
         ``"tf32x3"`` has about the accuracy of float32, but infinities become NaN.
-        With ``"best"``, large NumPy arrays are multiplied a group of rows at a time. So the last
-        bits of the result may differ from the result for GPU arrays. Every run gives the same bits.
+        With ``"best"``, large NumPy arrays are multiplied in groups of rows. So the last bits of
+        the result may differ from the result for GPU arrays. Every run gives the same bits.
     alpha, beta : float
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so
-        that a NaN in c has no effect.
+        a NaN in c has no effect.
     c : array of shape (M, N), with the dtype of `a`
-        Needed if beta is not 0. It is never written, unless it is also `out`.
+        The array that `beta` multiplies. It is needed if beta is not 0. It does not change, unless
+        you pass the same array as `out`.
     out : array of shape (M, N), with the dtype of `a`
         The array for the result. It may overlap the other arrays. For ``"bf16"``, its dtype is
         float32 or bfloat16.
     device : str or Device, optional
-        ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:h200"``. By default the GPU if there is one,
-        otherwise the simulator.
+        Where the kernel runs: ``"cuda"``, ``"cuda:1"``, ``"sim"`` or ``"sim:h200"``. The default is
+        the first GPU. Without a GPU, it is the simulator.
     tile : int, optional
-        Edge of a block's tile: 8, 16 or 32 (the default).
+        The number of rows and columns of a block's tile: 8, 16 or 32. The default is 32.
     return_timing : bool
-        Whether to also return a `Timing`. To measure it, the kernel is repeated.
+        Whether to also return a `Timing`. To measure it, the kernel runs several times.
     check : bool
-        Whether to run on the simulator with checks, as `Kernel.check` does, and also return
-        `Findings`. Cannot be combined with `return_timing`.
+        Whether to check the kernel on the simulator, as `Kernel.check` does, and also return
+        `Findings`. It cannot be combined with `return_timing`.
 
     Returns
     -------
     array of shape (M, N)
-        `out`, or a new array. The new array is a NumPy array for NumPy operands, and a GPU array if
-        an operand is one.
+        `out`, or a new array. The new array is a GPU array if an operand is a GPU array, else a
+        NumPy array.
     Timing
         Only with ``return_timing=True``.
     Findings
@@ -203,24 +205,25 @@ def transpose(
     return_timing: bool = False,
     check: bool = False,
 ) -> Any:
-    """Transpose a matrix into new memory.
+    """Return the transpose of a matrix, as a new array.
 
     Parameters
     ----------
     a : array of shape (rows, cols), float32 or float64
-        NumPy or GPU array in any layout. Any extent may be 0.
+        A NumPy array or a GPU array. It need not be contiguous, and rows and cols may be 0.
     variant : str
-        One of ``variants("transpose").names``, or ``"best"``, the fastest. ``"copy"``, the
-        baseline, does not transpose: it returns a copy of shape (rows, cols).
+        One of ``variants("transpose").names``, or ``"best"``, the fastest variant. The variant
+        ``"copy"`` is for comparison. It does not transpose: it returns a copy of shape
+        (rows, cols).
     out : array of shape (cols, rows), with the dtype of `a`
         The array for the result. It may overlap `a`.
     device : str or Device, optional
         As for `matmul`.
     return_timing : bool
-        Whether to also return a `Timing`. To measure it, the kernel is repeated.
+        Whether to also return a `Timing`. To measure it, the kernel runs several times.
     check : bool
-        Whether to run on the simulator with checks, as `Kernel.check` does, and also return
-        `Findings`. Cannot be combined with `return_timing`.
+        Whether to check the kernel on the simulator, as `Kernel.check` does, and also return
+        `Findings`. It cannot be combined with `return_timing`.
 
     Returns
     -------
@@ -292,12 +295,13 @@ def row_sums(
     Parameters
     ----------
     a : array of shape (rows, cols), float32 or float64
-        NumPy or GPU array in any layout. The sum of an empty row is 0.
+        A NumPy array or a GPU array. It need not be contiguous. The sum of an empty row is 0.
     variant : str
-        One of ``variants("row_sums").names``, or ``"best"``, the fastest.
+        One of ``variants("row_sums").names``, or ``"best"``, the fastest variant.
     shared : {"static", "dynamic"}
-        For ``variant="block_per_row"``: whether the kernel declares the size of its shared memory,
-        or the launch sets it (the variant ``"block_per_row_dynamic"``).
+        An option of ``variant="block_per_row"``. With ``"static"``, the kernel declares the size of
+        its shared memory. With ``"dynamic"``, the launch sets the size, as in the variant
+        ``"block_per_row_dynamic"``.
     out : array of shape (rows,), with the dtype of `a`
         The array for the result.
     device, return_timing, check
@@ -306,7 +310,7 @@ def row_sums(
     Returns
     -------
     array of shape (rows,)
-        The sums, in the dtype of `a`, added up in that precision.
+        The sums. They have the dtype of `a`, and are added up in this dtype.
     Timing
         Only with ``return_timing=True``.
     Findings
@@ -372,9 +376,9 @@ def column_sums(
     Parameters
     ----------
     a : array of shape (rows, cols), float32 or float64
-        NumPy or GPU array in any layout. The sum of an empty column is 0.
+        A NumPy array or a GPU array. It need not be contiguous. The sum of an empty column is 0.
     variant : str
-        One of ``variants("column_sums").names``, or ``"best"``, the fastest.
+        One of ``variants("column_sums").names``, or ``"best"``, the fastest variant.
     out : array of shape (cols,), with the dtype of `a`
         The array for the result.
     device, return_timing, check
@@ -383,7 +387,7 @@ def column_sums(
     Returns
     -------
     array of shape (cols,)
-        The sums, in the dtype of `a`, added up in that precision.
+        The sums. They have the dtype of `a`, and are added up in this dtype.
     Timing
         Only with ``return_timing=True``.
     Findings

@@ -1,4 +1,4 @@
-"""Access patterns: copies that read their source in a given order, to see its cost."""
+"""The operation `access`: copies an array, and reads it in a pattern that you choose."""
 
 from __future__ import annotations
 
@@ -82,55 +82,58 @@ def access(
     """Copy elements of x. The pattern decides which element each thread reads.
 
     Thread i writes ``out[i]``, so stores are always contiguous. The patterns differ in the elements
-    that the lanes of a warp read. The table shows the result in NumPy's terms, and the 32-byte
-    sectors that a load of a warp touches, for 4-byte elements.
+    that the lanes of a warp read. The table shows the result as a NumPy expression. The last column
+    shows how many 32-byte sectors one load of a warp touches, if an element has 4 bytes.
 
     =============  =======================================================  ======================
     pattern        result                                                   sectors per load
     =============  =======================================================  ======================
     ``offset``     ``x[offset:]``                                           4 if aligned, else 5
     ``stride``     ``x[::stride]``                                          4 * stride, at most 32
-    ``permuted``   each 32 elements as ``x[32 * w:][order]``                4
+    ``permuted``   ``x[32 * w:][order]`` for each warp w                    4
     ``broadcast``  ``np.repeat(x[::32], 32)[:len(x)]``                      1
     ``gather``     ``x[index]``                                             depends on index
-    ``far_lane``   x, but every 32nd element ``distance`` further on        5
-    ``vector``     x, by loads of `width` bytes                             width
-    ``aos``        ``x[:, field]``                                          4 times the fields
+    ``far_lane``   x, but lane 31 reads ``distance`` elements further       5
+    ``vector``     x, with loads of `width` bytes                           width
+    ``aos``        ``x[:, field]``                                          4 * fields
     ``soa``        ``x[field]``                                             4
     =============  =======================================================  ======================
 
     Parameters
     ----------
     x : array of shape (n,), elements of 1, 2, 4, 8 or 16 bytes
-        NumPy or GPU array. For ``aos`` of shape (n, fields), for ``soa`` (fields, n).
+        A NumPy array or a GPU array. For ``aos``, its shape is (n, fields), and for ``soa``
+        (fields, n).
     pattern : str
         One of ``variants("access").names``.
     offset : int, default 1
-        The number of elements to skip, at most n.
+        The number of elements at the start of x that are not copied, from 0 to n.
     stride : int, default 2
-        The number of elements from one lane to the next, at least 1.
-    order : sequence of 32 int, default reversed
-        A permutation of 0 to 31: the element of the warp that each lane reads. A last warp with
-        fewer than 32 elements is not permuted.
+        The distance in elements between the elements of neighbouring lanes, at least 1.
+    order : sequence of 32 int, default 31 to 0
+        A permutation of 0 to 31. Lane i reads element ``order[i]`` of the 32 elements of its warp.
+        If the last warp has fewer than 32 elements, these are not permuted.
     index : array of shape (m,), int32
-        The elements to gather, each from 0 to n - 1 (checked for NumPy arrays). Loading the index
-        itself takes one more request of 4 sectors.
+        The elements to read, each from 0 to n - 1. A NumPy array is checked for other values, and a
+        GPU array is not. The load of the index itself takes one more request, of 4 sectors.
     distance : int, default n // 2
-        The last lane of each warp reads the element that is this many elements after its own. The
-        start of x follows the end of x.
+        For ``far_lane``: how many elements further lane 31 of each warp reads. After the end of x,
+        it continues at the start of x.
     width : int, default 16
-        Bytes per load: 1, 2, 4, 8 or 16. The size of x in bytes must be a multiple of it.
+        The number of bytes per load: 1, 2, 4, 8 or 16. The size of x in bytes must be a multiple of
+        `width`.
     field : int, default 0
-        The field of the structure to read.
+        The field to read from each structure.
     out : array
-        The array for the result, with its shape and the dtype of x. It may overlap x.
+        The array for the result. It has the shape of the result and the dtype of x. It may overlap
+        x.
     device, return_timing, check
         As for `matmul`.
 
     Returns
     -------
-    array of shape (n,), or of the pattern's length
-        `out`, or a new array of the same kind as x.
+    array with one axis
+        `out`, or a new array. It is a GPU array if x is a GPU array, else a NumPy array.
     Timing
         Only with ``return_timing=True``. `gbps` counts the bytes of the result twice: once as read
         and once as written. Other bytes of the sectors do not count.

@@ -1,7 +1,7 @@
-"""Answers two questions without running a kernel: what does an access cost, and where is a thread.
+"""Functions about warps that need no kernel.
 
-`transactions` counts the sectors that the addresses of a warp touch. `thread_index` and
-`warp_of_thread` return the position of a thread in its block and its warp.
+`transactions` counts the sectors that the addresses of a warp touch. `thread_index` returns the
+number of a thread in its block, and `warp_of_thread` returns its warp and its lane.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Transactions:
-    """The cost of one access to memory, by one warp or several.
+    """The cost of one access to global memory by one or more warps.
 
     Attributes
     ----------
     requests : int
-        Warps with at least one active lane.
+        The number of warps that have at least one active lane.
     sectors, lines : int
-        Distinct sectors and cache lines that each warp touches, summed over the warps.
+        The distinct sectors, and the distinct cache lines, that a warp touches. Both are summed
+        over the warps.
     ideal_sectors : int
         The sectors that the same lanes would take if their elements were adjacent.
     bytes_used, bytes_moved : int
-        Distinct bytes that the lanes access, and the bytes of the sectors.
+        `bytes_used` is the number of distinct bytes that the lanes access. `bytes_moved` is the
+        number of bytes of the sectors.
 
     Examples
     --------
@@ -56,7 +58,7 @@ class Transactions:
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors / requests, or 0 if no lane is active."""
+        """The average sectors per request. It is 0 if no lane is active."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
@@ -66,13 +68,13 @@ class Transactions:
 
     @property
     def pattern(self) -> Pattern | None:
-        """The pattern of the first warp, or None if no lane is active."""
+        """The access pattern of the first warp, such as a stride. None if no lane is active."""
         if not self.requests:
             return None
         return classify(self._addresses[0], self._itemsize, self._masks[0])
 
     def picture(self) -> Picture:
-        """Draw the first warp: its lanes above the sectors and lines they touch.
+        """Draw the lanes of the first warp, and the sectors and cache lines that they touch.
 
         Returns
         -------
@@ -119,18 +121,19 @@ def transactions(
     Parameters
     ----------
     addresses : array_like of int, shape (lanes,)
-        The address of the first byte that each lane accesses. If there are more than `warp_size`
-        addresses, they belong to several warps, one after the other. If the last warp has fewer
-        addresses than lanes, its other lanes are inactive.
+        The address of the first byte that each lane accesses. The first `warp_size` addresses
+        belong to the first warp, the next ones to the second warp, and so on. If the last warp has
+        fewer addresses than lanes, its other lanes are inactive.
     itemsize : int
-        Bytes that a lane accesses: 1 to 16.
+        The number of bytes that each lane accesses, from 1 to 16.
     mask : array_like of bool, shape (lanes,), or int, optional
-        The active lanes; by default all. In an int, bit i stands for lane i.
+        The active lanes: a bool for each lane, or an int whose bit i stands for lane i. The default
+        is all lanes.
     gpu : str
-        A simulated GPU, as in ``device="sim:h200"``. All of them have sectors of 32 bytes and
-        lines of 128 bytes.
+        The name of a simulated GPU: ``"h200"``, as in ``device="sim:h200"``. On all of these GPUs,
+        sectors have 32 bytes and cache lines have 128 bytes.
     warp_size : {32, 64}
-        64 for wavefronts of AMD GPUs.
+        The number of lanes per warp. AMD GPUs can have 64; AMD calls its warps wavefronts.
 
     Returns
     -------
@@ -229,17 +232,19 @@ def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
-    """Return the number of a thread in its block. x varies fastest, then y, then z.
+    """Return the number of a thread in its block: x + y * blockDim.x + z * blockDim.x * blockDim.y.
 
     Parameters
     ----------
     threadIdx : int, (x, y, z) or array_like of shape (..., 1 to 3)
+        The index of the thread. The last axis of an array has the coordinates x, y and z.
     blockDim : int or (x, y, z)
         The extents of the block.
 
     Returns
     -------
     int, or ndarray of shape (...)
+        The number, from 0. For an array of thread indices, an array of numbers.
 
     Raises
     ------
@@ -277,21 +282,22 @@ def warp_of_thread(
     *,
     warp_size: int = 32,
 ) -> tuple[Any, Any]:
-    """Return the warp of a thread, and its lane in the warp.
+    """Return the warp of a thread, and the lane of the thread in this warp.
 
-    A warp consists of 32 consecutive threads in the order of `thread_index`. So a warp of a 16 x 16
-    block is two rows.
+    A warp has 32 consecutive threads, in the order of `thread_index`. For example, each warp of a
+    16 x 16 block has two rows.
 
     Parameters
     ----------
     threadIdx, blockDim
         As for `thread_index`.
     warp_size : {32, 64}
-        64 on AMD GPUs.
+        The number of lanes per warp. AMD GPUs can have 64.
 
     Returns
     -------
     warp, lane : int, or ndarray
+        The number of the warp in its block, and the number of the lane in its warp, both from 0.
 
     Examples
     --------

@@ -36,34 +36,37 @@ def benchmark(
         ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``. The
         variants of ``"access"`` are its patterns.
     *arrays : array
-        The operands of the operation, float32 or float64: for a product two arrays of shapes
-        (M, K) and (K, N), else one. They must not be empty.
+        The operands of the operation, of dtype float32 or float64. ``"matmul"`` takes two arrays,
+        of shapes (M, K) and (K, N). The other operations take one array. Arrays must not be empty.
     variants : sequence of str, optional
-        Names of ``variants(operation).names`` and of other libraries. ``"numpy"`` is timed on the
-        CPU. ``"cublas"`` (for products), ``"cupy"`` and ``"torch"`` need a GPU and CuPy or PyTorch.
-        Speedups are relative to the first name. By default all variants and no other library.
+        The names of variants from ``variants(operation).names``, or of other libraries: ``"numpy"``
+        runs on the CPU. ``"cublas"`` (only for ``"matmul"``), ``"cupy"`` and ``"torch"`` need a GPU
+        and CuPy or PyTorch. Speedups are relative to the first name. The default is all variants,
+        without other libraries.
     device : str or Device, optional
-        As for `matmul`: by default the first GPU, else the simulator.
+        Where the variants run, as for `matmul`. The default is the first GPU. Without a GPU, it is
+        the simulator.
     runs : int or "auto"
         The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes at least 5
-        runs. Then it stops after 200 runs or 0.2 s, or earlier: as soon as at least 10 runs have a
-        spread below 2 %. The spread is (80th - 20th percentile) / median. The simulator models one
-        run.
+        runs. It stops after 200 runs or 0.2 s. It stops earlier if there are at least 10 runs and
+        their spread is below 2 %. The spread is (80th - 20th percentile) / median. The simulator
+        models one run.
     verify : bool
-        Whether to compare each result with the result of NumPy in float64. For this, NumPy computes
-        the operation once on the CPU.
+        Whether to compare each result with NumPy's float64 result. NumPy then computes the
+        operation once on the CPU.
     progress : bool or callable, optional
-        Whether to show a progress bar; or a function that is called with the number of variants
-        that are done and the number of all variants. By default terminals and notebooks show a bar
-        after two seconds.
+        True shows a progress bar, and False shows none. A function is called with two numbers: how
+        many variants are finished, and how many there are. By default, terminals and notebooks show
+        a bar after two seconds.
     **options
-        Options of the operation, for the variants that have them: ``tile=16``, ``stride=8``, ...
+        Options of the operation, such as ``tile=16`` or ``stride=8``. A variant that does not have
+        an option ignores it.
 
     Returns
     -------
     Benchmark
-        It prints as a table, also in a notebook: milliseconds, spread, GFLOP/s, GB/s, shares of the
-        GPU's peaks, errors.
+        It prints as a table, also in a notebook. The columns are milliseconds, spread, GFLOP/s,
+        GB/s, shares of the GPU's peaks, and errors.
 
     Raises
     ------

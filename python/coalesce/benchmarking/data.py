@@ -21,22 +21,23 @@ class BenchmarkRow:
     variant : str
         Name of the variant.
     timing : Timing
-        Its times; `Timing.source` says whether they were measured or modelled.
+        The times. `Timing.source` says whether they were measured or modelled.
     error : float or None
-        The largest error of an element. The error is the difference from NumPy's result in float64,
-        divided by the sum of the magnitudes of the terms that are added up for the element. (For
-        matmul, it is divided by an upper bound of this sum.) If the operation only moves elements,
-        the error is 0, or infinity if an element differs. None if the result was not checked.
+        The largest relative error of an element, compared with NumPy's float64 result. An element
+        is a sum. Its difference from NumPy is divided by the sum of the magnitudes of its terms,
+        or, for matmul, by an upper bound of this sum. If the operation only moves elements, `error`
+        is 0 if all elements are equal to NumPy's, else infinity. None if the result was not
+        checked.
     correct : bool or None
-        Whether rounding alone can cause an error of this size; None if the result was not checked.
+        Whether rounding alone can explain `error`. None if the result was not checked.
     gflops_share, gbps_share : float or None
         `timing.gflops` and `timing.gbps`, divided by the GPU's peaks (`Benchmark.peaks`). None for
         NumPy, for missing rates, and for GPUs whose peaks are not known.
     speedup : float or None
-        How many times faster than the first row. None if one of the two times is measured and the
-        other is modelled.
+        The time of the first row divided by the time of this row. None if one of the two times is
+        measured and the other is modelled.
     bound : str or None
-        For a modelled time, what bounds the kernel: ``"bound by DRAM: 8.39 MB"``.
+        What limits the speed of the kernel, if the time is modelled: ``"bound by DRAM: 8.39 MB"``.
 
     Examples
     --------
@@ -56,7 +57,7 @@ class BenchmarkRow:
 
 
 class BenchmarkData:
-    """The data of a `Benchmark`, which describes the attributes."""
+    """The data of a `Benchmark`. The docstring of `Benchmark` describes the attributes."""
 
     def __init__(
         self,
@@ -97,12 +98,12 @@ class BenchmarkData:
 
     @property
     def timings(self) -> dict[str, Timing]:
-        """The timings by variant."""
+        """A dict from the names of the variants to their timings."""
         return {row.variant: row.timing for row in self.rows}
 
     @property
     def correct(self) -> bool:
-        """Whether all checked results were right."""
+        """Whether all checked results were right. True if no result was checked."""
         return all(row.correct is not False for row in self.rows)
 
     @property
@@ -117,5 +118,5 @@ class BenchmarkData:
 
     @property
     def short_options(self) -> dict[str, int | float | str]:
-        """The options that are numbers or strings, without arrays."""
+        """The options whose values are numbers or strings. Options that are arrays are missing."""
         return {k: v for k, v in self.options.items() if isinstance(v, int | float | str)}

@@ -17,7 +17,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def report(benchmark: BenchmarkData) -> Markup:
-    """Return the benchmark as a fragment."""
+    """Return the benchmark as a part of an HTML page."""
     parts = [tag("div", tag("b", benchmark.title), "font-size:larger"), _table(benchmark)]
     parts += [tag("div", note, FAINT) for note in benchmark_text.notes(benchmark)]
     wrong = [row.variant for row in benchmark if row.correct is False]

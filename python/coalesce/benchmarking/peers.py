@@ -1,4 +1,4 @@
-"""Peers: other libraries that a benchmark can time. NumPy on the CPU, and installed GPU libraries.
+"""Peers: other libraries that a benchmark can time, such as NumPy, CuPy and PyTorch.
 
 This package does not depend on a GPU library. A library is imported only when a benchmark names it.
 If the library or the GPU is missing, `DeviceUnavailable` is raised, and its message says which.
@@ -35,7 +35,11 @@ _MOST_RUNS = 200
 
 
 def check_peer(name: str, operation: str, device: Device) -> None:
-    """Raise ValueError or DeviceUnavailable if a peer cannot be timed for an operation."""
+    """Check that a peer can be timed for an operation.
+
+    Raise ValueError if the peer does not have the operation, and DeviceUnavailable if the peer or
+    its GPU is missing.
+    """
     what, has = PEERS[name]
     if operation not in has:
         raise ValueError(
@@ -216,6 +220,9 @@ def _timed(batch: Callable[[int], list[float]], runs: Runs) -> list[float]:
 
 
 def spread_of(times: Sequence[float]) -> float:
-    """Return the spread of times, (80th - 20th percentile) / median, as statistics.hpp does."""
+    """Return the spread of times: (80th - 20th percentile) / median.
+
+    csrc/cuda/statistics.hpp has the same formula.
+    """
     low, median, high = np.percentile(times, [20, 50, 80])
     return float((high - low) / median) if median else 0.0

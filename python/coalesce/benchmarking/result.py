@@ -49,19 +49,19 @@ class Benchmark(BenchmarkData):
         ax: Axes | None = None,
         theme: Theme | None = None,
     ) -> Axes:
-        """Plot the variants as a ladder of bars, as `coalesce.plots.ladder` does.
+        """Plot a bar for each variant, with `coalesce.plots.ladder`.
 
         Parameters
         ----------
         of : {"time", "gflops", "gbps"}
-            Milliseconds, or a rate.
+            The quantity to show: milliseconds, GFLOP/s or GB/s.
         ax, theme
             As for `coalesce.plots.ladder`.
 
         Returns
         -------
         Axes
-            Modelled bars are hatched.
+            The Axes with the bars. Bars of modelled times are hatched.
 
         Raises
         ------
@@ -73,12 +73,13 @@ class Benchmark(BenchmarkData):
         return plots.ladder(self.timings, of=of, ax=ax, theme=theme)
 
     def to_text(self, width: int = 100, *, color: bool = False) -> str:
-        """Return the table as text of 80 to 100 columns.
+        """Return the table as text.
 
         Parameters
         ----------
         width : int
-            Columns, at least 80. At most 100 are used.
+            The width of the text in columns. A number below 80 counts as 80, and a number above 100
+            as 100.
         color : bool
             Whether to colour the text with escape sequences for terminals.
 
@@ -92,17 +93,19 @@ class Benchmark(BenchmarkData):
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the table as one HTML page without scripts, for light and dark mode.
+        """Return the table as an HTML page, or write the page to a file.
+
+        The page is one file without scripts. It has colours for light and for dark mode.
 
         Parameters
         ----------
         path : str or Path, optional
-            The file to write. By default the page is returned.
+            The file to write. Without a path, the page is returned.
 
         Returns
         -------
         str or None
-            The page; None if it was written to `path`.
+            The page, or None if it was written to `path`.
 
         Raises
         ------

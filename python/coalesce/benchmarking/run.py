@@ -1,4 +1,4 @@
-"""Times the variants of an operation. Each result is first compared with the result of NumPy."""
+"""Times the variants of an operation, and compares each result with the result of NumPy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def benchmark(
     options: Mapping[str, Any],
     settings: Settings,
 ) -> Benchmark:
-    """Time variants. See `coalesce.benchmark`."""
+    """Time variants of an operation. See `coalesce.benchmark`."""
     catalogue.check_operation(operation)
     checks.runs(settings.runs)
     checks.flag("verify", settings.verify)

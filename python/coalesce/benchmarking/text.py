@@ -22,7 +22,7 @@ _BAD, _GOOD, _FAINT, _BOLD = "yellow", "cyan", "dim", "bold"
 
 
 def report(benchmark: BenchmarkData, width: int) -> Iterator[Text | Table]:
-    """Yield the parts of the report."""
+    """Yield the parts of the report: the title, the table and the notes."""
     for part in textwrap.wrap(benchmark.title, width):
         yield Text(part, _BOLD)
     yield Text()
@@ -57,7 +57,7 @@ def columns(benchmark: BenchmarkData) -> list[str]:
 
 
 def cell(row: BenchmarkRow, column: str) -> str:
-    """Return the text of a row in a column."""
+    """Return the text of one cell of the table: the value of a row for a column."""
     timing = row.timing
     if column == "variant":
         return row.variant
@@ -84,7 +84,7 @@ def cell(row: BenchmarkRow, column: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as text with three significant digits, ``"12.3"``.
+    """Return a number as text with three significant digits, such as ``"12.3"``.
 
     Numbers of 100 or more are rounded to an integer: ``"1,234"``.
     """
@@ -104,8 +104,8 @@ def _error(row: BenchmarkRow) -> str:
 def fastest(benchmark: BenchmarkData) -> BenchmarkRow | None:
     """Return the fastest row, or None if fewer than two rows can be compared.
 
-    Rows are compared if their results are not wrong, and if their times have the same source as the
-    time of the first row: all measured, or all modelled.
+    Rows with a wrong result or without a time are not compared. Measured and modelled times are not
+    compared with each other: only times from the same source as the first row's time count.
     """
     first = benchmark.rows[0].timing.source
     rows = [
@@ -127,20 +127,20 @@ def _table(benchmark: BenchmarkData) -> Table:
 
 
 def of_several_launches(variants: Sequence[str]) -> str:
-    """Say what the times include for variants that launch several kernels."""
+    """Return a sentence about variants that launch several kernels: what their times include."""
     return (
-        f"ms of {', '.join(variants)}: these times include launches that prepare operands or add "
-        "up parts."
+        f"ms of {', '.join(variants)}: the times include all kernels of the call, also those that "
+        "prepare operands or add up partial results."
     )
 
 
 def no_times(variants: Sequence[str], why: str) -> str:
-    """Say why variants have no time."""
+    """Return a sentence that says why variants have no time."""
     return f"- for {', '.join(variants)}: no time is modelled, because {why}."
 
 
 def notes(benchmark: BenchmarkData) -> list[str]:
-    """Say what the numbers mean and where they come from."""
+    """Return sentences that say what the numbers mean and where they come from."""
     shown = columns(benchmark)
     lines = [*_of_times(benchmark)]
     without = [row for row in benchmark if row.timing.no_time]

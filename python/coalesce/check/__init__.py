@@ -27,23 +27,23 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Access:
-    """What one thread did to cause a finding, and in which source line.
+    """An action of one thread that belongs to a finding, and its source line.
 
     Attributes
     ----------
     what : str
-        ``"read"``, ``"write"``, ``"atomic update"``, ``"asynchronous copy"``, ``"barrier"``,
-        ``"call"``.
+        The action: ``"read"``, ``"write"``, ``"atomic update"``, ``"asynchronous copy"``,
+        ``"barrier"`` or ``"call"``.
     line : int
-        Line of the CUDA source, from 1; 0 if it is not known.
+        The line number in the CUDA source, from 1. It is 0 if the line is not known.
     file : str
-        The source file; empty for the kernel's own source.
+        The source file. It is empty for the kernel's own file.
     text : str
-        Text of the line.
+        The text of the line.
     instruction : str
         The PTX instruction.
     thread, block : tuple of int
-        threadIdx and blockIdx: (x, y, z).
+        The threadIdx and the blockIdx of the thread, as (x, y, z).
     """
 
     what: str
@@ -57,7 +57,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of mistake of a kernel: an example, and the number of such mistakes.
+    """A mistake of a kernel. It shows one example, and counts how often the mistake occurred.
 
     Attributes
     ----------
@@ -69,10 +69,11 @@ class Finding:
         - ``"use_after_free"``: an access to memory that was freed before;
         - ``"uninitialized"``: a read of memory that was never written;
         - ``"read_only"``: a write to read-only memory;
-        - ``"stale_read"``: a read through the read-only cache, of data that the kernel writes;
-        - ``"race"``: two accesses whose order is not defined, at least one of them a write;
-        - ``"same_value"``: a race of two writes of the same value;
-        - ``"lockstep"``: the accesses are ordered only if the lanes of a warp execute together;
+        - ``"stale_read"``: a read through the read-only cache, although the kernel writes the data;
+        - ``"race"``: two accesses to the same address in no defined order, and at least one of them
+          is a write;
+        - ``"same_value"``: a race of two writes that write the same value;
+        - ``"lockstep"``: a race, unless all lanes of a warp execute each instruction together;
         - ``"barrier"``, ``"warp_mask"``: a barrier or a warp operation that is used wrongly;
         - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is never freed;
         - ``"stopped"``: a trap, a failed assert or a limit ended the run.
@@ -83,20 +84,22 @@ class Finding:
     details : tuple of str
         More lines, such as the array and the index, or the missing synchronization.
     space : str
-        ``"global"``, ``"shared"``, ``"local"``; ``""`` if the finding is not about memory.
+        ``"global"``, ``"shared"`` or ``"local"``. It is ``""`` if the finding is not about memory.
     array : str
-        Name of the argument or of the shared variable, or ``""``.
+        The name of the argument or of the shared variable. It is ``""`` if there is none.
     index : tuple of int
-        Index of the element; empty if the access is out of bounds or the shape is not known.
+        The index of the element. It is empty if the access is out of bounds, or if the shape is not
+        known.
     offset : int
-        Bytes from the start of the array, or of the state space if there is no array.
+        The distance in bytes from the start of the array. Without an array, it is the distance from
+        the start of the memory `space`.
     bytes : int
-        Bytes that each thread accesses.
+        The number of bytes that each thread accesses.
     first, second : Access or None
-        The access; for a race both accesses, in the order in which the simulator ran them.
+        A race has two accesses, in the order in which the simulator executed them. Other findings
+        have only `first`, or none.
     count : int
-        The number of such mistakes, including this one. They have the same kind, the same lines and
-        the same array.
+        How often this mistake occurred: the same kind, on the same lines, with the same array.
 
     Examples
     --------
@@ -121,7 +124,7 @@ class Finding:
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """The accesses of the finding: one, or two for a race."""
+        """`first` and `second` as a tuple, without None. A race has two accesses."""
         return tuple(a for a in (self.first, self.second) if a is not None)
 
     @property
@@ -140,16 +143,16 @@ class Finding:
 
 
 class Findings(Sequence[Finding]):
-    """The findings of a checked run, errors first.
+    """A list of the mistakes that a check found: first the errors, then the warnings.
 
-    If the run has no findings, this sequence is empty, and false in a condition.
+    If the check found nothing, the list is empty, and false in a condition.
 
     Attributes
     ----------
     kernel : str
-        Name of the kernel or the operation.
+        The name of the kernel or the operation.
     left_out : int
-        Number of findings that are not listed. At most 100 are listed.
+        The number of findings that are not in the list. It has at most 100 findings.
 
     Examples
     --------
@@ -174,17 +177,17 @@ class Findings(Sequence[Finding]):
         return tuple(f for f in self if f.severity == "warning")
 
     def raise_if_any(self, *, warnings: bool = True) -> None:
-        """Raise CheckError if there are findings.
+        """Raise CheckError if there are findings, else do nothing.
 
         Parameters
         ----------
         warnings : bool
-            Whether to raise for warnings, too.
+            If False, only errors raise the exception. If True, warnings raise it, too.
 
         Raises
         ------
         CheckError
-            The message is the report; `findings` has the findings.
+            Its message is the report. Its attribute `findings` has the findings.
         """
         if self.errors or (warnings and self):
             raise CheckError(str(self), self)
@@ -195,7 +198,8 @@ class Findings(Sequence[Finding]):
         Returns
         -------
         dict
-            ``kernel``, ``left_out`` and ``findings``, the attributes of each `Finding`.
+            It has the keys ``kernel``, ``left_out`` and ``findings``. ``findings`` is a list with a
+            dict for each `Finding`.
         """
         return {
             "kernel": self.kernel,
@@ -226,7 +230,7 @@ class Findings(Sequence[Finding]):
 
     @property
     def summary(self) -> str:
-        """Return the number of errors and warnings in words."""
+        """The number of errors and warnings in words: ``"check of scale: 1 error"``."""
         if not self:
             return f"check of {self.kernel}: nothing found"
         parts = []
@@ -242,7 +246,7 @@ class Findings(Sequence[Finding]):
 
 
 class CheckError(CoalesceError):
-    """A check found mistakes. The message is the report. `findings` has the `Findings`."""
+    """Raised by `Findings.raise_if_any`. The message is the report of the `findings`."""
 
     def __init__(self, message: str, findings: Findings) -> None:
         super().__init__(message)
@@ -253,7 +257,7 @@ class CheckError(CoalesceError):
 
 
 def findings_of(kernel: str, reported: tuple[list[dict[str, Any]], int]) -> Findings:
-    """Return the findings of a checked run, from what the simulator reports."""
+    """Return `Findings` of a checked run. `reported` is the simulator's own report of the run."""
     findings, left_out = reported
     return Findings(kernel, [_finding(f) for f in findings], left_out)
 

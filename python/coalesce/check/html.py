@@ -1,4 +1,4 @@
-"""Findings as HTML."""
+"""Shows the findings of a check as HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def report(findings: Findings) -> Markup:
-    """Return the findings as a fragment."""
+    """Return the findings as a part of an HTML page."""
     parts = [tag("div", tag("b", findings.summary), "font-size:larger")]
     if not findings:
         parts[0] = tag("div", f"✓ {findings.summary}", f"color:{GOOD}")

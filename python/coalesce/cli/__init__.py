@@ -1,4 +1,4 @@
-"""The command line: ``coalesce demo | devices | variants | run | bench | explain | ...``."""
+"""Runs the commands of the command line, such as ``coalesce demo`` and ``coalesce explain``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
+    """Run one command and return its exit status. By default, read `arguments` from sys.argv."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     program = _program(words)
     options = parser.parse(words) if program is None else parser.parse_program(program[0])
@@ -267,7 +267,7 @@ def _write(result: Any, html: str | None, data: str | None) -> None:
 
 
 def console() -> Console:
-    """Return the console to write to: the terminal, or plain text of 100 columns."""
+    """Return the console for the output. If stdout is no terminal, lines have 100 columns."""
     from rich.console import Console
 
     if sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""`coalesce demo`: a table of all variants of the matrix product, each checked."""
+"""`coalesce demo`: runs all variants of the matrix product, and prints a table of their costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_
 
 @dataclass(frozen=True)
 class Row:
-    """The figures of one variant."""
+    """A row of the table: the numbers that were measured, modelled or counted for one variant."""
 
     variant: str
     timing: Timing
@@ -90,7 +90,7 @@ def run_demo(
 
 
 def operands(n: int, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return two n x n matrices, the same for every device and every run."""
+    """Return two n x n matrices of random numbers. They are the same on every device and run."""
     random = np.random.default_rng(2024)
     a, b = (random.uniform(-1, 1, (n, n)).astype(dtype) for _ in range(2))
     return a, b
@@ -127,21 +127,21 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Ro
 
 
 def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
-    """Return the largest error, relative to the largest possible sum of products."""
+    """Return the largest error of an element, divided by an upper bound of its sum of products."""
     scale = np.abs(a).astype(np.float64).max() * np.abs(b).astype(np.float64).max() * a.shape[1]
     return float(np.abs(result.astype(np.float64) - exact).max() / scale)
 
 
 def tolerance(a: Any, variant: str) -> float:
-    """Return the largest `relative_error` that rounding may cause: 4 times the machine epsilon.
+    """Return the largest `relative_error` that counts as right: 4 times the machine epsilon.
 
-    For variants that round their operands, the error of this rounding is added.
+    If a variant rounds its operands, the error of this rounding is added.
     """
     return float(4 * np.finfo(a.dtype).eps) + operand_rounding(variant)
 
 
 def table(rows: list[Row]) -> Table:
-    """Lay the rows out within 80 columns."""
+    """Return the rows as a table that is at most 80 columns wide."""
     result = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
     result.add_column("variant", no_wrap=True)
     for heading in (
@@ -179,7 +179,7 @@ def _ratio(value: float | None) -> str:
 
 
 def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
-    """Say what the columns mean and where the numbers come from."""
+    """Return sentences that say what the columns mean and where the numbers come from."""
     notes = [
         "",
         (

@@ -1,4 +1,4 @@
-"""`coalesce explain OPERATION`: the profiles of an operation's variants, and their comparison."""
+"""`coalesce explain OPERATION`: profiles variants of an operation, and compares the profiles."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def of_operation(
     dtype: str,
     **settings: Any,
 ) -> Profile | Comparison:
-    """Profile variants of an operation on n x n matrices. Several variants are also compared.
+    """Profile variants of an operation on n x n matrices. Return a profile or a comparison.
 
-    `given` are further arguments of the operation, as NAME=VALUE.
+    A comparison is returned if there are several variants. `given` has more arguments of the
+    operation, as strings NAME=VALUE.
     """
     names = variants or [catalogue.variants(operation).names[0]]
     asked = table.operation(operation)
@@ -52,7 +53,10 @@ def of_operation(
 def operands(
     operation: str, variant: str, n: int | None, dtype: np.dtype[Any], options: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Return arrays of random numbers for a variant. For "gather", add an index to the options."""
+    """Return arrays of random numbers for a variant.
+
+    For the pattern "gather" of `access`, also add an array of random indices to `options`.
+    """
     if operation != "access":
         a, b = demo.operands(n or _SIDE, dtype)
         return (a, b) if operation == "matmul" else (a,)
@@ -65,7 +69,7 @@ def operands(
 
 
 def option(text: str) -> tuple[str, Any]:
-    """Read an argument of an operation, NAME=VALUE."""
+    """Return the name and the value of an argument that is written as NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise ValueError(

@@ -16,7 +16,7 @@ OPERATION_ARGUMENT = "an argument of the operation, for example tile=16"
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Read a command line; exit with a message if it is wrong."""
+    """Return the options of a command line. If it has a mistake, print a message and exit."""
     parser = build()
     # argparse does not know the arguments of the kernel, which may follow the options. It returns
     # them as unknown arguments.
@@ -52,9 +52,9 @@ def _joined(words: Sequence[str]) -> list[str]:
 
 
 def parse_program(words: Sequence[str]) -> argparse.Namespace:
-    """Read the words of `coalesce run PROGRAM.cu` or `coalesce exec PROGRAM`.
+    """Return the options of `coalesce run PROGRAM.cu` or `coalesce exec PROGRAM`.
 
-    `words` are the words before ``--``. (The words after it are the program's arguments.)
+    `words` has the words before ``--``. The words after ``--`` belong to the program.
     """
     command = words[0]
     parser = _Program(
@@ -103,7 +103,7 @@ def _add_program(parser: Any) -> None:
 
 
 def build() -> argparse.ArgumentParser:
-    """Return the parser. It stores the name of the command in the attribute `command`."""
+    """Return the parser of all commands. It stores the command's name in `options.command`."""
     parser = argparse.ArgumentParser(
         prog="coalesce",
         description="Run CUDA kernels on a GPU or on a simulator, and count what their memory "

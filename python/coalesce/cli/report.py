@@ -42,7 +42,7 @@ def bench(
     device: str | None,
     runs: Runs = "auto",
 ) -> Benchmark:
-    """Time variants on arrays of random numbers. `given` are options as NAME=VALUE."""
+    """Time variants on arrays of random numbers. `given` has options as strings NAME=VALUE."""
     catalogue.check_operation(operation)
     options = dict(explain.option(text) for text in given)
     if size is None:
@@ -70,7 +70,7 @@ def report(
     dtype: str,
     device: str | None,
 ) -> Benchmark:
-    """Write the page of an operation, and return the benchmark that its table shows."""
+    """Write a page about an operation to `path`. Return the benchmark that the page shows."""
     if not Path(path).parent.is_dir():  # fail now, not after minutes of simulation
         raise ValueError(f"there is no folder {Path(path).parent} to write {Path(path).name} to")
     if size is None:
@@ -94,7 +94,7 @@ def _profile(operation: str, name: str, arrays: Sequence[Any], timed: Benchmark)
 
 
 def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> Markup:
-    """Return the page's body."""
+    """Return the body of the HTML page: the benchmark, the profiles and their comparisons."""
     parts = [tag("h1", title), benchmark_html.report(timed)]
     links = [tag("a", name, href=f"#{name}") for name in profiles]
     if len(links) > 1:

@@ -44,7 +44,10 @@ def run_file(
     device: str | None = None,
     options: tuple[str, ...] = (),
 ) -> None:
-    """Compile, run and time a kernel, then print its arrays and what the run cost."""
+    """Compile a kernel, run it, and print its arrays.
+
+    For the simulator, also print the counts of the launch. For a GPU, also print the kernel's time.
+    """
     from coalesce.arrays import devices
     from coalesce.kernel import Kernel
 
@@ -77,9 +80,10 @@ _ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?",
 def kernel_of(
     file: str, entry: str | None, words: Sequence[str], options: Sequence[str]
 ) -> tuple[Kernel, list[str]]:
-    """Return a kernel of a file, and the words that describe its arguments (see `argument`).
+    """Return a kernel of a file, and the words that describe its arguments.
 
-    `entry` is the name of the kernel. If it is None, the first of the `words` may be the name.
+    `argument` explains these words. `entry` is the name of the kernel. If it is None, the first of
+    the `words` may be the name.
     """
     from coalesce.kernel import Kernel
 
@@ -90,8 +94,9 @@ def kernel_of(
 
 
 def argument(text: str) -> Any:
-    """Turn ``zeros:64x64:f64``, ``f32:1024``, ``data.npy``, ``3`` or ``0.5`` into an argument.
+    """Return the array or the number that a word of the command line describes.
 
+    Examples of words are ``zeros:64x64:f64``, ``f32:1024``, ``data.npy``, ``3`` and ``0.5``.
     ``f32:1024`` is short for ``random:1024:f32``.
     """
     fill, _, rest = text.partition(":")

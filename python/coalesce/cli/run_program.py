@@ -1,4 +1,4 @@
-"""`coalesce run PROGRAM.cu -- ARGUMENTS` and `coalesce exec PROGRAM -- ARGUMENTS`."""
+"""`coalesce run PROGRAM.cu` and `coalesce exec PROGRAM`: run a whole program on the simulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _FAILED = 3  # the exit status if --check has findings but the program itself su
 
 
 def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Run a program, and print on stderr what its kernels cost. Compile a .cu file first."""
+    """Run a program, print on stderr what its kernels cost, and return its exit status.
+
+    A .cu file is compiled first.
+    """
     gpu = _gpu(options.device)
     launches = None
     if options.launch is not None:

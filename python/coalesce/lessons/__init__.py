@@ -1,10 +1,13 @@
 """Support for the lessons in ``notebooks/``: predictions, exercises, and recorded times.
 
-`predict` compares a reader's guess with a measurement; `score` counts the right guesses.
+`predict` asks the reader for a guess, and compares the guess with a measurement. `score` counts the
+right guesses.
+
 Counts are the same on every machine, but times are not. `times` and `sweep` return the times that
-``benchmarks/lessons.py`` recorded on one GPU. If this machine has a GPU, they add times
-measured on that GPU.
-`exercise` returns a kernel to improve, and a check of its result and its counts.
+``benchmarks/lessons.py`` recorded on one GPU. If this machine has a GPU, they add times measured
+here.
+
+`exercise` returns a kernel to improve, and checks the reader's kernel: its result and its counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Explanations that the lessons show after a prediction: the reason, and causes of wrong guesses.
+"""The explanations that the lessons show after a prediction.
 
-The cells of the lessons hold the questions and compute the answers. The explanations are kept
-here, so that the reader of a cell does not see the answer together with the question.
+An explanation gives the reason for the right answer, and says what is wrong with common guesses.
+
+The cells of the lessons contain the questions and compute the answers. The explanations are in this
+file, so that a reader does not see them together with the question.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Answer:
-    """The explanation of the right answer, and a sentence for each common wrong guess."""
+    """An explanation of the right answer, and a sentence about each common wrong guess."""
 
     why: str = ""
     mistakes: Mapping[float | str, str] = field(default_factory=dict)

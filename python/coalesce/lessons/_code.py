@@ -1,4 +1,4 @@
-"""CUDA C++ as the lessons show it: highlighted, with the line numbers of its file."""
+"""Shows CUDA C++ in the lessons: highlighted, and with the line numbers of its file."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Code(str):
     Attributes
     ----------
     first : int
-        The number that the first line of this source has in the file. Reports use these numbers.
+        The line number of the first line in its file. Reports use these line numbers.
     marked : frozenset of int
-        The numbers of the lines to mark, with a plus and a colour.
+        The numbers of the lines that are shown with a plus and a colour.
     whole : Code or None
-        The whole file that contains this part. Notebooks show the file folded below the part.
+        If this is a part of a file, the whole file. Notebooks show it below the part, folded.
     """
 
     first: int
@@ -77,22 +77,24 @@ class Code(str):
         return list(enumerate(self.split("\n"), self.first))
 
     def part(self, begin: str, end: str) -> Code:
-        """Return the lines from the first that contains `begin` to the next that contains `end`.
+        """Return a part of the source.
 
         Parameters
         ----------
-        begin, end : str
-            Texts that the first and the last line contain.
+        begin : str
+            The part begins at the first line that contains this text.
+        end : str
+            The part ends at the next line that contains this text. It may be the first line.
 
         Returns
         -------
         Code
-            The lines. The attribute `whole` of the result is this source.
+            The part. Its attribute `whole` is the source that it was taken from.
 
         Raises
         ------
         ValueError
-            There are no such lines.
+            No line contains `begin`, or no later line contains `end`.
         """
         lines = self.split("\n")
         starts = [i for i, line in enumerate(lines) if begin in line]
@@ -105,9 +107,10 @@ class Code(str):
 
 
 def new_lines(text: str, other: str) -> set[int]:
-    """Return the numbers (from 1) of the lines of `text` that `other` does not have.
+    """Return the numbers, from 1, of the lines of `text` that `other` does not have.
 
-    Differences of indentation are ignored, and so are empty lines and lines with only a brace.
+    Differences of indentation are ignored. Empty lines and lines with only a brace never count as
+    new.
     """
     ours, theirs = ([" ".join(line.split()) for line in t.split("\n")] for t in (text, other))
     matcher = SequenceMatcher(None, theirs, ours, autojunk=False)

@@ -1,7 +1,7 @@
-"""The demands of the exercises on the counts of a kernel.
+"""The demands of the exercises: limits for the counts of a reader's kernel.
 
-A demand compares a count of the kernel's profile with a limit. Its message names the lines that
-exceed the limit, and hints at the reason.
+A demand compares one count of the kernel's profile with a limit. If the count is larger, a message
+names the lines that cause it, and gives a hint about the reason.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Quantity = Literal["requests", "sectors"]
 
 
 def sectors(kind: Kind, most: float) -> Demand:
-    """Return a demand: global loads or stores take at most `most` sectors per request.
+    """Return a demand: global loads (or stores) take at most `most` sectors per request.
 
-    If all these accesses are coalesced, the demand is met in any case.
+    Kernels whose loads (or stores) are all coalesced always meet the demand.
     """
 
     def judge(profile: Profile, case: Case) -> None:
@@ -105,15 +105,15 @@ def _few_atomics(profile: Profile, case: Case) -> None:
     if found > 4 * blocks:
         raise AssertionError(
             f"atomics on global memory take {found:,} requests; at most {4 * blocks} are allowed, "
-            "4 for each block\n    Threads of a block count the same bins. Let each block count "
-            "in shared memory first, and add its counts once."
+            "4 for each block\n    Many threads of a block add to the same bins. Let each block "
+            "count in shared memory first, and then add each of its counts once to global memory."
         )
 
 
 def shared_words(most: float) -> Demand:
     """Return a demand for matrix products: loads of shared memory take few wavefronts.
 
-    They may take at most `most` wavefronts for each multiply-add of a warp.
+    The limit is `most` wavefronts for each multiply-add instruction of a warp.
     """
 
     def judge(profile: Profile, case: Case) -> None:
@@ -146,7 +146,7 @@ def shared_words(most: float) -> Demand:
 
 
 def no_padding(most: int) -> Demand:
-    """Return a demand: the shared arrays of the source have at most this number of bytes."""
+    """Return a demand: the shared arrays of the source have at most `most` bytes in total."""
 
     def judge(profile: Profile, case: Case) -> None:
         del case
@@ -167,9 +167,10 @@ ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _
 
 
 def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
-    """Return a demand: loads or stores do not take many more requests or sectors than one pass.
+    """Return a demand: the kernel does not load (or store) the elements again and again.
 
-    A pass accesses each element once. The limit is `most` times its requests or sectors.
+    Suppose that each element is loaded (or stored) exactly once. The limit is `most` times the
+    requests (or sectors) that this takes.
     """
     text = (
         f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array, which "
@@ -179,7 +180,10 @@ def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
 
 
 def loads_of_tiles(most: float) -> Demand:
-    """Return a demand for matrix products: each block loads its part of the operands once."""
+    """Return a demand for matrix products: each block loads its part of the operands once.
+
+    The limit is `most` times the requests that this takes.
+    """
     text = (
         f"the loads take at most {most:g} times the requests that are needed if each block loads "
         "its rows of a and its columns of b once"

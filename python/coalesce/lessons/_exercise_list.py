@@ -16,12 +16,12 @@ Array = NDArray[Any]
 
 
 def exercise(name: str) -> Exercise:
-    """Return an exercise.
+    """Return the exercise with this name.
 
     Parameters
     ----------
     name : str
-        ``"brighten"``, ...; `exercises` returns all.
+        The name of the exercise, such as ``"brighten"``. `exercises` returns all exercises.
 
     Returns
     -------

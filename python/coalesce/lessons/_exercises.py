@@ -1,9 +1,12 @@
-"""Exercises: kernels to improve or to repair, and checks that say what remains to be done.
+"""Exercises: the reader improves or repairs a kernel, and a check says what is still missing.
 
-A check never shows a solution. Its messages come from the tools of the lessons. They are the
-findings of `Kernel.check`, the first wrong element with a description of the wrong result, or the
-lines and warps of the profile. `Exercise.hint` helps step by step. `Exercise.solution` shows one
-solution.
+The check never shows a solution. It shows one of these:
+
+- the findings of `Kernel.check`;
+- the first wrong element, and a description of the wrong result;
+- the lines of the profile that cost too much.
+
+`Exercise.hint` returns hints, one after the other. `Exercise.solution` is one solution.
 """
 
 from __future__ import annotations
@@ -48,10 +51,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Demand:
-    """A demand of an exercise on the counts of a kernel.
+    """A limit for one count of the kernel of an exercise.
 
-    `judge` gets the profile. It raises AssertionError if the demand is not met; the message shows
-    the lines that cause this.
+    `judge` compares the profile with the limit. If the count is too large, it raises
+    AssertionError. The message shows the lines that cause this.
     """
 
     text: str
@@ -60,19 +63,20 @@ class Demand:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """The verdict of a check. It is true if the exercise is solved, and prints as text.
+    """The result of a check. It is true if the exercise is solved, and prints as text.
 
     Attributes
     ----------
     exercise : str
+        The name of the exercise.
     stage : {"solved", "time", "check", "result", "counts"}
-        The stage at which the check stopped. ``"time"``: the kernel did not end. ``"check"``:
-        `Kernel.check` has findings. ``"result"``: the result is wrong. ``"counts"``: the counts do
-        not meet the demands of the exercise.
+        Where the check stopped. ``"time"``: the kernel did not end. ``"check"``: `Kernel.check` has
+        findings. ``"result"``: the result is wrong. ``"counts"``: the counts do not meet the
+        demands of the exercise. ``"solved"``: nothing is wrong.
     text : str
-        What is wrong; if solved, the counts.
+        What is wrong. If the exercise is solved, the counts.
     help : str
-        The call that shows the next hint. Each failed check of an exercise leads to a later hint.
+        A call that shows a hint. After each failed check, it is the next hint of the exercise.
 
     Examples
     --------
@@ -115,9 +119,9 @@ class Exercise:
     lesson : int
         The number of the lesson that contains the exercise.
     task : str
-        A sentence: what the kernel computes.
+        A sentence that says what the kernel computes.
     launch : str
-        The grid and the block in words. They are part of the task and do not change.
+        The grid and the block in words. A solution must use the same grid and block.
     source : str
         The CUDA C++ source to start from.
 
@@ -138,7 +142,7 @@ class Exercise:
 
     @property
     def demands(self) -> tuple[str, ...]:
-        """The demands on the counts, as a list of sentences."""
+        """The demands of the exercise: a sentence for each limit of a count."""
         return tuple(demand.text for demand in self._demands)
 
     @property
@@ -148,7 +152,7 @@ class Exercise:
 
     @property
     def solution(self) -> str:
-        """One solution, as CUDA C++ source. Any other kernel that passes the check is as good."""
+        """The CUDA C++ source of one solution. Every kernel that passes the check is a solution."""
         return (_SOURCES / "solutions" / f"{self.name}.cu").read_text(encoding="utf-8")
 
     def hint(self, number: int = 1) -> str:
@@ -162,7 +166,7 @@ class Exercise:
         Returns
         -------
         str
-            The hint. For a number above the last, the text says how many hints there are.
+            The hint. If there are fewer hints, the text says how many there are.
 
         Examples
         --------
@@ -186,7 +190,8 @@ class Exercise:
         Parameters
         ----------
         kernel : Kernel or str
-            The kernel, or CUDA C++ source with a kernel of the exercise's name.
+            The kernel, or CUDA C++ source. The source must have a kernel with the name of the
+            exercise.
 
         Returns
         -------

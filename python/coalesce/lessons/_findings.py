@@ -1,7 +1,8 @@
-"""Sentences for the findings of `Kernel.check` in the exercises: the mistake behind each finding.
+"""Sentences about the findings that `Kernel.check` reports for the exercises.
 
-A key is the name of an exercise and the kind of a finding. "race in global" is a race in global
-memory. "misaligned with float2" is a finding in a kernel whose source contains "float2".
+A sentence names the mistake that probably causes a finding. The key of a sentence is the name of an
+exercise and the kind of a finding. For example, "race in global" is a race in global memory, and
+"misaligned with float2" is a misaligned access in a kernel whose source contains "float2".
 """
 
 from __future__ import annotations
@@ -143,7 +144,10 @@ FINDINGS: dict[str, dict[str, str]] = {
 
 
 def sentences(name: str, finding: Finding, source: str) -> list[str]:
-    """Return sentences about the mistake that causes a finding in an exercise; often only one."""
+    """Return sentences about the mistake that causes a finding. Often there is only one sentence.
+
+    `name` is the name of the exercise, and `source` is the source of the reader's kernel.
+    """
     known = FINDINGS.get(name, {})
     kind = finding.kind
     keys = [f"{kind} in {finding.space}", kind]

@@ -23,12 +23,12 @@ _SOURCES = Path(__file__).with_name("sources")
 
 
 def source(name: str) -> str:
-    """Return the CUDA C++ source of a lesson's own kernel.
+    """Return the CUDA C++ source of a kernel that belongs to a lesson.
 
     Parameters
     ----------
     name : str
-        The name of its file without the ending, such as ``"repeats"``.
+        The name of the kernel's file without the ending, such as ``"repeats"``.
 
     Returns
     -------
@@ -55,28 +55,30 @@ def code(
     since: str | None = None,
     part: tuple[str, str] | None = None,
 ) -> Code:
-    """Return the source of a variant without its first comment, which states the costs.
+    """Return the source of a variant, without the comment at its beginning.
+
+    That comment states the costs of the variant. A lesson asks the reader to find them.
 
     Parameters
     ----------
     operation, variant : str
         As for `coalesce.source`.
     since : str, optional
-        The name of another variant. Lines that are new compared with that variant are marked.
+        The name of another variant. Lines that this other variant does not have are marked.
     part : tuple of str, optional
-        Show only some lines: from the first that contains ``part[0]`` to the next that contains
-        ``part[1]``. Notebooks show the whole file folded below.
+        Return only the part that begins at the first line that contains ``part[0]``, and ends at
+        the next line that contains ``part[1]``. Notebooks show the whole file below, folded.
 
     Returns
     -------
     Code
-        The source, a string. Notebooks show it highlighted, with the line numbers that reports
-        refer to. Without `part` it begins at the kernel.
+        The source, as a string. Notebooks show it highlighted, with the same line numbers as in
+        reports. Without `part`, it begins at the kernel.
 
     Raises
     ------
     ValueError
-        There is no such variant, or no line contains what `part` names.
+        There is no such variant, or no line contains a text of `part`.
 
     Examples
     --------

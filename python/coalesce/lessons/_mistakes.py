@@ -1,7 +1,7 @@
-"""The wrong results that common mistakes give in the exercises, each with a sentence about it.
+"""The wrong results of common mistakes in the exercises, each with a sentence about the mistake.
 
-If the result of a student's kernel equals one of these wrong results, the check shows the sentence
-about it. The sentence names the mistake, and often asks a question. It does not give the solution.
+If a reader's kernel computes one of these wrong results, the check shows the sentence. It names the
+mistake, and often asks a question. It does not give the solution.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Mistakes = Iterator[tuple[str, Array]]
 
 
 def results(name: str, arguments: Sequence[Any], expected: Array) -> list[tuple[str, Array]]:
-    """Return the wrong results of common mistakes in an exercise, each with its sentence."""
+    """Return pairs: a sentence about a common mistake, and the wrong result of this mistake."""
     known = _RESULTS.get(name)
     return [] if known is None else list(known(arguments, expected))
 

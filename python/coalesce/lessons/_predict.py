@@ -1,8 +1,9 @@
 """`predict`: the reader guesses a number, then sees the measurement and an explanation.
 
-The lessons are stored without a guess (``guess=...``). Then the answer is hidden in a ``<details>``
-element until the reader opens it. This element needs no script, so it works in Jupyter, Colab, VS
-Code, on GitHub and on the site. If the reader has put in a guess, the answer is shown beside it.
+The lessons are stored without guesses: each cell has ``guess=...``. Without a guess, the answer is
+hidden in a ``<details>`` element until the reader opens it. This element needs no script, so it
+works in Jupyter, Colab, VS Code, on GitHub and on the site. If the reader has written a guess into
+the cell, the answer is shown beside the guess.
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ _score: dict[str, bool] = {}  # for each question: was the first guess right?
 
 @dataclass(frozen=True, repr=False)
 class Prediction:
-    """A question, a guess if there is one, and what was measured. Notebooks show it.
+    """A question, the reader's guess, and the measured answer. Notebooks show all three.
 
     Attributes
     ----------
     name : str
         The name of the question.
     question : str
+        The text of the question.
     guess : float or str or None
-        None if there is no guess yet.
+        The guess. None if there is no guess yet.
     measured : float or str
-        The right answer, computed by the cell.
+        The right answer, which the cell computed.
     right : bool or None
-        Whether the guess is near enough; None without a guess.
+        Whether the guess is near enough to the answer. None if there is no guess.
     """
 
     name: str
@@ -117,7 +119,9 @@ class Score:
 
 
 def score() -> Score:
-    """Return the score of this session: the first guess of each question counts.
+    """Return how many questions were answered in this session, and how many of them right.
+
+    If a question was answered several times, only the first guess counts.
 
     Returns
     -------
@@ -150,19 +154,20 @@ def predict(
         The name of the question. The explanation of the answer is stored under this name.
     question : str
     guess : float, str or ...
-        A number, one of `choices` or its place in the list (from 1), or ``...`` for no guess yet.
+        The guess: a number, one of `choices`, or its position in `choices`, from 1. ``...`` means
+        that there is no guess yet.
     measured : callable
-        Returns the right answer: a number, or one of `choices`. What the function prints is shown
-        with the answer.
+        A function that returns the right answer: a number, or one of `choices`. If the function
+        prints something, this is shown with the answer.
     choices : sequence of str
-        The possible answers, if the answer is not a number.
+        The possible answers. It is empty if the answer is a number.
     unit : str
         The unit of the answer.
     within : float
-        The largest relative error with which a number counts as right.
+        The largest relative error of a guess that counts as right.
     show : callable, optional
-        Returns something to show with the answer: a picture, a profile, a table, or a list of
-        these. What the function prints is shown, too.
+        A function that returns something to show with the answer: a picture, a profile, a table, or
+        a list of these. If the function prints something, this is shown, too.
 
     Returns
     -------

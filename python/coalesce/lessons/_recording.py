@@ -1,4 +1,4 @@
-"""The times that ``benchmarks/lessons.py`` measured on a GPU, which the lessons show."""
+"""The times that the lessons show. ``benchmarks/lessons.py`` measured them on a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE = Path(__file__).with_name("h200.json")
 
 
 def label(variant: str, options: Mapping[str, Any]) -> str:
-    """Return the label of a variant with options: "tiled, tile=16"."""
+    """Return the label of a variant with options, such as "tiled, tile=16"."""
     return ", ".join([variant, *(f"{name}={value}" for name, value in options.items())])
 
 
@@ -28,7 +28,7 @@ class Recording:
     Attributes
     ----------
     gpu : str
-        ``"NVIDIA H200"``.
+        The name of the GPU, such as ``"NVIDIA H200"``.
     driver, nvrtc, coalesce : str
         The versions of the driver, the compiler and this package.
     date : str
@@ -63,14 +63,15 @@ class Recording:
         Parameters
         ----------
         operation : str
-            ``"matmul"``, ..., or ``"lesson"`` for the lessons' own kernels.
+            The name of the operation, such as ``"matmul"``. ``"lesson"`` is the name for the
+            kernels that belong to a lesson.
         n : int
-            Rows and columns of the matrices, or elements of a vector.
+            The size: the matrices have n rows and n columns, and vectors have n elements.
 
         Returns
         -------
         dict of str to Timing
-            It is empty if nothing was recorded for this operation and size.
+            The times. The dict is empty if nothing was recorded for this operation and size.
         """
         return {
             label(row["variant"], row["options"]): _timing(row)
@@ -89,13 +90,13 @@ class Recording:
         ----------
         pattern : {"stride", "offset", "vector"}
         itemsize : int
-            Bytes of an element.
+            The size of an element in bytes.
 
         Returns
         -------
         dict of int to float
-            For each stride, offset or width, the bandwidth in 1e9 bytes per second. It is empty if
-            nothing was recorded for this pattern.
+            The bandwidth for each stride, offset or width, in 1e9 bytes per second. The dict is
+            empty if nothing was recorded for this pattern.
         """
         for row in self._sweeps:
             if row["pattern"] == pattern and row["itemsize"] == itemsize:
@@ -119,7 +120,7 @@ def _timing(row: Mapping[str, Any]) -> Timing:
 
 
 def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: Timing) -> Any:
-    """Return a time as a row for the file of recorded times."""
+    """Return a row for the file of recorded times: a variant of an operation, and its time."""
     if t.source != "measured":
         raise ValueError(
             f"only measured times can be recorded; the time of {operation} {variant} is {t.source}"
@@ -140,7 +141,7 @@ def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: 
 
 
 def sweep_row(sweep: Sweep) -> Any:
-    """Return a sweep as a row for the file of recorded times."""
+    """Return a row for the file of recorded times: a pattern, and its bandwidths."""
     if sweep.gbps is None or sweep.source != "measured":
         raise ValueError(
             f"only measured sweeps can be recorded; the sweep of {sweep.pattern} was not measured"
@@ -162,7 +163,7 @@ def read(file: Path) -> Recording:
 
 @cache
 def recording() -> Recording | None:
-    """Return the recorded times; None if the package has none.
+    """Return the recorded times, or None if the package has no recorded times.
 
     Examples
     --------

@@ -13,7 +13,9 @@ from coalesce.render.markup import tag
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """A table with a heading above each column. The first column is aligned left, the others right.
+    """A table with a heading above each column.
+
+    The text of the first column is aligned left, and the text of the others right.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Times for lessons: recorded on one GPU, and measured on the GPU of this machine, if any."""
+"""Times of kernels for the lessons: recorded times, and times measured on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Variants = Iterable[str | tuple[str, Mapping[str, Any]]]
 
 @dataclass(frozen=True, repr=False)
 class Times(Mapping[str, Timing]):
-    """Times of variants of an operation. It prints as a table, also in a notebook.
+    """The times of variants of an operation, as a mapping. It prints as a table.
 
-    It is a mapping from variants to times. If this machine has a GPU, these are the times that were
-    measured on it, otherwise the recorded times. You can pass it to a plot:
-    ``coalesce.plots.ladder(times, of="gbps")``. Without any times, it is empty and false.
+    The mapping has the times that were measured on this machine's GPU. Without a GPU, it has the
+    recorded times. If there are no times at all, it is empty and false. You can pass it to a plot:
+    ``coalesce.plots.ladder(times, of="gbps")``.
 
     Attributes
     ----------
@@ -35,14 +35,14 @@ class Times(Mapping[str, Timing]):
         The size: the matrices have n x n elements of float32. If a kernel of a lesson takes
         vectors, they have n elements.
     recorded, here : mapping of str to Timing
-        Times by variant, in the order of the call. `recorded` comes from the file; `here`
-        was measured on the GPU of this machine.
+        The times of the variants. `recorded` has the recorded times, and `here` has the times that
+        were measured on this machine's GPU.
     recording : Recording or None
-        The source of the recorded times.
+        The recording with the recorded times. None if there is none.
     gpu : str
-        Name of this machine's GPU; empty if there is none.
+        The name of this machine's GPU. It is empty if there is no GPU.
     against : str
-        The variant that the others are compared with; the first by default.
+        The variant that the other variants are compared with. The default is the first variant.
 
     Examples
     --------
@@ -74,12 +74,12 @@ class Times(Mapping[str, Timing]):
         Parameters
         ----------
         name, against : str
-            Names of variants. `against` defaults to the table's own `against`.
+            The names of two variants. The default of `against` is the attribute `against`.
 
         Returns
         -------
         float or None
-            The time of `against` divided by the time of `name`; None if one of them has no time.
+            The time of `against` divided by the time of `name`. None if one of them has no time.
         """
         other = self.get(against or self.against)
         this = self.get(name)
@@ -144,25 +144,26 @@ class Times(Mapping[str, Timing]):
 def times(
     operation: str, variants: Variants, *, n: int = 4096, against: str | None = None
 ) -> Times:
-    """Return the times of variants: the recorded ones and, if there is a GPU, measured ones.
+    """Return the recorded times of variants. If there is a GPU, also measure the times on it.
 
     Parameters
     ----------
     operation : str
-        ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"``, or ``"lesson"`` for the
-        lessons' own kernels.
+        ``"matmul"``, ``"transpose"``, ``"row_sums"`` or ``"column_sums"``. ``"lesson"`` is the name
+        for the kernels that belong to a lesson.
     variants : iterable of str or (str, dict)
-        A variant's name, or a name with options: ``("tiled", {"tile": 16})``.
+        The variants. Each is a name, or a name with options: ``("tiled", {"tile": 16})``.
     n : int
         The size: the matrices have n x n elements of float32. If a kernel of a lesson takes
         vectors, they have n elements.
     against : str, optional
-        The label of the variant that the others are compared with; the first by default.
+        The label of the variant that the other variants are compared with. The default is the first
+        variant.
 
     Returns
     -------
     Times
-        Without a GPU and without a recording it is empty and prints the reason.
+        The times. Without a GPU and without a recording, it is empty, and prints the reason.
 
     Raises
     ------
@@ -213,7 +214,7 @@ def _variant(value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
-    """Count the sectors of a pattern, and add the bandwidth.
+    """Return the sectors per load and the bandwidth of an access pattern, for several values.
 
     The bandwidth is measured on this machine's GPU. Without a GPU, it is the recorded bandwidth.
 
@@ -221,13 +222,13 @@ def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
     ----------
     pattern : {"stride", "offset", "vector"}
     values : iterable of int, optional
-        As for `coalesce.plots.Sweep.run`. Without a GPU, there is a bandwidth only if all of the
-        values were recorded.
+        The strides, offsets or widths, as for `coalesce.plots.Sweep.run`. Without a GPU, the result
+        has bandwidths only if all of these values were recorded.
 
     Returns
     -------
     Sweep
-        A sweep to pass to ``coalesce.plots.sweep``.
+        The counts and bandwidths. Pass it to ``coalesce.plots.sweep`` to plot them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Describes a wrong result: transposed, mirrored, shifted, doubled or partly missing."""
+"""Describes a wrong result, for example as transposed, mirrored, shifted or doubled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = NDArray[Any]
 
 
 def close(out: Array, expected: Array) -> NDArray[np.bool_]:
-    """Return which elements are right."""
+    """Return a bool array: which elements of `out` are close enough to the expected ones."""
     return np.isclose(out, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -23,9 +23,9 @@ def _same(out: Array, variant: Array) -> bool:
 
 
 def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = ()) -> str:
-    """Describe a wrong result in a sentence: the mistake, or which elements are wrong.
+    """Return a sentence about a wrong result: the mistake, or which elements are wrong.
 
-    `known` has mistakes of this exercise: a sentence, and the result that the mistake gives.
+    `known` has common mistakes: for each mistake a sentence, and the wrong result.
     """
     written = ~np.isnan(out) if out.dtype.kind == "f" else np.ones(out.shape, bool)
     wrong = ~close(out, expected)
@@ -43,7 +43,7 @@ def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = 
 
 
 def recognized(out: Array, expected: Array, known: Sequence[tuple[str, Array]]) -> str:
-    """Return the sentence of the mistake that gives this result, or "" if none does."""
+    """Return the sentence about the mistake that gives the result `out`, or "" if none does."""
     for sentence, variant in [*known, *_variants(expected)]:
         if variant.size == out.size and _same(out.ravel(), variant.ravel()):
             return sentence

@@ -1,11 +1,11 @@
-"""Plots with matplotlib: sweeps of an access pattern, ladders of variants, rooflines.
+"""Plots with matplotlib: `sweep`, `ladder`, `bars` and `roofline`.
 
-Measurements on a GPU are drawn solid. Estimates of a model are hatched or dashed, and labelled.
-Counts, which are exact, are drawn as steps or bars without a label.
+Times that were measured on a GPU are drawn as solid bars and lines. Estimates of a model are
+hatched or dashed, and the legend says so. Exact counts are drawn as steps or bars.
 
-The functions draw into the `Axes` that you pass, or into a new figure. They return the Axes, so
-that you can change titles and limits and save files as with any other plot. They follow
-matplotlib's style; ``theme="transparent"`` is for figures on light and on dark pages.
+The functions draw into the `Axes` that you pass, or into a new figure. They return the Axes, so you
+can change titles and limits, and save the figure. The colours follow matplotlib's style. Figures
+with ``theme="transparent"`` are readable on light and on dark pages.
 """
 
 from __future__ import annotations
@@ -53,19 +53,21 @@ def sweep(
     Parameters
     ----------
     sweep : Sweep or str
-        A finished sweep, or a pattern to run: ``"stride"``, ``"offset"`` or ``"vector"``.
+        A `Sweep`, or the name of a pattern to run: ``"stride"``, ``"offset"`` or ``"vector"``.
     values, itemsize, device
-        As for `Sweep.run`. They are used if `sweep` is the name of a pattern.
+        As for `Sweep.run`. They are used only if `sweep` is the name of a pattern.
     ax : Axes or two of them, optional
-        The Axes for the sectors, and for the bandwidth if there is one.
+        The Axes to draw into: the first for the sectors, and the second for the bandwidth, if the
+        sweep has a bandwidth. By default, a new figure is made.
     theme : {"light", "dark", "transparent"}, optional
-        Colours of a new figure; matplotlib's style by default.
+        The colours of a new figure. The default is matplotlib's style.
 
     Returns
     -------
     array of Axes, shape (1,) or (2,)
-        There is a second panel if the pattern was timed on a GPU or on a simulated `device`. Times
-        of a simulated device are marked as modelled.
+        The Axes of the sectors and, if there is a bandwidth, the Axes of the bandwidth. There is a
+        bandwidth if the pattern was timed on a GPU or on a simulated `device`. The bandwidth of a
+        simulated device is marked as modelled.
 
     Raises
     ------
@@ -141,20 +143,22 @@ def bars(
     ax: Axes | None = None,
     theme: Theme | None = None,
 ) -> Axes:
-    """Plot a horizontal bar with a number for each value, the first on top.
+    """Plot a horizontal bar for each value, with its number. The first value is on top.
 
     Parameters
     ----------
     values : mapping of str to float
-        For each bar a name and a finite number, at least 0.
+        The name of each bar, and its number. Numbers must be finite and at least 0.
     modelled : bool or iterable of str
-        Which bars are estimates: all, or these names. They are hatched, and the legend says so.
+        The names of the bars that show estimates; True if all do. These bars are hatched, and the
+        legend says so.
     label : str
-        Label of the axis: what the numbers are, with their unit.
+        The label of the axis. It should name the quantity and the unit.
     format : str or callable
-        The format of the numbers.
+        How to write the numbers: a format such as ``"{:.4g}"``, or a function that returns the text
+        of a number.
     highlight : iterable of str
-        Names of bars to draw in a second colour.
+        The names of the bars to draw in a second colour.
     ax, theme
         As for `sweep`.
 
@@ -227,19 +231,18 @@ def ladder(
     ax: Axes | None = None,
     theme: Theme | None = None,
 ) -> Axes:
-    """Plot variants of an operation as a ladder of bars.
+    """Plot a bar for each variant of an operation, one below the other.
 
     Parameters
     ----------
     variants : mapping of str to Profile or Timing, or iterable of Profile
-        The variants, the first on top.
+        The variants. The first one is on top.
     of : {"time", "sectors", "gflops", "gbps"}
-        The quantity to show. ``"time"``: milliseconds. ``"sectors"``: all sectors of global memory
-        that the kernel moves; this needs profiles. ``"gflops"``, ``"gbps"``: GFLOP/s, GB/s; these
-        need timings. (Sectors per request are not shown. By that measure, a kernel with many
-        broadcasts would look better than a kernel with a few contiguous requests.)
+        The quantity to show. ``"time"`` shows milliseconds. ``"sectors"`` shows all sectors of
+        global memory that the kernel moves; it needs profiles. ``"gflops"`` and ``"gbps"`` show
+        GFLOP/s and GB/s; they need timings.
     kind : {"load", "store"}
-        Whether to show the sectors of loads or of stores.
+        For ``of="sectors"``: whether to show the sectors of loads or of stores.
     ax, theme
         As for `sweep`.
 
@@ -254,6 +257,12 @@ def ladder(
         matplotlib is not installed.
     ValueError
         There are no variants, or a variant does not have the quantity.
+
+    Notes
+    -----
+    There is no plot of sectors per request, because this quantity can mislead. A kernel with many
+    broadcasts has fewer sectors per request than a kernel with a few contiguous requests, but it
+    may move more sectors.
 
     Examples
     --------
@@ -303,19 +312,19 @@ def roofline(
     Parameters
     ----------
     kernels : mapping of str to Profile or Work, or iterable of Profile
-        The points.
+        The kernels. Each is a point of the plot.
     peak_gflops, peak_gbps : float
         The peaks of the GPU, in 1e9 operations and 1e9 bytes per second.
     flops : float or mapping of str to float, optional
-        Floating-point operations of each profile's kernel, such as 2 M N K for a product. Not
-        needed for a `Work`, which has its own.
+        The floating-point operations of the kernels, such as 2 M N K for a product. They are needed
+        for profiles. A `Work` already has them.
     ax, theme
         As for `sweep`.
 
     Returns
     -------
     Axes
-        Kernels with measured times have filled markers; those with modelled times have hollow ones.
+        Markers are filled if the time was measured, and hollow if it was modelled.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Parts of plots: axes in the colours of a theme, grids, and a legend that marks estimates."""
+"""Parts that all plots need: axes in the colours of a theme, a grid, and a legend of estimates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLOURS = {
 def axes_of(
     ax: Any, panels: int, theme: Theme | None, size: tuple[float, float]
 ) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield the Axes to draw into: those of the caller (`ax`), or new ones in a theme's colours."""
+    """Yield the Axes to draw into: the caller's Axes `ax`, or new Axes with colours of `theme`."""
     plt = _matplotlib()
     if theme is not None:
         checks.choice("theme", theme, _COLOURS)
@@ -86,7 +86,7 @@ def tidy(panel: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
 
 
 def legend_of_sources(panel: Axes, *, both: bool, marker: bool = False) -> None:
-    """Add a legend that shows which style is measured and which is estimated."""
+    """Add a legend that shows how measured times and estimates are drawn."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,4 +1,4 @@
-"""Inputs of plots: profiles and timings, with the attributes that a plot needs."""
+"""The inputs of the plots: profiles and timings, and checks of these arguments."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class TimingLike(Protocol):
 
 @dataclass(frozen=True)
 class Work:
-    """A point of a roofline: what a kernel computed and moved, and its time.
+    """A point of a roofline: the operations, the memory traffic and the time of a kernel.
 
     Attributes
     ----------
     flops : float
-        Floating-point operations.
+        The number of floating-point operations.
     dram_bytes : float
-        Bytes read from and written to the GPU's memory.
+        The number of bytes that were read from and written to the GPU's memory.
     ms : float
-        Milliseconds.
+        The time in milliseconds.
     measured : bool
-        Whether `ms` was measured; False if it was modelled.
+        True if `ms` was measured, and False if it was modelled.
 
     Examples
     --------
@@ -68,9 +68,10 @@ class Work:
 
 
 def named(argument: str, kernels: Any) -> dict[str, Any]:
-    """Return a dict of kernels by name. A name is a key of the mapping, or the title of a profile.
+    """Return a dict from names to kernels.
 
-    `argument` is the name of the argument in error messages.
+    If `kernels` is a mapping, its keys are the names. Otherwise the titles of the profiles are the
+    names. `argument` is the name of the argument in error messages.
     """
     result = dict(kernels) if isinstance(kernels, Mapping) else {}
     several = [] if isinstance(kernels, Mapping) else checks.several(argument, kernels, "profiles")
@@ -93,9 +94,9 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
 
 
 def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
-    """Return a quantity of a variant (`of`), and whether it is an estimate.
+    """Return the quantity `of` of a variant, and whether it is an estimate.
 
-    `variant` is a profile or a timing, and `name` is its name in messages.
+    `variant` is a profile or a timing. `name` is its name in messages.
     """
     if of == "sectors":
         if not hasattr(variant, "metrics"):
@@ -126,7 +127,7 @@ def _time(name: str, profile: ProfileLike) -> tuple[float, bool]:
 
 
 def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float | None) -> Work:
-    """Return the point of a profile in a roofline. `name` is the profile's name in messages."""
+    """Return the point of a profile in a roofline. `name` is its name in error messages."""
     count = flops.get(name) if isinstance(flops, Mapping) else flops
     if count is None:
         raise ValueError(

@@ -41,18 +41,18 @@ class Sweep:
     Attributes
     ----------
     pattern : {"stride", "offset", "vector"}
-        As for `coalesce.access`.
+        The pattern, as for `coalesce.access`.
     values : array of int, shape (n,)
-        Strides, offsets or widths.
+        The strides, offsets or widths.
     itemsize : int
-        Bytes of an element.
+        The size of an element in bytes.
     sectors : array of float, shape (n,)
-        32-byte sectors that a load of a warp touches, counted by the simulator.
+        How many 32-byte sectors a load of a warp touches. The simulator counts them.
     gbps : array of float, shape (n,), or None
-        Bandwidth in 1e9 bytes per second. The bytes of the copied elements count twice: once as
+        The bandwidth in 1e9 bytes per second. The bytes of the copied elements count twice: once as
         read and once as written. None if nothing was timed.
     source : {"measured", "modelled"}
-        Whether `gbps` was measured on a GPU or modelled for a simulated one.
+        Whether `gbps` was measured on a GPU, or modelled for a simulated GPU.
     device : str
         The name of the GPU: ``"NVIDIA H200"``.
 
@@ -80,19 +80,20 @@ class Sweep:
         itemsize: int = 4,
         device: str | devices.Device | None = None,
     ) -> Sweep:
-        """Count the sectors of a pattern for each value, and time it if there is a GPU.
+        """Count the sectors of a pattern for each value. If there is a GPU, also time the pattern.
 
         Parameters
         ----------
         pattern : {"stride", "offset", "vector"}
             The pattern; see `coalesce.access`.
         values : sequence of int, optional
-            Strides of at least 1, offsets of at least 0, or widths in bytes.
+            The strides (at least 1), offsets (at least 0) or widths (in bytes). By default, a
+            range that suits the pattern.
         itemsize : int
-            Bytes of an element: 1, 2, 4, 8 or 16.
+            The size of an element in bytes: 1, 2, 4, 8 or 16.
         device : str or Device, optional
-            The GPU to time on, or a simulated GPU for a modelled bandwidth. By default the first
-            GPU; without a GPU nothing is timed.
+            The GPU to time on. For a simulated GPU, the bandwidth is modelled. The default is the
+            first GPU. Without a GPU, nothing is timed.
 
         Returns
         -------
@@ -136,7 +137,7 @@ class Sweep:
 
     @property
     def ideal(self) -> NDArray[np.float64]:
-        """The sectors per load if the bytes of the lanes were contiguous."""
+        """The sectors per load that would be enough if the bytes of the lanes were contiguous."""
         if self.pattern == "vector":
             # 32 lanes and 32 bytes per sector: as many sectors as bytes per lane.
             return self.values.astype(np.float64)
@@ -144,7 +145,7 @@ class Sweep:
 
     @property
     def meaning(self) -> str:
-        """The meaning of the values, for the label of an axis."""
+        """The label of the axis of the values: the pattern, and what its values are."""
         return f"{self.pattern}: {PATTERNS[self.pattern][1]}"
 
 

@@ -49,43 +49,49 @@ def profile(
     operation : str
         ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``.
     *arrays : array
-        The operands of the operation. For ``"matmul"`` two arrays of shapes (M, K) and (K, N); for
-        ``"transpose"`` and the sums one array of shape (rows, cols), float32 or float64; for
-        ``"access"`` one array of shape (n,).
+        The operands of the operation:
+
+        - ``"matmul"``: two arrays of shapes (M, K) and (K, N), float32 or float64;
+        - ``"transpose"``, ``"row_sums"``, ``"column_sums"``: one array of shape (rows, cols),
+          float32 or float64;
+        - ``"access"``: one array of shape (n,).
     device : str or Device
-        ``"sim"``, or another simulated GPU. With ``"cuda"`` the counts come from the simulator,
-        too, for the code compiled for that GPU; `measured_ms` is the time of the kernel on the GPU.
+        ``"sim"``, or another simulated GPU. For a real GPU, such as ``"cuda"``, the simulator
+        counts the accesses of the code that was compiled for this GPU. The kernel also runs on the
+        GPU: `measured_ms` is its time there.
     sample : float, optional
-        Simulate only this share of the blocks, above 0 and below 1, and estimate the counts. Every
-        figure is then shown with its standard error. At least a few dozen blocks are simulated; a
-        smaller grid is simulated whole. By default all blocks are simulated and counts are exact.
+        The share of the blocks to simulate, above 0 and below 1. The counts of the other blocks are
+        estimated, and every number is shown with its standard error. At least a few dozen blocks
+        are simulated; a smaller grid is simulated whole. By default, all blocks are simulated, and
+        the counts are exact.
     executor : concurrent.futures.Executor, optional
-        Simulates ranges of blocks in other processes or on other machines: a process pool, or
-        Dask's ``client.get_executor()``. The counts are the same; the time is not modelled.
+        An executor that simulates parts of the grid in other processes or on other machines: a
+        process pool, or Dask's ``client.get_executor()``. The counts are the same as without an
+        executor. The time is not modelled.
     progress : bool or callable, optional
-        Whether to show a progress bar; or a function that is called with the number of blocks that
-        are done and the number of all blocks. By default terminals and notebooks show a bar after
-        two seconds.
+        True shows a progress bar, and False shows none. A function is called with two numbers: how
+        many blocks are finished, and how many there are. By default, terminals and notebooks show a
+        bar after two seconds.
     caches : bool
-        Whether to model the caches: hit rates, sectors of L2, bytes of DRAM, and their time. This
-        takes at most as long as counting. Caches are not modelled with a sample or an executor,
-        because they depend on all blocks and on the order in which a GPU runs them.
+        Whether to model the caches: their hit rates, the sectors of L2, the bytes of DRAM, and the
+        time. A profile then takes up to twice as long. Caches are not modelled with `sample` or
+        `executor`, because they depend on all blocks and on the order in which a GPU runs them.
     **options
-        Options of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
+        Options of the operation, such as ``variant="naive"``, ``tile=16`` or ``pattern="stride"``.
 
     Returns
     -------
     Profile
-        The profile of the operation's own kernel. `Profile.preparation` has the profiles of
-        the other kernels of the call: a kernel that transposes a matrix before, or that adds up
-        partial sums afterwards.
+        The profile of the operation's main kernel. A call may also launch other kernels, to
+        transpose a matrix before or to add up partial sums afterwards. `Profile.preparation` has
+        their profiles.
 
     Raises
     ------
     ValueError
-        There is no such operation, or an array is empty, so that no kernel is launched.
+        There is no such operation. Or an array is empty, so no kernel is launched.
     TypeError, ValueError, DeviceUnavailable
-        As for the operation.
+        An argument of the operation is wrong. See the function of the operation, such as `matmul`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sentences about an access: where its lanes access memory, and how to lower the cost."""
+"""Makes the sentences about an access: which addresses its lanes use, and how to lower the cost."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ _FIX_OF_AXIS = (
 
 
 def wasteful(access: Access) -> bool:
-    """Whether the access takes more sectors or wavefronts than if its elements were adjacent."""
+    """Whether the access costs clearly more than it would cost if its elements were adjacent."""
     return access.cost > TOLERANCE * access.ideal
 
 
 def contended(access: Access) -> bool:
-    """Whether the lanes of a warp update one address."""
+    """Whether all lanes of a warp update the same address with an atomic operation."""
     pattern = access.pattern
     updates = access.kind in ("atomic", "reduction")
     return updates and pattern is not None and pattern.kind == "broadcast"
 
 
 def shares_words(access: Access) -> bool:
-    """Whether an atomic is slow because lanes update the same word of shared memory.
+    """Whether an atomic on shared memory is slow because some lanes update the same word.
 
-    Otherwise it may be slow because lanes update different words of one bank.
+    The other reason would be a bank conflict: lanes update different words of the same bank.
     """
     pattern = access.pattern
     atomic = access.space == "shared" and access.kind == "atomic"
@@ -69,12 +69,15 @@ def shares_words(access: Access) -> bool:
 
 
 def sentence(access: Access) -> str:
-    """Describe where the lanes access memory and, if this costs too much, what to do."""
+    """Return text about an access: which addresses its lanes use, and how to lower a high cost."""
     return " ".join(filter(None, _parts(access)))
 
 
 def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
-    """Yield the accesses of a line with their sentences. Equal parts appear only once."""
+    """Yield each access of a line, with its sentences.
+
+    If two accesses have the same sentence, only the first of them gets it.
+    """
     seen: set[str] = set()
     for access in accesses:
         parts = [part for part in _parts(access) if part not in seen]
@@ -84,9 +87,10 @@ def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
 
 
 def remarks(access: Access, text: str) -> str:
-    """Return what a report shows below an access. It may be empty.
+    """Return the text that a report shows below an access. It may be empty.
 
-    This is `text` if it is worth showing, and a sentence if the assembler merged accesses.
+    It has two parts: `text`, if the access costs enough, and a sentence, if the assembler merged
+    several accesses into this one.
     """
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
 
@@ -94,9 +98,10 @@ def remarks(access: Access, text: str) -> str:
 def worth_a_sentence(access: Access) -> bool:
     """Whether a report should describe an access.
 
-    Only accesses that take at least 1 % of the kernel's sectors are described (for shared memory:
-    of its wavefronts). Such an access is described if it is wasteful, or if its lanes update one
-    address.
+    It should if both conditions are true:
+
+    - The access is wasteful, or all lanes of a warp update the same address.
+    - The access takes at least 1 % of the kernel's sectors (for shared memory: wavefronts).
     """
     return (wasteful(access) or contended(access)) and access.share >= 0.01
 

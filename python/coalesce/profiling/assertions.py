@@ -1,4 +1,4 @@
-"""Assertions about a profile, for tests. A failure shows the costly lines and their warps."""
+"""Assertions about a profile, for tests. If one fails, the message shows the costly lines."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SLACK = 1e-9  # tolerates the rounding of a ratio
 
 
 class Assertions:
-    """Assertions of a profile. They raise AssertionError or return nothing.
+    """The assertions of a `Profile`. They raise AssertionError if the kernel costs too much.
 
-    `line` restricts an assertion to one line of the kernel's file.
+    With the argument `line`, an assertion looks only at one line of the kernel's file.
     """
 
     def accesses(self) -> list[Access]:
-        """Return the accesses to judge."""
+        """Return the accesses that the assertions look at. `ProfileData` implements this method."""
         raise NotImplementedError
 
     def assert_sectors_per_request(
@@ -34,18 +34,19 @@ class Assertions:
         Parameters
         ----------
         load, store : float, optional
-            The largest average that is allowed. A full warp that loads neighbouring floats takes
-            4.0 sectors per request.
+            The largest average that is allowed. For comparison: a warp whose 32 lanes load adjacent
+            floats takes 4.0 sectors per request.
         line : int, optional
-            The line to judge; by default the whole kernel.
+            The line to look at. By default, the whole kernel.
 
         Raises
         ------
         AssertionError
-            The average is larger. The message shows the accesses, and a warp of each.
+            The average is larger. The message shows the accesses, each with the addresses of one
+            warp.
         TypeError, ValueError
-            Neither `load` nor `store` is passed, one is not a number, or the kernel has no such
-            access.
+            Neither `load` nor `store` was passed, or one of them is not a number. Or the kernel has
+            no such access.
 
         Examples
         --------
@@ -69,17 +70,19 @@ class Assertions:
                 )
 
     def assert_coalesced(self, *, line: int | None = None) -> None:
-        """Assert that no access to global memory takes more sectors than adjacent elements would.
+        """Assert that all accesses to global memory are coalesced.
+
+        An access is coalesced if it takes no more sectors than adjacent elements would take.
 
         Parameters
         ----------
         line : int, optional
-            The line to judge; by default the whole kernel.
+            The line to look at. By default, the whole kernel.
 
         Raises
         ------
         AssertionError
-            An access takes more; the message shows it.
+            An access takes more sectors. The message shows this access.
 
         Examples
         --------
@@ -93,19 +96,20 @@ class Assertions:
             _fail(f"accesses of global memory take {excess:,} sectors more than needed", bad)
 
     def assert_bytes_used(self, at_least: float, *, line: int | None = None) -> None:
-        """Assert that the kernel uses enough of the bytes that global memory moves.
+        """Assert that the kernel uses most of the bytes that it moves from and to global memory.
 
         Parameters
         ----------
         at_least : float
-            The smallest share of the moved bytes that lanes must use, from 0 to 1.
+            The smallest allowed share, from 0 to 1: the bytes that the lanes asked for, divided by
+            the bytes of the sectors that were moved.
         line : int, optional
-            The line to judge; by default the whole kernel.
+            The line to look at. By default, the whole kernel.
 
         Raises
         ------
         AssertionError
-            A smaller share is used; the message shows the wasteful accesses.
+            The share is smaller. The message shows the wasteful accesses.
 
         Examples
         --------
@@ -124,17 +128,19 @@ class Assertions:
             )
 
     def assert_no_bank_conflicts(self, *, line: int | None = None) -> None:
-        """Assert that shared memory takes no more wavefronts than without bank conflicts.
+        """Assert that accesses to shared memory have no bank conflicts.
+
+        Bank conflicts are the wavefronts above the number that adjacent elements would take.
 
         Parameters
         ----------
         line : int, optional
-            The line to judge; by default the whole kernel.
+            The line to look at. By default, the whole kernel.
 
         Raises
         ------
         AssertionError
-            There are bank conflicts; the message shows the accesses.
+            There are bank conflicts. The message shows the accesses that cause them.
 
         Examples
         --------
@@ -168,7 +174,7 @@ class Assertions:
 
 
 def explanation(accesses: Sequence[Access]) -> list[str]:
-    """Return the lines of a message that shows the three accesses with the largest excess."""
+    """Return lines of text about the three accesses that waste the most sectors or wavefronts."""
     from coalesce.profiling import text as profile_text
 
     worst = sorted(accesses, key=lambda a: -a.excess)

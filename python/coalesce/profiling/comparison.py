@@ -1,4 +1,4 @@
-"""Comparisons: profiles side by side, for example of a kernel and its better version."""
+"""Compares profiles, for example the profiles of a kernel before and after a change."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 
 def compare(*profiles: Profile) -> Comparison:
-    """Compare profiles with the first of them, the baseline.
+    """Compare profiles with the first profile, the baseline.
 
     Parameters
     ----------
     *profiles : Profile
-        Two or more.
+        Two or more profiles.
 
     Returns
     -------
     Comparison
-        It prints as a table of what changed and by how much, and of the source lines that changed.
+        It prints as a table with a row for each quantity that changed. Below the table are the
+        source lines whose costs changed.
 
     Raises
     ------
@@ -57,9 +58,10 @@ class Comparison(ComparisonData):
     Attributes
     ----------
     profiles : tuple of Profile
-        The profiles; the first is the baseline.
+        The profiles. The first one is the baseline.
     names : tuple of str
-        The headings of the columns: the titles of the profiles without their common beginning.
+        The headings of the columns. A heading is the title of a profile, without the words with
+        which all titles begin.
 
     Examples
     --------
@@ -72,12 +74,13 @@ class Comparison(ComparisonData):
     profiles: tuple[Profile, ...]
 
     def to_text(self, width: int = 100, *, color: bool = False) -> str:
-        """Return the comparison as text of 80 to 100 columns.
+        """Return the comparison as text.
 
         Parameters
         ----------
         width : int
-            Columns, at least 80. At most 100 are used.
+            The width of the text in columns. A number below 80 counts as 80, and a number above 100
+            as 100.
         color : bool
             Whether to colour the text with escape sequences for terminals.
 
@@ -91,17 +94,19 @@ class Comparison(ComparisonData):
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the comparison as one HTML page without scripts, for light and dark mode.
+        """Return the comparison as an HTML page, or write the page to a file.
+
+        The page is one file without scripts. It has colours for light and for dark mode.
 
         Parameters
         ----------
         path : str or Path, optional
-            The file to write. By default the page is returned.
+            The file to write. Without a path, the page is returned.
 
         Returns
         -------
         str or None
-            The page; None if it was written to `path`.
+            The page, or None if it was written to `path`.
 
         Raises
         ------
@@ -119,8 +124,9 @@ class Comparison(ComparisonData):
         Returns
         -------
         dict
-            ``names``, ``rows`` (for each quantity its ``name``, its ``values`` and
-            ``more_is_better``) and ``profiles``, the results of `Profile.to_dict`.
+            It has the keys ``names``, ``rows`` and ``profiles``. ``rows`` has a dict for each
+            quantity, with ``name``, ``values`` and ``more_is_better``. ``profiles`` has the results
+            of `Profile.to_dict`.
         """
         return {
             "names": list(self.names),

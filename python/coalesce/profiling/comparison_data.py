@@ -1,6 +1,6 @@
 """The data of a comparison of profiles.
 
-A row has the values of one quantity, one value for each profile. A pair has a source line of the
+A row has the values of one quantity, a value for each profile. A pair has a source line of the
 first profile, and the same line of another profile.
 """
 
@@ -31,7 +31,7 @@ _MODELLED = {
 
 @dataclass(frozen=True)
 class Row:
-    """The values of one quantity, one for each profile; None if a profile does not have it.
+    """The values of one quantity: a value for each profile, or None if a profile has no value.
 
     `more_is_better` says whether a larger value is an improvement.
     """
@@ -41,15 +41,18 @@ class Row:
     more_is_better: bool = False
 
     def ratio(self, i: int) -> float | None:
-        """Return the i-th value divided by the first, or None if there is no meaningful ratio."""
+        """Return the i-th value divided by the first value.
+
+        Return None if the first value is 0, or if one of the two values is missing.
+        """
         first, value = self.values[0], self.values[i]
         return value / first if first and value is not None else None
 
     def better(self, i: int) -> bool | None:
-        """Whether the i-th value is better than the first; None if they differ by at most 2 %.
+        """Whether the i-th value is better than the first value.
 
-        If the baseline does not have the quantity, because it uses no shared memory, for example,
-        the value is neither better nor worse.
+        None means that it is neither better nor worse. Either the values differ by at most 2 %, or
+        there is nothing to compare with: the first value is 0, or a value is missing.
         """
         first, value = self.values[0], self.values[i]
         if not first or value is None or abs(value - first) <= 0.02 * abs(first):
@@ -58,7 +61,7 @@ class Row:
 
 
 def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
-    """Yield the rows: times, the totals of each state space and kind, conflicts, caches."""
+    """Yield the rows: times, totals of loads and stores by memory, bank conflicts, and caches."""
     measured = tuple(p.measured_ms for p in profiles)
     modelled = tuple(p.modelled_ms for p in profiles)
     for kind, times in (("measured", measured), ("modelled", modelled)):
@@ -84,7 +87,7 @@ def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
 
 
 def same_cost(a: Line, b: Line) -> bool:
-    """Whether two lines have the same requests at the same cost."""
+    """Whether two lines have equally many requests, sectors and wavefronts."""
     return _cost(a) == _cost(b)
 
 
@@ -93,7 +96,7 @@ def _cost(line: Line) -> tuple[int, ...]:
 
 
 class ComparisonData:
-    """The data of a `Comparison`, which describes the attributes."""
+    """The data of a `Comparison`. The docstring of `Comparison` describes the attributes."""
 
     def __init__(self, profiles: Sequence[ProfileData]) -> None:
         self.profiles = tuple(profiles)
@@ -115,19 +118,20 @@ class ComparisonData:
         Parameters
         ----------
         name : str
-            A row's name, such as ``"global load sectors"``, or a metric of `Profile.metrics`.
+            The quantity: the name of a row, such as ``"global load sectors"``, or the name of a
+            metric of `Profile.metrics`.
         of : int
-            Index of the profile; the second by default.
+            The index of the profile. The default is the second profile.
 
         Returns
         -------
         float or None
-            None if the quantity of the baseline is 0 or missing.
+            The ratio. None if the quantity of the baseline is 0 or missing.
 
         Raises
         ------
         ValueError
-            There is no such quantity; the message lists the quantities.
+            There is no such quantity. The message lists the quantities.
         """
         checks.text("name", name)
         of = self._which(of)
@@ -148,13 +152,13 @@ class ComparisonData:
         Parameters
         ----------
         of : int
-            Index of the profile; the second by default.
+            The index of the profile. The default is the second profile.
 
         Returns
         -------
         list of (Line or None, Line or None)
-            The lines of the baseline and of the profile, in the order of the source; None if
-            a source does not have the line.
+            The pairs, in the order of the source. If only one of the sources has a line, the other
+            item of the pair is None.
         """
         of = self._which(of)
         return list(_paired(self.profiles[0], self.profiles[of]))

@@ -1,4 +1,4 @@
-"""A comparison as HTML: a table of what changed, and the changed lines side by side."""
+"""Shows a comparison as HTML: a table of quantities, then the changed lines side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A comparison as text: a table of what changed, then the lines that changed, as in a diff."""
+"""Shows a comparison as text: a table of quantities, then the changed lines, as in a diff."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAME, _VALUE, _CHANGE = 34, 15, 12
 
 
 def report(comparison: ComparisonData, width: int) -> Iterator[Text | Table]:
-    """Yield the parts of the comparison."""
+    """Yield the parts of the text: the table, and the changed lines of each profile."""
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
         if (note := estimated(profile)) is not None:
@@ -89,20 +89,23 @@ def changed(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def unchanged(first: str, other: str, lines: int) -> str:
-    """Say that no line changed its cost."""
+    """Return a sentence which says that no line changed its cost."""
     which = "The one line that accesses" if lines == 1 else f"All {lines} lines that access"
     return f"{which} memory cost{'s' * (lines == 1)} the same in {first} and {other}."
 
 
 def left_out(lines: int) -> str:
-    """Say how many lines are not shown because their costs are equal."""
+    """Return a sentence which says how many lines are not shown, because their costs are equal."""
     if lines == 1:
         return "1 line with the same cost in both is not shown."
     return f"{lines} lines with the same cost in both are not shown." if lines else ""
 
 
 def estimated(profile: ProfileData) -> str | None:
-    """Say from which blocks a profile was estimated. Return None if all blocks were counted."""
+    """Return a sentence which says how many blocks a profile was estimated from.
+
+    Return None if all blocks were counted.
+    """
     if profile.estimate is None:
         return None
     from_what, _, _ = profile_text.estimated(profile.estimate).partition(";")
@@ -117,7 +120,7 @@ def shown(comparison: ComparisonData, row: Row, i: int) -> str:
 
 
 def value(number: float | None) -> str:
-    """Return a value of a row as text."""
+    """Return a number of a row as text: ``"1,234"``, ``"2.5"``, or ``"-"`` for None."""
     if number is None:
         return "-"
     if isinstance(number, int) or number >= 1000:

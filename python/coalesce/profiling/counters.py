@@ -1,4 +1,4 @@
-"""Hardware counters of a GPU, compared with the predictions of a profile."""
+"""Compares the hardware counters of a GPU with the counts of a profile."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class MeasuredCounters(Mapping[str, float]):
-    """The counters of a launch that `ncu` read: a mapping from metrics to numbers.
+    """The hardware counters of a launch, as a mapping from metrics to numbers.
 
-    `Profile.measured_counters` returns it. It prints as a table beside the predictions.
+    `Profile.measured_counters` returns it. It prints as a table of the measured and the predicted
+    numbers.
 
     Attributes
     ----------
     measured, predicted : dict
-        Numbers by Nsight Compute's names. Metrics that the GPU does not have are only in
-        `predicted`.
+        The counters that `ncu` read, and the counts of the profile. The keys are Nsight Compute's
+        names of the metrics. Metrics that the GPU does not have are only in `predicted`.
     inexact : dict
-        The metrics whose predictions may differ from the counters, each with the reason; see
+        The metrics whose predictions may differ from the counters, each with the reason. See
         `Profile.inexact`.
     device : str
-        The name of the GPU: ``"NVIDIA H200"``.
+        The name of the GPU, such as ``"NVIDIA H200"``.
     """
 
     measured: Mapping[str, float]
@@ -44,9 +45,9 @@ class MeasuredCounters(Mapping[str, float]):
 
     @property
     def mismatches(self) -> dict[str, tuple[float, float]]:
-        """The metrics whose prediction is called exact but is wrong.
+        """The metrics that the profile calls exact, although the GPU counted another number.
 
-        A dict from the name of each to a pair: the predicted and the measured value.
+        This is a dict from the name of the metric to a pair: the predicted and the measured number.
         """
         return {
             name: (self.predicted[name], self.measured[name])

@@ -1,4 +1,4 @@
-"""The data of a profile: what one launch executed and moved, by instruction, line and array."""
+"""The data of a profile: the counts of one launch, by instruction, by line and by array."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ArrayInfo:
 
 
 class Explained(int):
-    """A count and the accesses that cause it. If a comparison fails, pytest shows the accesses."""
+    """A count that knows the accesses which cause it. pytest shows them if a comparison fails."""
 
     accesses: tuple[Access, ...]
 
@@ -59,7 +59,7 @@ class Explained(int):
 
 
 class ProfileData:
-    """The data of a `Profile`, which reports show. `Profile` describes the attributes."""
+    """The data of a `Profile`. The docstring of `Profile` describes the attributes."""
 
     def __init__(
         self,
@@ -104,35 +104,36 @@ class ProfileData:
         self.errors = dict(errors or {})
 
     def metrics(self) -> dict[str, float]:
-        """Return the counts of the whole kernel by Nsight Compute's names.
+        """Return the counts of the whole kernel as metrics of Nsight Compute.
 
         Returns
         -------
         dict
-            Maps names such as ``"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"`` to numbers in
-            Nsight Compute's base units: bytes, nanoseconds, percent. `exact` lists the metrics that
-            equal the hardware's counters; `inexact` says why others may differ.
+            The keys are names of metrics, such as
+            ``"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"``. The values are numbers in Nsight
+            Compute's base units: bytes, nanoseconds, percent. `exact` lists the metrics that are
+            equal to the counters of a GPU. `inexact` says why the others may differ.
         """
         return dict(self._metrics)
 
     @property
     def exact(self) -> frozenset[str]:
-        """The names of the metrics that are exact, that is, equal to the counters of a GPU."""
+        """The names of the exact metrics: they are equal to the counters of a GPU."""
         return frozenset(self._metrics) - frozenset(self._inexact)
 
     @property
     def inexact(self) -> dict[str, str]:
-        """The metrics that may differ from the counters of a GPU, each with the reason."""
+        """A dict of the metrics that may differ from the counters of a GPU, with the reasons."""
         return dict(self._inexact)
 
     def lines(self) -> list[Line]:
-        """Return what each source line executed and moved.
+        """Return the counts of each source line.
 
         Returns
         -------
         list of Line
-            The lines that executed something: first the lines of the kernel's own file in order,
-            then the lines of other files (headers).
+            The lines that executed an instruction: first the lines of the kernel's own file, in
+            order, then the lines of headers.
 
         Examples
         --------
@@ -143,12 +144,13 @@ class ProfileData:
         return list(self._lines)
 
     def accesses(self) -> list[Access]:
-        """Return what each source line did with each array.
+        """Return the memory accesses of each source line.
 
         Returns
         -------
         list of Access
-            One for each array, kind of access and state space of a line, in the order of `lines`.
+            The accesses, in the order of `lines`. A line has an `Access` for each array that it
+            loads from, and one for each array that it stores to.
 
         Examples
         --------
@@ -158,22 +160,23 @@ class ProfileData:
         return [access for line in self._lines for access in line.accesses]
 
     def instructions(self) -> list[Instruction]:
-        """Return what each instruction of the kernel executed and moved.
+        """Return the counts of each instruction of the kernel.
 
         Returns
         -------
         list of Instruction
-            The instructions in the order of the code, also those that were never executed.
+            All instructions in the order of the code. Instructions that were never executed are in
+            the list, too.
         """
         return list(self._instructions)
 
     def totals(self) -> list[Total]:
-        """Return the sums of the accesses by state space and kind.
+        """Return the total counts of global loads, global stores, shared loads and so on.
 
         Returns
         -------
         list of Total
-            One for each kind that occurs: global loads, global stores, shared loads and so on.
+            A `Total` for each kind of access that the kernel has.
 
         Examples
         --------
@@ -184,18 +187,21 @@ class ProfileData:
 
     @property
     def sectors_per_request(self) -> dict[str, float]:
-        """Sectors per request to global memory by kind: ``{"load": 16.5, "store": 32.0}``."""
+        """The average number of sectors per request to global memory, for loads and for stores.
+
+        For example: ``{"load": 16.5, "store": 32.0}``.
+        """
         return {t.kind: t.per_request for t in self.totals() if t.space == "global"}
 
     @property
     def bank_conflicts(self) -> int:
-        """The wavefronts of shared memory that bank conflicts add."""
+        """How many wavefronts bank conflicts add to the accesses to shared memory."""
         conflicted = [a for a in self.accesses() if a.space == "shared" and a.excess]
         return Explained(sum(a.excess for a in conflicted), conflicted)
 
     @property
     def verdict(self) -> list[str]:
-        """The verdict: a sentence for each kind of memory. Wastefully used memory comes first."""
+        """The verdict: a sentence for each kind of memory. Sentences about waste come first."""
         return [finding.text for finding in profiling_verdict.verdict(self.accesses())]
 
     def __getstate__(self) -> dict[str, Any]:

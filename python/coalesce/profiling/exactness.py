@@ -1,9 +1,9 @@
 """Finds the counts that may differ from the hardware's counters, and says why.
 
-Counts of the machine code equal the counters of a GPU, with one exception: some counters differ
-from run to run even on the same GPU. They depend on whether diverged lanes happen to reconverge, or
-on the order of competing warps. The rules in this file say which counts of a kernel are concerned.
-They come from the recordings in tests/data. `tests/python/test_hardware_counters.py` compares the
+The counts of the machine code are equal to the counters of a GPU, with one exception: some counters
+of a GPU differ from run to run. They depend on the order of the warps, or on whether diverged lanes
+reconverge. The rules in this file find the counts of a kernel for which this can happen. The rules
+were made from the recordings in tests/data. `tests/python/test_hardware_counters.py` compares the
 counts that are called exact with these recordings.
 """
 
@@ -83,17 +83,18 @@ _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
 def inexact(counts: sim.Counts) -> dict[str, str]:
-    """Return the metrics that may differ from the hardware's counters, and why.
+    """Return the metrics that may differ from the hardware's counters, and the reasons.
 
     Parameters
     ----------
     counts : Counts
-        Counts of the machine code.
+        The counts of the machine code.
 
     Returns
     -------
     dict
-        The reason by the name of the metric. All other metrics of ``counts.metrics()`` are exact.
+        The keys are names of metrics, and the values are the reasons. All other metrics of
+        ``counts.metrics()`` are exact.
     """
     table, metrics = counts.table(), counts.metrics()
     reasons: dict[str, str] = {}
@@ -148,7 +149,10 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
 
 
 def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
-    """Return the metrics of `space` that depend on addresses, with the reason `ORDERED`."""
+    """Return a dict of the metrics of `space` that depend on addresses, with the reason `ORDERED`.
+
+    `space` is a memory, such as "global".
+    """
     of_addresses = ("sector", "tag_requests", "wavefronts")
     return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}
 

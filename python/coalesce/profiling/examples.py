@@ -1,4 +1,4 @@
-"""Examples of a profile's accesses: the addresses of one warp's lanes, and a picture of them."""
+"""Examples of a profile's accesses: the addresses of the lanes of one warp, and their picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from coalesce._core import model
 from coalesce.common.forks import cached_property
 from coalesce.profiling.lane_runs import Thread
-from coalesce.profiling.patterns import LANES, AccessKind, Pattern, classify, shared_turns
+from coalesce.profiling.patterns import LANES, AccessKind, Pattern, bank_passes, classify
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
@@ -23,27 +23,27 @@ _ALL_LANES = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Example:
-    """A memory instruction as one warp executed it.
+    """One execution of a memory instruction by one warp.
 
     Attributes
     ----------
     block : tuple of int
-        blockIdx as (x, y, z).
+        The blockIdx, as (x, y, z).
     warp : int
-        Index of the warp in its block.
+        The number of the warp in its block.
     space, kind : str
-        As in `Instruction`.
+        The memory and the kind of access, as in `Instruction`.
     width : int
-        Bytes per lane.
+        The number of bytes that each lane accesses.
     mask : int
-        Bit i is set if lane i is active.
+        The active lanes: bit i is set if lane i is active.
     addresses : tuple of int
-        Byte addresses of the 32 lanes, 0 for inactive lanes. Addresses of shared memory count from
-        the start of the block's shared memory.
+        The byte addresses of the 32 lanes. They are 0 for inactive lanes. Addresses of shared
+        memory count from the start of the block's shared memory.
     array : TraceArray or None
-        The array that is accessed; None if it has no name.
+        The array that is accessed. None if it has no name.
     threads : tuple of (x, y, z)
-        threadIdx of the 32 lanes.
+        The threadIdx of the 32 lanes.
     opcode : str
         The opcode of the instruction. The cost of an atomic on shared memory depends on it.
 
@@ -80,16 +80,16 @@ class Example:
 
     @cached_property
     def cost(self) -> int:
-        """Wavefronts for shared memory, sectors for other memory."""
+        """The cost of the access: wavefronts for shared memory, and sectors for other memory."""
         if self.space == "shared":
-            turns, wavefronts = self._turns
-            return wavefronts * sum(turns)
+            passes, wavefronts = self._bank_passes
+            return wavefronts * sum(passes)
         return self.sectors
 
     @cached_property
-    def _turns(self) -> tuple[list[int], int]:
-        """How the banks of shared memory serve the access; see `shared_turns`."""
-        return _turns(self._offsets, self.width, self.mask, self._drawn_kind, self.opcode)
+    def _bank_passes(self) -> tuple[list[int], int]:
+        """The passes of each group of lanes, and the wavefronts per pass; see `bank_passes`."""
+        return _bank_passes(self._offsets, self.width, self.mask, self._drawn_kind, self.opcode)
 
     @cached_property
     def _offsets(self) -> tuple[int, ...]:
@@ -115,12 +115,12 @@ class Example:
     def wastes(self) -> bool:
         """Whether the access would cost less if the lanes' elements were adjacent."""
         if self.space == "shared":
-            return max(self._turns[0]) > 1
+            return max(self._bank_passes[0]) > 1
         return self.cost > max(1, -(-self.mask.bit_count() * self.width // model.SECTOR_BYTES))
 
     @cached_property
     def pattern(self) -> Pattern:
-        """The pattern of the lanes' addresses."""
+        """The pattern of the lanes' addresses, such as a stride. See `Pattern`."""
         return classify(
             self.addresses,
             self.width,
@@ -133,7 +133,7 @@ class Example:
         )
 
     def picture(self, title: str = "") -> Picture:
-        """Draw the lanes above the cache lines they access, or on the banks of shared memory."""
+        """Draw the lanes, and the cache lines or the banks of shared memory that they access."""
         from coalesce import draw
 
         kind = self._drawn_kind
@@ -147,7 +147,7 @@ class Example:
         return draw.warp_access(*given, kind=kind, title=title or None, **of)
 
     def matrix(self, title: str = "") -> Picture | None:
-        """Draw the cells that the lanes touch. Returns None if the array is not a matrix."""
+        """Draw the cells of the matrix that the lanes access. Return None if it is no matrix."""
         from coalesce import draw
 
         if self.array is None or len(self.array.shape) != 2 or self.array.space != self.space:
@@ -180,16 +180,19 @@ def _sectors(offsets: tuple[int, ...], width: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _turns(
+def _bank_passes(
     offsets: tuple[int, ...], width: int, mask: int, kind: AccessKind, opcode: str
 ) -> tuple[list[int], int]:
     active = iter(offsets)
     lanes = [next(active) if mask >> lane & 1 else 0 for lane in range(LANES)]
-    return shared_turns(lanes, width, mask, kind, opcode)
+    return bank_passes(lanes, width, mask, kind, opcode)
 
 
 def examples(trace: Trace) -> Mapping[int, list[Example]]:
-    """Return the examples of each instruction, by its row in the table of counts."""
+    """Return the events of a trace as lists of examples, a list for each instruction.
+
+    A key of the result is the number of an instruction, which is also its row in `Counts.table()`.
+    """
     by_instruction: dict[int, list[Example]] = {}
     threads: dict[int, tuple[Thread, ...]] = {}
     columns = (trace.block, trace.space, trace.kind, trace.width, trace.mask, trace.addresses)
@@ -225,9 +228,9 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
 
 
 def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:
-    """Return the example whose cost is nearest to the mean cost of the accesses.
+    """Return the example whose cost is nearest to `cost`, the mean cost of the access.
 
-    For a wasteful access, only wasteful examples are considered, because they show the cause.
+    For a wasteful access, only wasteful examples are chosen, because they show the cause.
     """
     chosen = [e for e in candidates if e.wastes] if wasteful else []
     return min(chosen or candidates, key=lambda e: abs(e.cost - cost), default=None)

@@ -1,4 +1,4 @@
-"""A profile as data: dicts for JSON, and pandas DataFrames."""
+"""Converts a profile to dicts for JSON, and to pandas DataFrames."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Groups the counts of a launch by instruction, by access and by source line.
 
-`instructions` makes an `Instruction` of each row of the counts. `lines` makes a `Line` of the
-instructions of each source line, with an `Access` for each array of the line.
+`instructions` makes an `Instruction` from each row of the table of counts. `lines` makes a `Line`
+for each source line. A `Line` has an `Access` for each array that the line loads from or stores to.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ def instructions(
 ) -> tuple[Instruction, ...]:
     """Return an `Instruction` for each row of a `Counts.table()`.
 
-    `parameters` has the names of the kernel's parameters. `examples` maps the number of a row of
-    the table to its examples. All counts are multiplied by `scale`. `ptx_widths` maps a line of the
-    PTX to the number of bytes that its instruction accesses in each lane. If the machine
-    instruction of this line accesses more bytes, the assembler has merged several PTX instructions
-    into it.
+    `parameters` has the names of the kernel's parameters. `examples` is a dict from the number of a
+    row to the examples of this row. All counts are multiplied by `scale`.
+
+    `ptx_widths` is a dict from a line of the PTX to the bytes that its instruction accesses in each
+    lane. If the machine instruction of this line accesses more bytes, the assembler has merged
+    several PTX instructions into one.
     """
     texts = ("opcode", "space", "kind", "variable")
     names = [c for c in _COUNTERS if c in table]

@@ -1,4 +1,4 @@
-"""A profile as HTML: the same report as the text, with the source around the costly lines."""
+"""Shows a profile as HTML: the report of the text, and also the source around costly lines."""
 
 from __future__ import annotations
 

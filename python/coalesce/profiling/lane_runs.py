@@ -1,10 +1,12 @@
 """Finds regular steps in the addresses of a warp that contains several rows of its block.
 
-A run is a sequence of neighbouring lanes with the same distance from each address to the next. For
-example, a warp of a 4 x 4 x 4 block has eight rows of four lanes, so its addresses often form eight
-runs. In a 5 x 3 x 7 block, a row has 5 lanes, and 32 is not a multiple of 5. Then the first or the
-last row of a warp is incomplete, and the runs have different lengths. In this case, the rule of the
-addresses is found from the indices of the threads (threadIdx).
+A run is a sequence of neighbouring lanes whose addresses all have the same distance to the next
+address. For example, a warp of a 4 x 4 x 4 block contains eight rows of four lanes. Its addresses
+often form eight runs of four lanes.
+
+In a 5 x 3 x 7 block, a row has 5 lanes, and 32 is not a multiple of 5. So the first or the last row
+of a warp is incomplete, and the runs have different lengths. In this case, the indices of the
+threads (threadIdx) are used: the addresses are regular if they are a linear function of x, y and z.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ Thread = tuple[int, int, int]
 class Runs(NamedTuple):
     """The runs of a warp.
 
-    `length` is the number of lanes of the longest run. `step` is the distance in bytes between the
-    addresses of two neighbouring lanes of a run. `number` is the number of runs.
+    `length` is the number of lanes of the longest run. `step` is the distance between the addresses
+    of two neighbouring lanes of a run, in bytes. `number` is the number of runs.
     """
 
     length: int
@@ -32,7 +34,7 @@ class Runs(NamedTuple):
 
 
 def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> Runs | None:
-    """Return the runs of the active lanes, or None if their addresses follow no rule.
+    """Return the runs of the active lanes, or None if their addresses are not regular.
 
     Parameters
     ----------
@@ -61,9 +63,9 @@ def _nested(starts: Sequence[int]) -> bool:
 
 
 def _of_threads(active: Sequence[int], threads: Sequence[Thread]) -> Runs | None:
-    """Return the rows of the block as runs, if there is a rule.
+    """Return the rows of the block as runs if the addresses are regular, else None.
 
-    The rule is: address = start + a * x + b * y + c * z in all lanes, with fixed a, b and c.
+    They are regular if address = start + a * x + b * y + c * z in all lanes, with fixed a, b and c.
     """
     offsets = np.array(active, np.float64) - active[0]
     index = np.array(threads, np.float64)

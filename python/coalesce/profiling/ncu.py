@@ -1,8 +1,8 @@
-"""Runs `ncu`, the command line of Nsight Compute, on one launch of a kernel.
+"""Runs `ncu`, the command-line tool of Nsight Compute, on one launch of a kernel.
 
-The launch is repeated in another process: `measure` writes the kernel and its arguments to a folder
-and starts ncu, which starts this module. The module reads the folder and launches the kernel once.
-ncu then prints its counters as a table of comma-separated values.
+`measure` writes the kernel and its arguments to a folder, and starts ncu. ncu starts this module in
+another process. There, the module reads the folder and launches the kernel once. Then ncu prints
+the counters as a table of comma-separated values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WHY_NOT_NEEDED = (
 
 @dataclass(frozen=True)
 class Launch:
-    """What another process needs to launch a kernel again: plain values that can be pickled."""
+    """A kernel and its arguments, for a launch in another process. All values can be pickled."""
 
     source: str
     entry: str
@@ -75,10 +75,11 @@ def measure(
     ncu: str | os.PathLike[str] | None,
     timeout: float,
 ) -> dict[str, float]:
-    """Return the counters of a launch by name, without those that this GPU does not have.
+    """Return a dict from names of metrics to the counters of a launch.
 
-    Raises DeviceUnavailable if ncu, a GPU or the permission to read counters is missing. Raises
-    ValueError if no launch can be repeated, and LaunchError if ncu fails for another reason.
+    Metrics that the GPU does not have are left out. If ncu, a GPU or the permission to read
+    counters is missing, raise DeviceUnavailable. If `launch` is None, raise ValueError. If ncu
+    fails for another reason, raise LaunchError.
     """
     timeout = checks.positive("timeout", timeout)
     if not (status := devices.gpu_status()):
@@ -124,7 +125,10 @@ def measure(
 
 
 def find(ncu: str | os.PathLike[str] | None = None) -> str:
-    """Return the path of ncu. By default, look for it on the PATH, then in the usual folders."""
+    """Return the path of the program ncu.
+
+    `ncu` is its path or name. If it is None, look on the PATH, then in the usual folders.
+    """
     if ncu is not None:
         program = shutil.which(os.fspath(ncu))
         if program is None:
@@ -145,7 +149,7 @@ def find(ncu: str | os.PathLike[str] | None = None) -> str:
 
 
 def parse(text: str) -> list[dict[str, float]]:
-    """Return the metrics of each launch from the comma-separated values of ncu's raw page."""
+    """Return a dict of metrics for each launch, from the output of ``ncu --page raw --csv``."""
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -165,7 +169,7 @@ def parse(text: str) -> list[dict[str, float]]:
 
 
 def unknown_metrics(text: str) -> set[str]:
-    """Return the metrics that ncu does not know, according to its messages."""
+    """Return the names of the metrics that ncu does not know. Its messages list them."""
     names: set[str] = set()
     for listed in re.findall(r"Failed to find metrics?:?\s+(.*)", text):
         names |= set(re.findall(r"[\w.]+", listed))

@@ -1,8 +1,8 @@
-"""Access patterns: where the lanes of one warp access memory, as a name and as a sentence.
+"""Finds the access pattern of a warp, and describes it with a name and a sentence.
 
-The pattern follows from the addresses of the active lanes. For global memory it explains the number
-of sectors: contiguous lanes, a stride, a field of a structure, a broadcast, a gather, or few active
-lanes. For shared memory it says whether lanes access different words of the same bank.
+The pattern follows from the addresses of the active lanes. For global memory, it explains the
+number of sectors. Examples are contiguous lanes, a stride, a broadcast, a gather, or few active
+lanes. For shared memory, it says whether lanes access different words of the same bank.
 """
 
 from __future__ import annotations
@@ -42,37 +42,44 @@ _NARROW_BYTES = 64  # a row of at most this size is called a structure, not a ro
 
 @dataclass(frozen=True)
 class Pattern:
-    """Where the lanes of one warp access memory.
+    """The pattern of an access: how the addresses of the lanes of one warp follow each other.
 
     Attributes
     ----------
     kind : str
-        For shared memory ``"conflict"``, ``"free"``, ``"broadcast"``, or ``"groups"`` for an atomic
-        with which several lanes update the same word. For global memory:
+        The kind of pattern. For global memory, it is one of these:
 
         - ``"contiguous"``: neighbouring lanes access neighbouring elements;
-        - ``"misaligned"``: contiguous, but the lanes touch one sector more than needed, because
-          their bytes begin inside a sector;
-        - ``"partial"``: contiguous, with some inactive lanes between;
+        - ``"misaligned"``: contiguous, but the first byte is not at the start of a sector, so the
+          lanes touch one sector more than needed;
+        - ``"partial"``: contiguous, but some lanes in between are inactive;
         - ``"permuted"``: contiguous, but in another order;
         - ``"stride"``: the elements of neighbouring lanes have a constant distance;
-        - ``"field"``: each lane accesses its own structure, and all lanes the same field;
-        - ``"runs"``: groups of neighbouring lanes are contiguous, but not the whole warp, for
-          example in a narrow block;
-        - ``"broadcast"``: one address for all lanes;
-        - ``"groups"``: a few addresses, each for several lanes;
+        - ``"field"``: each lane accesses the same field of a structure of its own;
+        - ``"runs"``: contiguous only in groups of neighbouring lanes, for example because the block
+          is narrow;
+        - ``"broadcast"``: all lanes access the same address;
+        - ``"groups"``: there are a few addresses, and several lanes access each of them;
         - ``"single"``: only one lane is active;
-        - ``"gather"``: anything else.
+        - ``"gather"``: none of the other kinds.
+
+        For shared memory, it is one of these:
+
+        - ``"free"``: no bank conflict;
+        - ``"conflict"``: a bank conflict;
+        - ``"broadcast"``: all lanes access the same word;
+        - ``"groups"``: an atomic with which several lanes update the same word.
     name : str
-        A short name for people: ``"stride 512"``, ``"32-way conflict"``.
+        A short name of the pattern, such as ``"stride 512"`` or ``"32-way conflict"``.
     text : str
         A sentence that describes the pattern.
     stride_bytes : int or None
-        Bytes from one active lane to the next; None if this differs between lanes.
+        The distance in bytes from one active lane to the next. None if it is not constant.
     axis : int or None
-        The axis of the array along which neighbouring lanes step; None if there is none.
+        The axis of the array that neighbouring lanes run along. None if there is no such axis.
     regular : bool
-        Whether the lanes have a regular step. If not, the addresses depend on data.
+        Whether the distances between the lanes follow a rule. If not, the addresses probably depend
+        on data.
 
     Examples
     --------
@@ -101,25 +108,25 @@ def classify(
     array: Any = None,
     threads: Sequence[Thread] | None = None,
 ) -> Pattern:
-    """Name the pattern of one warp's access.
+    """Return the pattern of one access by one warp.
 
     Parameters
     ----------
     addresses : sequence of int
         The address of the first byte that each lane accesses.
     width : int
-        Bytes per lane.
+        The number of bytes that each lane accesses.
     mask : int
-        Bit i is set if lane i is active.
+        The active lanes: bit i is set if lane i is active.
     space : str
-        ``"shared"`` to look at banks; any other space to look at sectors.
+        The memory. ``"shared"`` has banks, and all other memories have sectors.
     access : {"load", "store", "atomic"}
         The kind of access. Shared memory serves some loads faster than stores, and stores faster
         than atomics.
     opcode : str
-        The opcode of an atomic; see `shared_turns`.
+        The opcode of an atomic. Some opcodes are faster on shared memory; see `bank_passes`.
     array : TraceArray, optional
-        The array that is accessed, for words such as "one row of a".
+        The array that is accessed. The text of the pattern names it: "one row of a".
     threads : sequence of (x, y, z), optional
         The threadIdx of each lane.
     """
@@ -127,9 +134,9 @@ def classify(
     active = [addresses[lane] for lane in lanes]
     those = None if threads is None else [threads[lane] for lane in lanes]
     if space == "shared":
-        turns, _ = shared_turns(addresses, width, mask, access, opcode)
-        of_words, _ = shared_turns(addresses, width, mask, "load" if access == "load" else "store")
-        shares = access == "atomic" and max(turns, default=1) > max(of_words, default=1)
+        passes, _ = bank_passes(addresses, width, mask, access, opcode)
+        of_words, _ = bank_passes(addresses, width, mask, "load" if access == "load" else "store")
+        shares = access == "atomic" and max(passes, default=1) > max(of_words, default=1)
         return _of_banks(active, max(of_words, default=1), shares, those)
     pattern = _of_sectors(lanes, active, width, array, those)
     few = _few(lanes, len(addresses))
@@ -300,18 +307,18 @@ def _of_banks(
     return Pattern("conflict", name, text, step, regular=regular)
 
 
-def shared_turns(
+def bank_passes(
     addresses: Sequence[int], width: int, mask: int, access: AccessKind, opcode: str = ""
 ) -> tuple[list[int], int]:
-    """Return how the banks of shared memory serve an access: turns, and wavefronts per turn.
+    """Return how many passes each group of lanes takes, and the number of wavefronts per pass.
 
-    The lanes are served in groups, one after another. The result has the number of turns of each
-    group: how often its busiest bank must serve a word. For an atomic, a bank usually serves one
-    lane per turn; the `opcode` names the exceptions.
+    Shared memory serves the lanes of a warp in groups, one group after the other. A group takes one
+    pass or more. In each pass, a bank serves one word. For most atomics, a bank serves only one
+    lane per pass, even if other lanes access the same word. `opcode` is needed for the exceptions.
     """
     padded = [*addresses, *[0] * (LANES - len(addresses))]
     groups, wavefronts, _ = model.shared_groups(padded, width, mask, access, opcode)
-    return [turns for lanes, turns in groups if lanes], wavefronts
+    return [passes for lanes, passes in groups if lanes], wavefronts
 
 
 def _few(lanes: list[int], of: int) -> str:

@@ -1,4 +1,4 @@
-"""`Profile`: the result of profiling one launch."""
+"""The class `Profile`: the profile of one launch of a kernel."""
 
 from __future__ import annotations
 
@@ -16,43 +16,45 @@ if TYPE_CHECKING:
 
 
 class Profile(ProfileData, Assertions):
-    """The instructions and memory traffic of one launch, counted as Nsight Compute counts them.
+    """The counts of one launch: instructions and memory accesses, as Nsight Compute counts them.
 
     `profile` and `Kernel.profile` return it. It prints as a report, and notebooks show the report.
 
     Attributes
     ----------
     kernel : str
-        The kernel's name.
+        The name of the kernel.
     title : str
-        The kernel's name, or the operation and its variant.
+        The title of the report: the kernel's name, or the operation and its variant.
     source : str
         The source text. The line numbers of `lines` refer to it.
     grid, block : tuple of int
-        Extents of the launch as (x, y, z).
+        The grid and the block of the launch, as (x, y, z).
     shared_bytes : int
-        Dynamic shared memory in bytes per block.
+        The dynamic shared memory, in bytes per block.
     device : Device
-        The device that was chosen. The counts come from the simulator on every device.
+        The device that the caller chose. The counts come from the simulator, also for a GPU.
     arrays : tuple of ArrayInfo
         The array arguments of the kernel.
     modelled_ms : float or None
-        Milliseconds on the simulated GPU, estimated by the time model.
+        The time on the simulated GPU in milliseconds, as the time model estimates it.
     modelled : Modelled or None
-        The results of the models of caches and time. ``modelled.why`` says what bounds the kernel.
+        The results of the models of caches and time. ``modelled.why`` says what limits the speed of
+        the kernel.
     not_modelled : str
-        Why the models cannot estimate this kernel: it has bulk copies, or products of warpgroups.
-        Empty if they can.
+        The reason if the models cannot estimate this kernel. For example, the kernel has bulk
+        copies. Empty if they can.
     measured_ms : float or None
-        If `device` is a GPU, milliseconds on it: the median, timed by CUDA events.
+        If `device` is a GPU: the median time on this GPU in milliseconds, timed by CUDA events.
     preparation : tuple of Profile
-        Profiles of the other kernels that the operation launched: before this one, to prepare
-        operands, or after it, to add up parts.
+        The profiles of the other kernels that the operation launched. Such a kernel prepares
+        operands before this kernel runs, or adds up partial results afterwards.
     estimate : Estimate or None
-        With a sample, the part of the blocks that was simulated: ``estimate.share``. All counts are
-        then estimates.
+        If only a sample of the blocks was simulated: the size of this sample, such as
+        ``estimate.share``. All counts are then estimates. None if all blocks were simulated.
     errors : dict
-        With a sample, the standard errors of the metrics by name; else empty.
+        If only a sample of the blocks was simulated: the standard error of each metric, by the name
+        of the metric. Otherwise it is empty.
 
     Examples
     --------
@@ -69,31 +71,34 @@ class Profile(ProfileData, Assertions):
         Parameters
         ----------
         width : int
-            Columns, at least 80. At most 100 are used.
+            The width of the text in columns. A number below 80 counts as 80, and a number above 100
+            as 100.
         color : bool
             Whether to colour the text with escape sequences for terminals.
 
         Returns
         -------
         str
-            The report, several lines.
+            The report. It has several lines.
         """
         from coalesce.render.console import as_text
 
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the report as one HTML page without scripts, for light and dark mode.
+        """Return the report as an HTML page, or write the page to a file.
+
+        The page is one file without scripts. It has colours for light and for dark mode.
 
         Parameters
         ----------
         path : str or Path, optional
-            The file to write. By default the page is returned.
+            The file to write. Without a path, the page is returned.
 
         Returns
         -------
         str or None
-            The page; None if it was written to `path`.
+            The page, or None if it was written to `path`.
 
         Raises
         ------
@@ -133,8 +138,8 @@ class Profile(ProfileData, Assertions):
         Parameters
         ----------
         by : {"access", "line", "instruction"}
-            What each row stands for. The columns are the attributes of `Access`, `Line` or
-            `Instruction`.
+            The meaning of a row: one `Access`, one `Line` or one `Instruction`. The columns are the
+            attributes of this class.
 
         Returns
         -------
@@ -150,29 +155,30 @@ class Profile(ProfileData, Assertions):
     def measured_counters(
         self, *, ncu: str | Path | None = None, timeout: float = 600
     ) -> MeasuredCounters:
-        """Launch the kernel again under Nsight Compute and compare its counters with the profile.
+        """Measure the hardware counters of the launch, and compare them with the profile.
 
-        The kernel is launched in another process on the first GPU, with the same arguments.
+        The program ``ncu`` of Nsight Compute launches the kernel again. The launch runs in another
+        process on the first GPU, with the same arguments.
 
         Parameters
         ----------
         ncu : str or Path, optional
-            The path or name of Nsight Compute's program ``ncu``. By default the one on the PATH,
-            else the one in a usual installation folder.
+            The path or the name of ``ncu``. By default, it is looked for on the PATH, then in the
+            usual installation folders.
         timeout : float
             The longest time to wait, in seconds.
 
         Returns
         -------
         MeasuredCounters
-            A mapping from metrics to measured values. It prints as a table of measured and
-            predicted values.
+            A mapping from metrics to measured numbers. It prints as a table of the measured numbers
+            and the counts of the profile.
 
         Raises
         ------
         DeviceUnavailable
-            There is no GPU, no ``ncu``, or no permission to read counters. The message says which
-            it is, and what to do.
+            There is no GPU, no ``ncu``, or no permission to read counters. The message says what is
+            missing and what to do.
         LaunchError
             ``ncu`` failed for another reason.
 

@@ -1,10 +1,9 @@
-"""The rows of a profile: what each instruction, access and source line executed and moved.
+"""The rows of a profile: the counts of each instruction, of each access and of each source line.
 
 An *instruction* is a machine instruction, or a PTX instruction if the kernel's PTX was counted. An
-*access* is what one source line does with one array: all instructions of the line that load from
-the array, or all that store to it. In an unrolled loop these are several instructions. A *line* has
-the accesses of one line of the source. Requests, sectors and wavefronts have the same meaning as in
-Nsight Compute.
+*access* has all instructions of one source line that load from one array, or all that store to it.
+If the compiler unrolled a loop, these are several instructions. A *line* has all accesses of one
+source line. Requests, sectors and wavefronts have the same meaning as in Nsight Compute.
 """
 
 from __future__ import annotations
@@ -29,49 +28,52 @@ _KINDS = {"async_copy": "copy"}
 
 @dataclass(frozen=True)
 class Instruction:
-    """What one instruction, of the machine code or of the PTX, executed and moved.
+    """The counts of one instruction of the machine code, or of the PTX.
 
     Attributes
     ----------
     line : int
-        Line of the CUDA source; 0 if it is not known.
+        The line of the CUDA source. It is 0 if the line is not known.
     file : str
-        The source file; ``""`` for the file that the kernel is in.
+        The source file. It is ``""`` for the kernel's own file.
     ptx_line : int
-        Line of the PTX text.
+        The line of the PTX text.
     opcode : str
-        ``"LDG.E.CONSTANT"`` in machine code, ``"ld.global.nc.f32"`` in PTX.
+        The opcode, such as ``"LDG.E.CONSTANT"`` in machine code, or ``"ld.global.nc.f32"`` in PTX.
     space : str
-        ``"global"``, ``"shared"``, ``"local"``, ``"constant"``, ``"generic"``; ``""`` if the
-        instruction does not access memory.
+        The memory: ``"global"``, ``"shared"``, ``"local"``, ``"constant"`` or ``"generic"``. It is
+        ``""`` if the instruction does not access memory.
     kind : str
-        ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"``, ``"async_copy"``; or ``""``.
+        The kind of access: ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or
+        ``"async_copy"``. It is ``""`` if the instruction does not access memory.
     width : int
-        Bytes that a lane accesses.
+        The number of bytes that each lane accesses.
     executed, threads : int
-        How often a warp executed the instruction, and the number of active threads, summed over
-        these executions.
+        `executed` is how often a warp executed the instruction. `threads` is the number of active
+        threads, summed over these executions.
     requests : int
         How often a warp accessed memory with the instruction.
     accesses, bytes : int
-        The number of lanes that accessed memory, and the bytes that they asked for, summed over the
-        requests.
+        `accesses` is the number of lanes that accessed memory, and `bytes` is the number of bytes
+        that they asked for. Both are summed over the requests.
     sectors, lines : int
-        Distinct 32-byte sectors and 128-byte lines that each request touched, summed over the
-        requests.
+        The number of distinct 32-byte sectors, and of distinct 128-byte lines, that a request
+        touched. Both are summed over the requests.
     wavefronts : int
         The wavefronts in which shared memory served the requests.
     ideal : int
-        The sectors (for shared memory, the wavefronts) that the same lanes would take if their
-        elements were adjacent.
+        The sectors (for shared memory: wavefronts) that the same lanes would take if their elements
+        were adjacent.
     merged : int
-        How many instructions of the PTX the assembler merged into this one; 1 if it did not merge.
+        How many PTX instructions the assembler merged into this instruction. It is 1 if nothing was
+        merged.
     array : str
-        Name of the parameter or the variable that is accessed; ``""`` if it is not known.
+        The name of the parameter or of the variable that is accessed. It is ``""`` if the name is
+        not known.
     examples : tuple of Example
-        The addresses with which some warps executed the instruction.
+        The addresses of some executions of the instruction.
     index : int
-        Index among the kernel's instructions; a `Trace` refers to it.
+        The number of the instruction in the kernel. A `Trace` uses the same numbers.
     """
 
     line: int
@@ -98,27 +100,28 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Access:
-    """What one source line does with one array: all its loads, or all its stores, and so on.
+    """All loads of one source line from one array, or all stores, or all atomics, and so on.
 
     Attributes
     ----------
     line, file, space, kind, width, array
-        As in `Instruction`; equal for all of its `instructions`.
+        As in `Instruction`. They are the same for all `instructions`.
     instructions : tuple of Instruction
-        The instructions; several if the compiler unrolled a loop.
+        The instructions. There may be several, for example if the compiler unrolled a loop.
     source : str
         The text of the line.
     requests, sectors, wavefronts, ideal, bytes : int
-        Sums over the instructions.
+        The counts of `Instruction`, summed over the instructions.
     share : float
-        Share of the kernel's sectors, from 0 to 1; for shared memory, of its wavefronts.
+        The share of the kernel's sectors that this access takes, from 0 to 1. For shared memory,
+        the share of the wavefronts.
     example : Example or None
-        The addresses of a typical warp. If the access is wasteful, the example is wasteful, too;
-        None if there is no such example.
+        The addresses of a typical warp. None if there is no example. The example of a wasteful
+        access is also wasteful.
     sentence : str
-        The pattern in words and, if the access is wasteful, what to do.
+        Sentences about the access: the pattern and, if the access is wasteful, what to do.
     error : float
-        The standard error of `cost` in an estimate from a sample of the blocks; else 0.
+        The standard error of `cost`, if only a sample of the blocks was simulated. Otherwise 0.
     """
 
     line: int
@@ -141,26 +144,26 @@ class Access:
 
     @property
     def name(self) -> str:
-        """The kind and the array: ``"load a"``."""
+        """The kind of access and the array, such as ``"load a"``."""
         kind = _KINDS.get(self.kind, self.kind)
         what = self.array or ("" if self.space == "global" else self.space)
         return f"{kind} {what}".rstrip()
 
     @property
     def place(self) -> str:
-        """The place as text: ``"line 28"``, or ``"a.h:17"`` if it is not in the kernel's file."""
+        """The source line as text: ``"line 28"``, or ``"a.h:17"`` if it is in another file."""
         if self.file:
             return f"{PurePath(self.file).name}:{self.line}"
         return f"line {self.line}" if self.line else "unknown line"
 
     @property
     def merged(self) -> int:
-        """How many accesses of the PTX the assembler merged into one, or 1 if it did not merge."""
+        """How many PTX accesses the assembler merged into one. It is 1 if nothing was merged."""
         return max(instruction.merged for instruction in self.instructions)
 
     @property
     def merge(self) -> str:
-        """A sentence about what the assembler merged. It is empty if it merged nothing."""
+        """A sentence about the accesses that the assembler merged. Empty if nothing was merged."""
         n = self.merged
         if n == 1:
             return ""
@@ -170,14 +173,14 @@ class Access:
 
     @property
     def pattern(self) -> Pattern | None:
-        """The pattern of a typical warp, or None for local memory or without an example."""
+        """The pattern of the example. None if there is no example, and for local memory."""
         if self.example is None or self.space == "local":
             return None
         return self.example.pattern
 
     @property
     def cost(self) -> int:
-        """Wavefronts for shared memory, sectors for other memory."""
+        """The cost of the access: wavefronts for shared memory, and sectors for other memory."""
         return self.wavefronts if self.space == "shared" else self.sectors
 
     @property
@@ -193,47 +196,47 @@ class Access:
 
     @property
     def per_request(self) -> float:
-        """Sectors (wavefronts for shared memory) per request."""
+        """The average cost of a request: sectors per request, or wavefronts for shared memory."""
         return self.cost / self.requests if self.requests else 0.0
 
     @property
     def ideal_per_request(self) -> float:
-        """Sectors or wavefronts per request if the lanes' elements were adjacent."""
+        """What `per_request` would be if the lanes' elements were adjacent."""
         return self.ideal / self.requests if self.requests else 0.0
 
     @property
     def excess(self) -> int:
-        """Sectors or wavefronts above the ideal; 0 if the cost is below it."""
+        """By how much `cost` is larger than `ideal`. It is 0 if the cost is smaller."""
         return max(0, self.cost - self.ideal)
 
     @property
     def needed(self) -> int:
-        """The sectors or wavefronts that would suffice: the smaller of `cost` and `ideal`.
+        """The sectors or wavefronts that would be enough: the smaller of `cost` and `ideal`.
 
-        `cost` may be the smaller one, because lanes may share addresses.
+        `cost` is smaller than `ideal` if several lanes access the same addresses.
         """
         return min(self.cost, self.ideal)
 
     @property
     def needed_per_request(self) -> float:
-        """Sectors or wavefronts per request that would suffice."""
+        """The sectors or wavefronts per request that would be enough; see `needed`."""
         return self.needed / self.requests if self.requests else 0.0
 
     @property
     def conflict(self) -> float:
-        """For shared memory, the n of an n-way bank conflict, or 1 without a conflict."""
+        """The n of an n-way bank conflict. It is 1 without a conflict, and for other memory."""
         return max(1.0, self.wavefronts / self.ideal) if self.ideal else 1.0
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes of the sectors that were moved, or 0 for shared memory."""
+        """The bytes of all sectors that were moved. It is 0 for shared memory."""
         return 0 if self.space == "shared" else self.sectors * model.SECTOR_BYTES
 
     @property
     def bytes_used(self) -> int:
         """The sum of the bytes that the lanes asked for, but at most `bytes_moved`.
 
-        Without this limit, the sum could be larger, because several lanes may ask for the same
+        The sum alone could be larger than `bytes_moved`, because several lanes may ask for the same
         bytes.
         """
         return min(self.bytes, self.bytes_moved)
@@ -244,12 +247,13 @@ class Access:
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
 
     def picture(self) -> Picture | None:
-        """Draw a typical warp: its lanes above the cache lines, or on the banks of shared memory.
+        """Draw the example: the lanes, and the cache lines or the banks that they access.
 
         Returns
         -------
         coalesce.draw.Picture or None
-            None without an example, and for local memory, where each thread has its own addresses.
+            The picture. None if there is no example. Also None for local memory, where each thread
+            has its own addresses.
         """
         if self.example is None or self.space == "local":
             return None
@@ -258,28 +262,29 @@ class Access:
 
 @dataclass(frozen=True)
 class Line:
-    """What the instructions of one source line executed and moved.
+    """The counts of one source line: the sums over its instructions.
 
     Attributes
     ----------
     number : int
-        Number of the line, from 1. Line 0 has the instructions whose line is not known.
+        The line number, from 1. Line 0 has the instructions whose line is not known.
     file : str
-        The source file; ``""`` for the file that the kernel is in, which comes first.
+        The source file. It is ``""`` for the kernel's own file.
     source : str
-        Text of the line; ``""`` if it is not known.
+        The text of the line. It is ``""`` if the text is not known.
     accesses : tuple of Access
-        The memory accesses of the line, the most costly first.
+        The memory accesses of the line. The access with the highest cost comes first.
     executed : int
-        Warp instructions.
+        How often warps executed an instruction of the line.
     requests, sectors, ideal_sectors : int
-        Sums for global and local memory.
+        The sums over the accesses to global and local memory.
     bytes_used, bytes_moved : int
-        As in `Access`.
+        The sums of the same attributes of `Access`.
     shared_requests, wavefronts, ideal_wavefronts : int
-        Sums for shared memory.
+        The sums over the accesses to shared memory.
     share, shared_share : float
-        Share of the kernel's sectors and of its wavefronts, from 0 to 1.
+        The line's share of the kernel's sectors, and its share of the kernel's wavefronts, from 0
+        to 1.
     """
 
     number: int
@@ -300,12 +305,12 @@ class Line:
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors per request to global and local memory, or 0 without requests."""
+        """The average sectors per request to global and local memory. It is 0 without requests."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
     def ideal_sectors_per_request(self) -> float:
-        """Sectors per request to global and local memory if the lanes' elements were adjacent."""
+        """What `sectors_per_request` would be if the lanes' elements were adjacent."""
         return self.ideal_sectors / self.requests if self.requests else 0.0
 
     @property
@@ -315,22 +320,22 @@ class Line:
 
     @property
     def conflict(self) -> float:
-        """The n of the worst n-way bank conflict of the line, or 1 without conflicts."""
+        """The n of the worst n-way bank conflict of the line. It is 1 without a conflict."""
         return max((a.conflict for a in self.accesses if a.space == "shared"), default=1.0)
 
     @property
     def bank_conflicts(self) -> int:
-        """Wavefronts of shared memory above the ideal."""
+        """By how much the wavefronts of the accesses to shared memory are above the ideal."""
         return sum(a.excess for a in self.accesses if a.space == "shared")
 
     @property
     def sentence(self) -> str:
-        """Sentences: the patterns of the accesses and, if they are wasteful, what to do."""
+        """The sentences of all accesses: their patterns and, for wasteful ones, what to do."""
         return " ".join(said for a in self.accesses for said in (a.sentence, a.merge) if said)
 
 
 def number(value: float) -> str:
-    """Return a ratio with as few digits as make sense: 4, 2.5, 1.03, 1,234."""
+    """Return a ratio as text with at most two decimal places: 4, 2.5, 1.03, 1,234."""
     if value >= 100 or abs(value - round(value)) < 0.005:
         return f"{value:,.0f}"
     if value >= 10 or abs(10 * value - round(10 * value)) < 0.05:

@@ -1,4 +1,4 @@
-"""Makes a profile: the simulator runs a kernel and counts; on request, a GPU runs it, too."""
+"""Makes a profile: the simulator runs a kernel and counts. If asked for, a GPU also runs it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def of_operation(
     options: Mapping[str, Any],
     settings: Settings,
 ) -> Profile:
-    """Call the operation and profile its launches. See `coalesce.profile`."""
+    """Run an operation and profile its launches. See `coalesce.profile`."""
     asked = table.operation(operation)
     if "return_timing" in options:
         raise TypeError("profile does not take return_timing: the profile itself has the times")
@@ -102,10 +102,10 @@ def of_kernel(
 def of_prepared(
     launch: Prepared, given: Sequence[Any] | None, settings: Settings, title: str = ""
 ) -> tuple[Profile, LaunchRecord]:
-    """Profile a launch whose arguments were checked.
+    """Profile a launch whose arguments were already checked.
 
-    `given` has the arguments as the caller passed them. They are needed to launch the kernel on a
-    GPU. Without them (None), the kernel is only simulated.
+    `given` has the arguments that the caller passed. They are needed to launch the kernel on a GPU,
+    too. If `given` is None, the kernel is only simulated.
     """
     kernel = launch.kernel
     on_gpu = launch.device.kind == "cuda" and given is not None

@@ -1,7 +1,7 @@
-"""A profile as text: the verdict, then the source lines that access memory and what they cost.
+"""Shows a profile as text: the verdict, then the source lines that access memory, with their costs.
 
-The text is laid out for 80 to 100 columns. It is complete without colour: marks and bars show what
-colours show.
+The text has 80 to 100 columns. It can be read without colours, because marks and bars show the same
+as the colours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ROOMY = 98  # a report of at least this width has room for large numbers with c
 
 
 def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
-    """Yield the parts of the report."""
+    """Yield the parts of the report: the title, the verdict, the table, the lines and the notes."""
     yield Text(profile.title, BOLD)
     yield Text(launch(profile), FAINT)
     if profile.estimate is not None:
@@ -64,7 +64,7 @@ def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
 
 
 def launch(profile: ProfileData) -> str:
-    """Say in one line what was launched on which device."""
+    """Return a line of text about the launch: the grid, the block, the warps and the device."""
     grid, block = (extents(e) for e in (profile.grid, profile.block))
     warps = math.prod(profile.grid) * -(-math.prod(profile.block) // 32)
     dynamic = f", {profile.shared_bytes:,} B of dynamic shared memory"
@@ -75,7 +75,7 @@ def launch(profile: ProfileData) -> str:
 
 
 def estimated(estimate: Estimate) -> str:
-    """Say which blocks an estimate was made from."""
+    """Return a sentence which says how many blocks an estimate was made from."""
     return (
         f"Estimated from {estimate.blocks_run:,} of {estimate.blocks_total:,} blocks "
         f"({estimate.share:.1%}); ± is one standard error."
@@ -83,18 +83,18 @@ def estimated(estimate: Estimate) -> str:
 
 
 def plus_minus(error: float, of: float) -> str:
-    """Return an error in percent of the value `of`: ``"±2.1%"``. It is empty if `of` is 0."""
+    """Return an error in percent of the number `of`: ``"±2.1%"``. Return "" if `of` is 0."""
     return f"±{error / of:.1%}" if of else ""
 
 
 def extents(extent: tuple[int, int, int]) -> str:
-    """Write ``"8 x 8"`` for (8, 8, 1)."""
+    """Return the extents of a grid or a block as text: ``"8 x 8"`` for (8, 8, 1)."""
     dimensions = max((i + 1 for i in range(3) if extent[i] != 1), default=1)
     return " x ".join(f"{n:,}" for n in extent[:dimensions])
 
 
 def notes(profile: ProfileData) -> list[str]:
-    """Return the notes of a report: the times, other kernels that ran, and what is exact."""
+    """Return the notes of a report: the times, the other kernels, and which counts are exact."""
     sentences = []
     times = []
     if profile.measured_ms is not None:
@@ -121,7 +121,7 @@ def notes(profile: ProfileData) -> list[str]:
 
 
 def exactness(profile: ProfileData) -> list[str]:
-    """Say which counts are exact, and why others may not be."""
+    """Return sentences which say which counts are exact, and why others may not be."""
     estimates = "" if profile.not_modelled else "Caches and times are modelled estimates. "
     first = next(iter(profile.inexact.values()), "")
     if first.startswith("counted on the PTX"):
@@ -142,7 +142,10 @@ def exactness(profile: ProfileData) -> list[str]:
 
 
 def modelled(profile: ProfileData) -> str | None:
-    """Say what the models of caches and time estimate, or None if nothing was modelled."""
+    """Return sentences about the estimates of the models: the time, the caches and DRAM.
+
+    Return None if nothing was modelled.
+    """
     m = profile.modelled
     if m is None:
         return None
@@ -168,7 +171,10 @@ def modelled(profile: ProfileData) -> str | None:
 
 
 def _tags_per_request(profile: ProfileData) -> str:
-    """Say how many lines L1 looks up for a request, if this is what limits the kernel."""
+    """Return text about the cache lines that L1 looks up for each request.
+
+    Return "" if these look-ups are not what limits the kernel.
+    """
     m = profile.modelled
     requests = sum(t.requests for t in profile.totals() if t.space == "global")
     if m is None or m.bound != "data" or not requests:
@@ -214,10 +220,10 @@ def _counted(count: int, width: int) -> str:
 def source_line(
     line: Line, width: int, names: int, mark: str | None = None, *, sentences: bool = True
 ) -> Iterator[Text]:
-    """Yield the rows of a source line: its text, and a row for each of its accesses.
+    """Yield the rows for a source line: the text of the line, and a row for each of its accesses.
 
-    The names of the accesses are `names` characters wide. By default the mark before the line says
-    whether the line is wasteful.
+    The column with the names of the accesses is `names` characters wide. `mark` is shown before the
+    line. By default, a mark is shown if the line is wasteful.
     """
     bad = any(wasteful(a) for a in line.accesses)
     head = Text(("▲" if bad else " ") if mark is None else mark, f"bold {BAD}" if bad else "")
@@ -270,7 +276,7 @@ def _needs(access: Access) -> str:
 
 
 def plain_access(access: Access) -> list[str]:
-    """Return the lines about an access in a message without colours."""
+    """Return lines of text about an access, without colours, for error messages."""
     cost = f"{access.takes}, needs {number(access.needed_per_request)}"
     picture = None if access.example is None else access.example.picture()
     share = f"{percent(access.share)} of the kernel's {access.unit}"
@@ -285,7 +291,7 @@ def plain_access(access: Access) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent. Only exactly 0 is shown as 0 %, and only exactly 1 as 100 %."""
+    """Return a share as text in percent. It is 0 % only for exactly 0, and 100 % only for 1."""
     if 0 < share < 0.005:
         return "<1%"
     if 0.995 <= share < 1:
@@ -294,7 +300,10 @@ def percent(share: float) -> str:
 
 
 def bar(access: Access, width: int) -> str:
-    """Return a bar of `width` columns: solid for sectors, shaded for wavefronts."""
+    """Return a bar for the share of an access: solid for sectors, and shaded for wavefronts.
+
+    A share of 1 has `width` characters.
+    """
     if access.space == "shared":
         return ("▒" * max(round(access.share * width), access.share > 0)).ljust(width)
     full, rest = divmod(max(round(access.share * width * 8), access.share > 0), 8)

@@ -1,4 +1,4 @@
-"""The verdict of a profile: a sentence for each kind of memory, which names the worst line."""
+"""Makes the verdict of a profile: for each memory, a sentence that names the worst line."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from coalesce.profiling.rows import TOLERANCE, Access, number
 
 @dataclass(frozen=True)
 class Total:
-    """The sum of all accesses of one state space and kind, such as "global load".
+    """The sum of all accesses of one kind to one memory, such as all global loads.
 
-    The property ``name`` is the state space and the kind: ``"global load"``. ``wasteful`` says
-    whether the cost is clearly above what is needed.
+    The property ``name`` is the memory and the kind: ``"global load"``. ``wasteful`` says whether
+    the cost is clearly higher than needed.
 
     Attributes
     ----------
     space, kind : str
-        As in `Access`.
+        The memory and the kind of access, as in `Access`.
     requests : int
-        Warp instructions that accessed memory.
+        How often a warp accessed the memory.
     cost : int
-        Wavefronts for shared memory, 32-byte sectors for other memory; see ``unit``.
+        The 32-byte sectors that were moved. For shared memory, the wavefronts. ``unit`` names the
+        unit.
     needed : int
-        The sectors or wavefronts that would suffice.
+        The sectors or wavefronts that would be enough.
     bytes_used, bytes_moved : int
-        Bytes that the lanes asked for, and bytes of the sectors; 0 for shared memory.
+        The bytes that the lanes asked for, and the bytes of the sectors. Both are 0 for shared
+        memory.
     error : float
-        The standard error of `cost` in an estimate from a sample of the blocks; else 0.
+        The standard error of `cost`, if only a sample of the blocks was simulated. Otherwise 0.
     unit : str
-        ``"sectors"`` or ``"wavefronts"``.
+        The unit of `cost`: ``"sectors"`` or ``"wavefronts"``.
     per_request, needed_per_request : float
-        Sectors or wavefronts per request.
+        `cost` and `needed`, divided by the requests.
 
     Examples
     --------
@@ -55,7 +57,7 @@ class Total:
 
     @property
     def name(self) -> str:
-        """The state space and the kind: ``"global load"``."""
+        """The memory and the kind of access: ``"global load"``."""
         return f"{self.space} {'copy' if self.kind == 'async_copy' else self.kind}"
 
     @property
@@ -65,30 +67,33 @@ class Total:
 
     @property
     def wasteful(self) -> bool:
-        """Whether the cost would be clearly lower if the elements were adjacent."""
+        """Whether the cost is clearly higher than `needed`."""
         return self.cost > TOLERANCE * self.needed
 
     @property
     def per_request(self) -> float:
-        """Sectors or wavefronts per request."""
+        """The average cost of a request, in sectors or wavefronts."""
         return self.cost / self.requests
 
     @property
     def needed_per_request(self) -> float:
-        """The sectors or wavefronts per request that would suffice."""
+        """The sectors or wavefronts per request that would be enough."""
         return self.needed / self.requests
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence of the verdict. `wasteful` says whether it describes accesses to improve."""
+    """A sentence of the verdict. `wasteful` says whether the sentence is about waste."""
 
     wasteful: bool
     text: str
 
 
 def totals(accesses: Sequence[Access], errors: Errors | None = None) -> list[Total]:
-    """Sum the accesses by space and kind, in the order of Nsight Compute's tables."""
+    """Return the sums of the accesses, one for each memory and kind of access.
+
+    The order is the same as in Nsight Compute's tables.
+    """
     groups: dict[tuple[int, int], list[Access]] = {}
     for access in accesses:
         place = (_SPACES.index(access.space), _KINDS.index(access.kind))
@@ -117,7 +122,7 @@ _KINDS = ("load", "async_copy", "store", "reduction", "atomic")
 
 
 def verdict(accesses: Sequence[Access]) -> list[Finding]:
-    """Return a sentence for each kind of memory that the kernel uses, wasteful ones first."""
+    """Return a sentence for each memory that the kernel accesses. Waste comes first."""
     findings = []
     for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
         chosen = [a for a in accesses if a.space in spaces]

@@ -1,9 +1,11 @@
-"""Whole CUDA programs on the simulator: `run` compiles and runs one, `execute` runs an executable.
+"""Runs whole CUDA programs on the simulator.
 
-The program is a process of its own, without Python. It loads this package's ``libcudart.so``
+`run` compiles a program and runs it. `execute` runs an executable that already exists.
+
+The program is a separate process without Python. It loads this package's library ``libcudart.so``
 (``csrc/cudart``), which implements CUDA's runtime API and driver API with the simulator. When the
-program ends, the library writes a report, and `report` shows it. If the program loads more device
-code while it runs, the library starts `loaded` to read this code.
+program ends, the library writes a report, and the module `report` shows it. If the program loads
+more device code while it runs, the library starts the module `loaded`, which reads this code.
 """
 
 from __future__ import annotations
@@ -30,16 +32,16 @@ ARCHITECTURES |= {"rtx3090": 86, "rtx4090": 89}
 
 @dataclass
 class Outcome:
-    """What a program did.
+    """The result of running a program.
 
     Attributes
     ----------
     status : int
-        The program's exit status. If a signal ended the program: 128 plus the signal's number.
+        The exit status of the program. If a signal ended it, 128 plus the number of the signal.
     signal : str
-        The name of the signal, or ``""``.
+        The name of the signal that ended the program, or ``""``.
     report : dict or None
-        The report that ``libcudart.so`` wrote; None if the program ended before that.
+        The report that ``libcudart.so`` wrote. None if the program ended before it was written.
     profiles : list of Profile
         The profiles of the launches that the argument `launches` selected.
     """
@@ -59,9 +61,11 @@ def run(
     check: bool = False,
     launches: str | None = None,
 ) -> Outcome:
-    """Compile a program and run it. `launches` selects the launches to profile.
+    """Compile a CUDA program from its source files, and run it on the simulator.
 
-    The executable has the name of the first source.
+    `arguments` are passed to the program, and `options` to the compiler. With `check`, each launch
+    is checked for mistakes. `launches` selects the launches to profile. The executable gets the
+    name of the first source.
     """
     for source in sources:
         if not Path(source).is_file():
@@ -86,7 +90,10 @@ def execute(
     check: bool = False,
     launches: str | None = None,
 ) -> Outcome:
-    """Run a program that uses only the driver API, or was built with ``nvcc -cudart shared``."""
+    """Run an executable CUDA program on the simulator. The arguments are the same as for `run`.
+
+    The program must either use only the driver API, or be built with ``nvcc -cudart shared``.
+    """
     path = Path(executable).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {executable}")

@@ -1,16 +1,17 @@
-"""Code that a program loads while it runs: PTX, or a fat binary, from a file or from NVRTC.
+"""Reads code that a program loads while it runs: PTX or a fat binary, from a file or from NVRTC.
 
-Python cannot know this code before the program runs. So the program's library writes the code to a
-file, and starts this module in a process of its own (``csrc/cudart/jit.hpp``). The names of all
-files begin with `base`, the path that the library passes:
+Python does not know this code before the program runs. So the library in the program writes the
+code to a file, and starts this module in another process (``csrc/cudart/jit.hpp``). The library
+passes a path, `base`. The names of all files begin with this path:
 
-==============  ==================================================================
-``base.ptx``    the PTX
-``base.cubin``  its machine code; empty if there is none, then ptxas makes it here
-``base.code``   what the library reads (``csrc/cudart/code_file.hpp``)
+==============  ====================================================================
+``base.ptx``    the PTX, which the library wrote
+``base.cubin``  the machine code, which the library wrote; if it is empty, ptxas makes
+                machine code from the PTX
+``base.code``   the result, which the library reads (``csrc/cudart/code_file.hpp``)
 ``base.log``    the messages of ptxas
-``base.error``  the messages of ptxas, if it refuses the PTX
-==============  ==================================================================
+``base.error``  the messages of ptxas if it cannot assemble the PTX
+==============  ====================================================================
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Write the files of the table above for a module that a program loads.
+    """Read the files that the library wrote, and write the other files of the table above.
 
-    `words` has the path `base`, the number of the architecture, and options for ptxas.
+    `words` has the path `base`, the number of the architecture, such as 90, and options for ptxas.
     """
     base, arch, *options = sys.argv[1:] if words is None else words
     ptx = Path(f"{base}.ptx").read_text("utf-8", "replace")
@@ -53,10 +54,11 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def assembled(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None, str, str]:
-    """Return the machine code that ptxas makes, its messages, and why there is no machine code.
+    """Assemble PTX with ptxas. Return the machine code, the messages of ptxas, and a reason.
 
-    The reason is a text if ptxas is not installed or does not support this PTX. If ptxas finds a
-    mistake in the PTX, the reason is empty, because the messages of ptxas describe the mistake.
+    The machine code is None if ptxas fails. The reason says why, if ptxas is not installed or does
+    not support this PTX. If ptxas finds a mistake in the PTX, the reason is empty, because the
+    messages of ptxas describe the mistake.
     """
     ptxas = program.tool("ptxas")
     if ptxas is None:

@@ -13,9 +13,9 @@ _MARK = re.compile(r" <([^<>]+)\+0x([0-9a-f]+)>")
 
 
 def find(report: dict[str, Any] | None) -> None:
-    """Add the source line (``"place"``) to each mistake of the host code in a report.
+    """Add the source line of each mistake in host code to a report, with the key ``"place"``.
 
-    Messages contain addresses of code. They are replaced by source lines, too.
+    If a message contains an address of code, the address is replaced by its source line.
     """
     if report is None:
         return

@@ -1,4 +1,4 @@
-"""Reports what a program's kernels cost: as text, as data or as an HTML page."""
+"""Reports the costs of a program's kernels as text, as data for JSON, or as an HTML page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def as_text(outcome: Outcome) -> str:
-    """Return one line for each kernel, and the findings."""
+    """Return the report as text: a line for each kernel, then the findings of a check."""
     report = outcome.report
     if report is None:
         return "The program ended before its kernels could be reported."
@@ -76,7 +76,7 @@ def _cut(name: str, most: int = 40) -> str:
 
 
 def findings_text(report: dict[str, Any]) -> str:
-    """Return the findings of a checked run as text, those about host code first."""
+    """Return the findings of a check as text. Findings about host code come first."""
     from coalesce.check import findings_of
 
     parts = []
@@ -102,12 +102,12 @@ def _with_tuples(finding: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_errors(report: dict[str, Any]) -> bool:
-    """Whether a checked run found a mistake."""
+    """Whether the check of a program found a mistake in its kernels or in its host code."""
     return bool(report["host"] or report["checked"])
 
 
 def as_dict(outcome: Outcome) -> dict[str, Any]:
-    """Return everything in the types of JSON."""
+    """Return the report and the profiles as dicts, lists, strings and numbers, for JSON."""
     return {
         "status": outcome.status,
         "signal": outcome.signal,
@@ -117,7 +117,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
 
 
 def write_html(outcome: Outcome, title: str, path: str) -> None:
-    """Write a page: the table of the kernels, the findings, the profiles."""
+    """Write an HTML page to `path`: a table of the kernels, the findings, and the profiles."""
     from coalesce.profiling import html as profile_html
     from coalesce.render import markup
 

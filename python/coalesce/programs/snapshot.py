@@ -1,7 +1,7 @@
-"""Profiles launches that a program's runtime library stored (``csrc/cudart/snapshots.hpp``).
+"""Profiles the launches of a program. The library in the program has stored them on disk.
 
-The library stores a launch with all of its memory. Here the launch is repeated on a copy of this
-memory, at the same addresses and with the same variables.
+The library stores a launch with all of its memory (``csrc/cudart/snapshots.hpp``). This module
+repeats the launch on a copy of this memory, at the same addresses and with the same variables.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _KeptKernel(BaseKernel):
 
 
 def profile(folder: Path, gpu: str) -> Profile:
-    """Profile a stored launch."""
+    """Return the profile of the launch that is stored in a folder."""
     kept = json.loads((folder / "launch.json").read_text())
     device = devices.resolve(f"sim:{gpu}")
     kernel = _KeptKernel(_module(folder, kept["arch"], kept["file"]), kept["entry"], device)

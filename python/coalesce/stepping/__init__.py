@@ -1,4 +1,4 @@
-"""Executes one block of a kernel step by step, instruction by instruction."""
+"""Executes one block of a kernel, one instruction at a time."""
 
 from __future__ import annotations
 
@@ -36,23 +36,29 @@ PATIENCE = 50_000_000
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a warp in its program.
+    """The place of a warp in the kernel: what it executes next, or what it waits for.
 
     Attributes
     ----------
     warp : int
-        Index of the warp in its block.
+        The number of the warp in its block.
     state : {"ready", "barrier", "lanes", "ended"}
-        ``"ready"``: it can continue; ``"barrier"``: it waits at a barrier; ``"lanes"``: it waits
-        for its other lanes in a warp operation; ``"ended"``: all of its threads have ended.
+        The state of the warp:
+
+        - ``"ready"``: it can continue;
+        - ``"barrier"``: it waits at a barrier;
+        - ``"lanes"``: some of its lanes wait for the other lanes, in a warp operation;
+        - ``"ended"``: all of its threads have ended.
     line : int
-        The source line of the instruction that it executes next or waits at; 0 if not known.
+        The source line of `instruction`. It is 0 if the line is not known.
     text : str
-        Text of that line.
+        The text of the source line.
     instruction : str
-        The PTX instruction that it executes next or waits at; empty if the warp has ended.
+        The PTX instruction that the warp executes next or waits at. It is empty if the warp has
+        ended.
     active : ndarray of shape (32,), bool
-        The lanes that are at this place. Diverged lanes may be elsewhere.
+        The lanes that are at this instruction. If the warp has diverged, the other lanes are at
+        other instructions.
     """
 
     warp: int
@@ -70,17 +76,18 @@ class Step:
     Attributes
     ----------
     number : int
-        The number of instructions that the block had executed before.
+        The number of the step, from 0. All warps of the block share these numbers.
     warp : int
-        Index of the warp in its block.
+        The number of the warp in its block.
     line : int
-        Line of the CUDA source; 0 if it is not known.
+        The line of the CUDA source. It is 0 if the line is not known.
     text : str
-        Text of the source line.
+        The text of the source line.
     instruction, opcode : str
-        The PTX instruction, ``"ld.global.f32 %f1, [%rd4];"``, and its first word.
+        The PTX instruction, such as ``"ld.global.f32 %f1, [%rd4];"``, and its first word.
     active : ndarray of shape (32,), bool
-        The lanes that executed it together. A guard (``@%p1``) may exclude some of them.
+        The lanes that executed the instruction together. If the instruction has a predicate, such
+        as ``@%p1``, it has no effect in the lanes where the predicate is false.
     """
 
     number: int
@@ -102,42 +109,44 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """`Stepper.registers` after this step. After the next step, LookupError is raised."""
+        """`Stepper.registers` after this step. It can only be read before the next step."""
         return self._now()._registers_of(self.warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """`Stepper.variables` after this step. After the next step, LookupError is raised."""
+        """`Stepper.variables` after this step. It can only be read before the next step."""
         return self._now()._variables_of(self.warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """`Stepper.shared` after this step. After the next step, LookupError is raised."""
+        """`Stepper.shared` after this step. It can only be read before the next step."""
         return self._now().shared
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """`Stepper.arrays` after this step. After the next step, LookupError is raised."""
+        """`Stepper.arrays` after this step. It can only be read before the next step."""
         return self._now().arrays
 
     @property
     def events(self) -> Trace:
-        """The memory accesses of this step: none, one, or two for an asynchronous copy."""
+        """The memory accesses of this step: none, or one. An asynchronous copy has two."""
         return self._now().events
 
 
 class Stepper:
-    """One block of a launch that is executed step by step. `Kernel.step` returns it.
+    """One block of a launch, which you execute instruction by instruction.
 
-    ``for step in stepper`` executes one instruction per iteration. One warp runs until it waits or
-    ends, then the next warp. `step`, `step_line`, `run_to`, `next_barrier` and `finish` execute
-    one instruction or more. Between these calls the block does not run. You may stop at any place:
-    nothing runs in the background and nothing needs to be closed. A ``with`` block frees the memory
-    at its end.
+    `Kernel.step` returns a Stepper. ``for step in stepper`` executes one instruction per iteration.
+    One warp runs until it waits or ends, then the next warp runs. The methods `step`, `step_line`,
+    `run_to`, `next_barrier` and `finish` execute one instruction or more.
 
-    No other block of the grid runs. In a cooperative launch, however, the other blocks run while
-    this block waits for them. The block works on copies of the arrays and of the
-    source's variables, so the caller's arrays do not change.
+    Between these calls, the block does not run. You can stop at any instruction, and you need not
+    close the stepper. If you use it in a ``with`` block, its memory is freed at the end of the
+    ``with`` block.
+
+    The other blocks of the grid do not run. There is one exception: in a cooperative launch, they
+    run while this block waits for them. The block works on copies of the arrays and of the global
+    variables, so the caller's arrays do not change.
 
     Attributes
     ----------
@@ -146,7 +155,7 @@ class Stepper:
     grid, block_shape : tuple of int
         The extents of the grid and of a block, as (x, y, z).
     block : tuple of int
-        blockIdx of the block, as (x, y, z).
+        The blockIdx of the block, as (x, y, z).
 
     Examples
     --------
@@ -197,12 +206,12 @@ class Stepper:
 
     @property
     def steps(self) -> int:
-        """The number of instructions that all warps have executed."""
+        """The number of instructions that the warps of the block have executed, all together."""
         return self._open().steps
 
     @property
     def barriers(self) -> int:
-        """The number of barriers that all threads have reached and passed (``__syncthreads()``)."""
+        """How often all threads of the block have passed a barrier, such as ``__syncthreads()``."""
         return self._open().barriers
 
     @property
@@ -212,9 +221,9 @@ class Stepper:
 
     @property
     def warp(self) -> int:
-        """The selected warp: by default the last warp that executed an instruction.
+        """The number of the selected warp. By default, the warp that executed the last instruction.
 
-        Set it to select another warp, which then runs as long as it can.
+        Set this attribute to select another warp. Then this warp runs until it waits or ends.
         """
         return self._warp
 
@@ -234,7 +243,7 @@ class Stepper:
 
     @property
     def line(self) -> int:
-        """The source line at which the warp is or waits; 0 if it is not known."""
+        """The line of the next instruction of the selected warp. It is 0 if it is not known."""
         return self.place.line
 
     @property
@@ -244,17 +253,17 @@ class Stepper:
 
     @property
     def instruction(self) -> str:
-        """The next PTX instruction of the warp. It is empty if the warp has ended."""
+        """The next PTX instruction of the selected warp. It is empty if the warp has ended."""
         return self.place.instruction
 
     @property
     def active(self) -> Array:
-        """The lanes that execute the next instruction: an array of shape (32,), bool."""
+        """The lanes that execute the next instruction, as an array of shape (32,), bool."""
         return self.place.active
 
     @property
     def thread(self) -> Array:
-        """The threadIdx of each lane of the warp: an array of shape (32, 3), int32."""
+        """The threadIdx of each lane of the selected warp, as an array of shape (32, 3), int32."""
         linear = self._warp * WARP_SIZE + np.arange(WARP_SIZE, dtype=np.int32)
         x, y, _ = self.block_shape
         return np.stack([linear % x, linear // x % y, linear // (x * y)], axis=-1)
@@ -267,19 +276,20 @@ class Stepper:
         Parameters
         ----------
         warp : int, optional
-            The warp that executes it. By default the selected warp (`Stepper.warp`). If that warp
-            waits or has ended, the next warp that can continue executes it.
+            The number of the warp that executes its next instruction. By default, it is the
+            selected warp, or, if this warp waits or has ended, the next warp that can continue.
 
         Returns
         -------
         Step or None
-            None if all threads have ended, or if the warp that you passed waits or has ended.
+            The executed instruction. None if all threads have ended, or if the warp that you passed
+            waits or has ended.
 
         Raises
         ------
         MemoryFault, LaunchError
-            The kernel made a mistake, such as an access outside an array or a barrier that some
-            threads never reach. The block stops at this place, and you can inspect it.
+            The kernel made a mistake, such as an access outside an array, or a barrier that some
+            threads never reach. The block stays at this instruction, and you can still inspect it.
         """
         wanted = None if warp is None else self._checked_warp(warp)
         if wanted is None and self._chosen is not None:
@@ -306,20 +316,20 @@ class Stepper:
             yield step
 
     def step_line(self, warp: int | None = None) -> bool:
-        """Execute the rest of a warp's current source line.
+        """Execute the instructions of one warp until its source line changes.
 
-        The warp stops before an instruction of another line, or at a barrier. The compiler mixes
-        the instructions of neighbouring lines. So a warp may come to the same line several times.
+        The warp also stops at a barrier. The compiler mixes the instructions of neighbouring lines.
+        So a warp may come back to the same line several times.
 
         Parameters
         ----------
         warp : int, optional
-            As for `step`.
+            The number of the warp, as for `step`.
 
         Returns
         -------
         bool
-            False if all threads have ended.
+            False if all threads have ended, else True.
         """
         wanted = self._checked_warp(warp if warp is not None else self._warp)
         session = self._open()
@@ -337,24 +347,26 @@ class Stepper:
         return bool(self._go(lambda s: s.run(same, off_lines=wanted)))
 
     def run_to(self, line: int | Sequence[int], warp: int | None = None) -> bool:
-        """Run all warps until a warp reaches a source line. This warp stops before the line.
+        """Run all warps until one of them reaches a source line, as with a breakpoint.
+
+        The warp stops before it executes the line.
 
         Parameters
         ----------
         line : int or sequence of int
-            One line or several, like breakpoints.
+            The line, or several lines.
         warp : int, optional
-            Stop only when this warp reaches a line.
+            If you pass the number of a warp, the block stops only when this warp reaches a line.
 
         Returns
         -------
         bool
-            False if the block ended first.
+            True if a warp reached a line. False if the block ended first.
 
         Raises
         ------
         ValueError
-            The line has no instructions. The message lists the lines that have some.
+            The line has no instructions. The message lists the lines with instructions.
         """
         lines = [checks.integer("line", n) for n in checks.one_or_several("line", line)]
         if not lines:
@@ -379,55 +391,59 @@ class Stepper:
         Returns
         -------
         bool
-            False if the block ended without another barrier.
+            True if the threads have reached a barrier. False if the block ended first.
         """
         reached = self._go(lambda s: s.run([], barrier=True))
         self._warp = self._open().warp
         return bool(reached)
 
     def finish(self) -> None:
-        """Run the block to its end."""
+        """Run all warps until the block has ended."""
         self._go(lambda s: s.run([]))
 
     # -- its contents --------------------------------------------------------------------------
 
     @property
     def registers(self) -> dict[str, Array]:
-        """The PTX registers of the warp that hold a value, by name.
+        """The PTX registers of the selected warp, as a dict from names to masked arrays.
 
-        Each value is a masked array of 32 lanes. Lanes that have diverged from the active lanes, or
-        have not written the register, are masked. The dtype follows from the instructions that use
-        the register, or from the array that it was loaded from; otherwise it is an unsigned integer
-        of the register's width. Predicates are bool. A register is listed only where its value is
-        still needed: from the instruction that writes it to the last instruction that reads it.
+        An array has a value for each of the 32 lanes. A lane is masked if it has not written the
+        register, or if it has diverged from the active lanes. Predicate registers are bool. The
+        dtype of other registers follows from the instructions that use the register, or from the
+        array that its value was loaded from. If neither is known, it is an unsigned integer.
+
+        The dict has only registers whose value is still needed: the register was written, and a
+        later instruction reads it.
         """
         return self._registers_of(self._warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """The known variables of the source, by name: masked arrays of 32 lanes.
+        """The variables of the source, as a dict from names to masked arrays of 32 lanes.
 
-        The scalar parameters of the kernel are listed. A variable is listed, too, if a line such as
-        ``x = ...;`` assigns it and the instructions of the line compute exactly one value of the
-        variable's type. Other variables are not listed: the compiler may have removed them, or
-        compute them with another line. If the compiler merged two lines, the lanes of both are
-        shown. Array arguments are in `arrays`.
+        The dict has the scalar parameters of the kernel. It also has each variable that a line such
+        as ``x = ...;`` assigns, if the instructions of this line compute exactly one value of the
+        variable's type. Other variables are missing, because the compiler may have removed them, or
+        merged them with another line. Array arguments are in `arrays`.
         """
         return self._variables_of(self._warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """The block's shared variables by name, as masked copies. Unwritten elements are masked.
+        """The shared variables of the block, as a dict from names to masked arrays.
 
-        Shape and dtype follow from the declaration. If the declaration is not known, the copy is a
-        one-dimensional array of bytes. Dynamic shared memory is listed under the names of its
-        ``extern __shared__`` arrays.
+        The arrays are copies. Elements that were not written yet are masked. The shape and the
+        dtype are those of the declaration. If the declaration is not known, the array has one axis,
+        of bytes. Dynamic shared memory has the names of its ``extern __shared__`` arrays.
         """
         return step_values.shared_arrays(self.kernel, self._open())
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The array arguments by parameter: read-only views of the block's copies."""
+        """The array arguments, as a dict from the names of parameters to read-only arrays.
+
+        The block works on copies of the caller's arrays. These arrays are views of the copies.
+        """
         views = {}
         for parameter, argument in zip(
             described(self.kernel.signature, self._launch.arguments),
@@ -442,10 +458,10 @@ class Stepper:
 
     @property
     def events(self) -> Trace:
-        """The memory accesses of the last command (`step`, `run_to`, ...), as a `Trace`.
+        """The memory accesses of the last call of `step`, `run_to` and so on, as a `Trace`.
 
-        ``coalesce.draw`` draws it. At most `limit` events are kept; ``events.omitted`` counts the
-        rest.
+        You can draw the trace with ``coalesce.draw``. It has at most `limit` events, a parameter of
+        `Kernel.step`. ``events.omitted`` counts the other events.
         """
         if self._events is None:
             columns, omitted = self._open().take_events()
@@ -462,7 +478,7 @@ class Stepper:
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Free the block. All later calls raise ValueError."""
+        """Free the memory of the block. If you use the stepper again, ValueError is raised."""
         self._session = None
 
     def __enter__(self) -> Stepper:  # noqa: PYI034 (typing has Self from Python 3.11 on)
@@ -550,7 +566,7 @@ def of_kernel(
     limit: int | None,
     cooperative: bool = False,
 ) -> Stepper:
-    """Make a stepper. See `Kernel.step`."""
+    """Return a stepper for one block of a launch. See `Kernel.step`."""
     launch = prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
     limit = checks.limit("limit", limit, "events")
     if isinstance(of_block, list | np.ndarray | range):

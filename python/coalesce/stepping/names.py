@@ -1,13 +1,13 @@
 """Finds the PTX registers that hold variables of the source, from the line information.
 
-PTX has no names of variables, but it has the source line of each instruction. A line such as
-``float x = a[i];`` or ``sum += x * y;`` assigns one variable. The instructions of this line write
-several registers. Most of these hold intermediate results, which other instructions of the line
-read. If exactly one register is not read by the line, and the declared type of the variable fits
-it, this register holds the variable.
+PTX does not have the names of variables, but it has the source line of each instruction. A line
+such as ``float x = a[i];`` or ``sum += x * y;`` assigns one variable. The instructions of this line
+write several registers. Most registers hold intermediate results: other instructions of the line
+read them. If there is exactly one register that no instruction of the line reads, it holds the
+variable. The declared type of the variable must also fit the register.
 
-No register is found in three cases: the compiler removed the variable, the compiler merged the
-computation with another line, or the line has several statements.
+In three cases no register is found: the compiler removed the variable, the compiler merged the line
+with another line, or the line has several statements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from coalesce.cxx.element_types import SCALARS
 
 @dataclass(frozen=True)
 class Instruction:
-    """A PTX instruction of the program."""
+    """A PTX instruction of the kernel, with its source line and its registers."""
 
     text: str
     opcode: str
@@ -39,7 +39,10 @@ class Instruction:
 
 
 class Register(NamedTuple):
-    """A register of a function. Registers of several functions may have the same name."""
+    """A PTX register: the number of its function, and its name.
+
+    The number is needed because two functions may have registers of the same name.
+    """
 
     function: int
     name: str
@@ -66,11 +69,13 @@ def variables_of(
     Parameters
     ----------
     source : str
-        The CUDA C++.
+        The CUDA C++ source.
     options : sequence of str
-        The options for the compiler; -D options are used.
+        The compiler options. Only the -D options are used.
     file : int
-        The number of the source among the files of `listing`.
+        The number that the file of the source has in `listing`.
+    listing : sequence of Instruction
+        The instructions of the kernel.
     """
     text = declarations.bare(source)
     known = definitions.replacements(text, options)

@@ -1,7 +1,7 @@
-"""Registers and variables of a stepped block as NumPy arrays.
+"""Returns the registers and variables of a block as masked NumPy arrays, for the stepper.
 
-Lanes and elements that were not yet written are masked, because on a GPU they have no defined
-value.
+Lanes and elements that were not written yet are masked, because their values are not defined on a
+GPU.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def is_bare(kind: str) -> bool:
 def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> Array:
     """Return the values of a register in all lanes, as a masked array.
 
-    The arguments are the PTX type of the register, a mask of the lanes that have a value, and the
-    bytes of all lanes. `dtype` is the type of the values, if it is known.
+    `kind` is the PTX type of the register. `mask` has a bit for each lane that has a value, and
+    `content` has the bytes of all lanes. `dtype` is the dtype of the values, or None if it is not
+    known.
     """
     if kind == "pred":
         values = lanes_of(int.from_bytes(content, "little"))
@@ -52,7 +53,10 @@ def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> 
 def registers(
     launch: Prepared, session: sim.Stepping, listing: Sequence[Instruction], warp: int
 ) -> dict[str, Array]:
-    """Return the registers of a warp that hold a value, by name, as masked arrays of 32 lanes."""
+    """Return a dict from register names to values. A value is a masked array of 32 lanes.
+
+    Registers of the warp that do not hold a value are left out.
+    """
     values: dict[str, Array] = {}
     known = session.registers(warp)
     function = listing[session.position(warp)[1]].function if known else 0
@@ -83,10 +87,10 @@ def variables_of(
     names: Mapping[str, Sequence[Register]],
     warp: int,
 ) -> dict[str, Array]:
-    """Return the known variables of a warp, by name, as masked arrays of 32 lanes.
+    """Return a dict from the variables of a warp to their values, masked arrays of 32 lanes.
 
-    These are the scalar parameters of the kernel, and the variables of the source whose registers
-    are known (`names`).
+    It has the scalar parameters of the kernel, and the variables whose registers are known. `names`
+    has these registers.
     """
     values: dict[str, Array] = {}
     for parameter, argument in zip(
@@ -112,7 +116,7 @@ def variables_of(
 
 
 def shared_arrays(kernel: BaseKernel, session: sim.Stepping) -> dict[str, Array]:
-    """Return the shared variables of a block by name, as masked copies."""
+    """Return a dict from the shared variables of a block to their values, as masked arrays."""
     data, written = session.shared()
     place: dict[str, tuple[int, int]] = {}
     dynamic: tuple[int, int] | None = None

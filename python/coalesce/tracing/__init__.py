@@ -1,4 +1,4 @@
-"""Traces: the memory instructions that warps executed, in order, as arrays."""
+"""Traces a launch: records the memory instructions that its warps execute, in order."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def trace(
     operation : str
         ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``.
     *arrays : array
-        The operands of the operation, with the shapes that `profile` lists.
+        The operands of the operation, as for `profile`.
     device : str or Device
         ``"sim"``, or another simulated GPU.
     blocks, warps, lines, limit, progress
         Which events to record, as for `Kernel.trace`.
     **options
-        Options of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
+        Options of the operation, such as ``variant="naive"``, ``tile=16`` or ``pattern="stride"``.
 
     Returns
     -------
     Trace
-        The events of the operation's own kernel, not of a kernel that prepares its operands.
+        The events of the operation's main kernel. Kernels that prepare operands are not recorded.
 
     Raises
     ------
     TypeError, ValueError
-        As for the operation; or there is no such block, warp or line, or an array is empty, so that
-        no kernel is launched.
+        An argument of the operation is wrong, or there is no such block, warp or line. Or an array
+        is empty, so no kernel is launched.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Passes a kernel's memory events to a function of the caller while the kernel runs."""
+"""Passes the memory events of a kernel to the caller's function, while the kernel runs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def observe(
 ) -> int:
     """Run a launch and pass its events to `callback`. See `Kernel.observe`.
 
-    The blocks run in order, in groups that have about as many events as one batch. After each
-    group, its events are passed to `callback`. If blocks may wait for each other, all blocks are in
-    one group: they all run before `callback` gets the first events.
+    The blocks run in groups. A group has about as many events as one batch. After each group, its
+    events are passed to `callback`. If blocks may wait for each other, all blocks are in one group:
+    all of them run before `callback` gets the first events.
     """
     if not callable(callback):
         raise TypeError(

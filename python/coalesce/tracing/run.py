@@ -47,7 +47,7 @@ def of_operation(
     options: Mapping[str, Any],
     wanted: Selection,
 ) -> Trace:
-    """Call the operation and trace its kernel. See `coalesce.trace`."""
+    """Run an operation and trace its kernel. See `coalesce.trace`."""
     for name in ("out", "return_timing"):
         if name in options:
             raise TypeError(
@@ -110,8 +110,8 @@ def _take(launch: Prepared, wanted: Selection) -> tuple[Trace, LaunchRecord]:
 def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
     """Run only some blocks of a launch.
 
-    If one of them waits for a block that does not run, LaunchError is raised after `PATIENCE` warp
-    instructions, or after the kernel's own `instruction_limit`.
+    One of these blocks may wait for a block that does not run. Then LaunchError is raised after
+    `PATIENCE` warp instructions, or after the kernel's own `instruction_limit`.
     """
     if launch.kernel.instruction_limit or not dependencies.may_communicate(launch):
         return launch.run(**options)
@@ -127,9 +127,10 @@ def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
 
 
 def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Recording:
-    """Check `wanted`, and return it in the form that the simulator takes.
+    """Check the selection `wanted`, and convert it to an object for the simulator.
 
-    With `blocks`, all blocks run, but only the events of these blocks are recorded.
+    If `blocks` is passed, all blocks run, but only the events of the blocks in `blocks` are
+    recorded.
     """
     limit = checks.limit("limit", wanted.limit, "events")
     warps = lines = None
