@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from coalesce.compile import program
+from coalesce.compile import nvcc
 
 PLAIN = '#include <cstdio>\nint main() { std::puts("hello"); }\n'
 KERNEL = """#include <cstdio>
@@ -58,7 +58,7 @@ def main() -> None:
         plain.write_text(PLAIN)
         kernel.write_text(KERNEL)
         for source in (plain, kernel):
-            made = program.build([source], arch=90).executable
+            made = nvcc.build([source], arch=90).executable
             source.with_suffix("").write_bytes(made)
             source.with_suffix("").chmod(0o700)
         rows = {

@@ -40,7 +40,7 @@ import numpy as np
 
 import coalesce
 from coalesce.arrays import devices
-from coalesce.compile.structures import Array, Structure
+from coalesce.compile.layouts import Array, Structure
 from coalesce.launch.arguments import HostArray, prepare
 from coalesce.launch.source import module_of
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from coalesce.compile import program
+from coalesce.compile import nvcc
 
 
 def _has_compilers() -> bool:
     try:
-        program.nvcc()
+        nvcc.nvcc()
     except LookupError:
         return False
     return shutil.which("g++") is not None and sys.platform.startswith("linux")

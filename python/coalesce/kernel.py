@@ -181,7 +181,7 @@ class Kernel(BaseKernel):
         """
         from coalesce.profiling import run as profiling_run
 
-        settings = profiling_run.Settings(sample, executor, progress, caches)
+        settings = profiling_run.ProfileSettings(sample, executor, progress, caches)
         return profiling_run.of_kernel(
             self, grid, block, arguments, shared_bytes, device, settings, cooperative
         )[0]

@@ -9,7 +9,7 @@ from coalesce.catalogue import planned_calls
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.check import Findings
 from coalesce.check import run as check_run
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.timing import Timing
 
 if TYPE_CHECKING:
@@ -416,8 +416,8 @@ def called(
     check: bool,
 ) -> Any:
     """Run an operation. Return its result and, if requested, a Timing or Findings."""
-    checks.flag("return_timing", return_timing)
-    if checks.flag("check", check):
+    require.flag("return_timing", return_timing)
+    if require.flag("check", check):
         if return_timing:
             raise ValueError(
                 "check=True and return_timing=True exclude each other: a checked run is not timed"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class _Access(TypedDict, total=False):
+class _AccessOptions(TypedDict, total=False):
     offset: int | None
     stride: int | None
     order: Sequence[int] | np.ndarray[Any, Any] | None
@@ -34,7 +34,7 @@ def access(
     pattern: str,
     return_timing: Literal[False] = False,
     check: Literal[False] = False,
-    **options: Unpack[_Access],
+    **options: Unpack[_AccessOptions],
 ) -> Array: ...
 @overload
 def access(
@@ -43,7 +43,7 @@ def access(
     pattern: str,
     return_timing: Literal[True],
     check: Literal[False] = False,
-    **options: Unpack[_Access],
+    **options: Unpack[_AccessOptions],
 ) -> tuple[Array, Timing]: ...
 @overload
 def access(
@@ -52,7 +52,7 @@ def access(
     pattern: str,
     return_timing: Literal[False] = False,
     check: Literal[True],
-    **options: Unpack[_Access],
+    **options: Unpack[_AccessOptions],
 ) -> tuple[Array, Findings]: ...
 @overload
 def access(
@@ -61,7 +61,7 @@ def access(
     pattern: str,
     return_timing: bool = False,
     check: bool = False,
-    **options: Unpack[_Access],
+    **options: Unpack[_AccessOptions],
 ) -> Any: ...
 def access(
     x: Array,

@@ -14,8 +14,8 @@ import numpy as np
 
 from coalesce._core import model
 from coalesce.arrays import devices
-from coalesce.common import checks, geometry
-from coalesce.profiling.patterns import Pattern, classify
+from coalesce.common import geometry, require
+from coalesce.profiling.classification import Pattern, classify
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
@@ -157,7 +157,7 @@ def transactions(
     """
     _check_gpu(gpu)
     _check_warp_size(warp_size)
-    itemsize = checks.whole("itemsize", itemsize, 1, 16)
+    itemsize = require.whole("itemsize", itemsize, 1, 16)
     given = _addresses(addresses)
     active = _active(mask, len(given))
     requests = sectors = lines = ideal = used = 0
@@ -194,16 +194,16 @@ def transactions(
 def _check_gpu(gpu: str) -> None:
     known = [name.removeprefix("sim:") for name in devices.SIMULATED]
     name = gpu.removeprefix("sim:") if isinstance(gpu, str) else gpu
-    checks.choice("gpu", name, (*known, "sim"))
+    require.choice("gpu", name, (*known, "sim"))
 
 
 def _check_warp_size(warp_size: int) -> None:
-    if checks.integer("warp_size", warp_size) not in (32, 64):
+    if require.integer("warp_size", warp_size) not in (32, 64):
         raise ValueError(f"warp_size must be 32 or 64; got {warp_size!r}")
 
 
 def _addresses(addresses: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    given = checks.as_array("addresses", addresses)
+    given = require.as_array("addresses", addresses)
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(f"addresses must be integers; got dtype {given.dtype}")
     if given.ndim != 1:
@@ -222,7 +222,7 @@ def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         if not 0 <= mask < 1 << lanes:
             raise ValueError(f"mask must have bits only for lanes 0 to {lanes - 1}; got {mask:#x}")
         return np.array([int(mask) >> lane & 1 for lane in range(lanes)], bool)
-    given = checks.as_array("mask", mask)
+    given = require.as_array("mask", mask)
     if given.shape != (lanes,) or given.dtype != bool:
         raise ValueError(
             f"mask must be an int or {lanes} bools, one for each lane; "
@@ -259,7 +259,7 @@ def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
     19
     """
     extents = _extents(blockDim)
-    given = checks.as_array("threadIdx", threadIdx)
+    given = require.as_array("threadIdx", threadIdx)
     if given.dtype.kind not in "iu":
         raise TypeError(f"threadIdx must hold integers; got dtype {given.dtype}")
     if given.ndim == 0:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coalesce.common import checks, geometry
+from coalesce.common import geometry, require
 from coalesce.cxx import declarations
 from coalesce.cxx.signature import (
     Parameter,
@@ -37,10 +37,10 @@ def test_a_plain_integer_is_accepted_without_further_checks(
     def interrupted(_: object) -> int:
         raise RuntimeError("of a signal handler")
 
-    monkeypatch.setattr(checks.operator, "index", interrupted)
-    assert checks.integer("n", 3) == 3
+    monkeypatch.setattr(require.operator, "index", interrupted)
+    assert require.integer("n", 3) == 3
     with pytest.raises(TypeError, match="n must be an integer"):
-        checks.integer("n", np.int32(3))
+        require.integer("n", np.int32(3))
 
 
 def pointer(name: str = "x", *accepted: str, const: bool = False, item: int = 4) -> Parameter:

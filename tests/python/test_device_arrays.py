@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import coalesce
 from coalesce import DeviceArray
-from coalesce.arrays import simulated
+from coalesce.arrays import simulated_memory
 
 SCALE = """
 extern "C" __global__ void scale(float *x, float factor, int n) {
@@ -286,19 +286,19 @@ def test_the_device_must_be_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unwritten_elements_are_known() -> None:
     x = coalesce.empty((4, 8), device="sim")
     assert np.isnan(x.get()).all()
-    mask = simulated.undefined(x._host())
+    mask = simulated_memory.undefined(x._host())
     assert mask is not None
     assert mask.all()
     assert mask.shape == (4 * 8 * 4,)
     x[1] = 3
-    mask = simulated.undefined(x._host())
+    mask = simulated_memory.undefined(x._host())
     assert mask is not None
     assert (~mask).nonzero()[0].tolist() == list(range(32, 64))
     # A launch without a check may have written any element.
     coalesce.Kernel(SCALE, device="sim")[1, 32](x, 1.0, 32)
-    assert simulated.undefined(x._host()) is None
+    assert simulated_memory.undefined(x._host()) is None
     for made in (coalesce.zeros(4, device="sim"), coalesce.asarray([1.0], device="sim")):
-        assert simulated.undefined(made._host()) is None
+        assert simulated_memory.undefined(made._host()) is None
 
 
 def test_elements_that_a_kernel_only_reads_stay_undefined() -> None:
@@ -306,8 +306,8 @@ def test_elements_that_a_kernel_only_reads_stay_undefined() -> None:
     x, out = coalesce.empty(4, device="sim"), coalesce.empty(1, device="sim")
     coalesce.Kernel(source, device="sim")[1, 1](x, out)
     assert np.isnan(out.item())
-    assert simulated.undefined(x._host()) is not None
-    assert simulated.undefined(out._host()) is None
+    assert simulated_memory.undefined(x._host()) is not None
+    assert simulated_memory.undefined(out._host()) is None
 
 
 def test_memory_is_returned() -> None:

@@ -7,7 +7,7 @@ from operator import mul
 import pytest
 
 from coalesce import draw
-from coalesce.profiling.patterns import classify
+from coalesce.profiling.classification import classify
 from coalesce.tracing import TraceArray
 
 LANES = range(32)

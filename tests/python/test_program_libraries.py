@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from whole_programs import NEEDS_COMPILERS, coalesce
 
-from coalesce.compile import program
+from coalesce.compile import nvcc
 
 pytestmark = NEEDS_COMPILERS
 
@@ -170,7 +170,7 @@ def test_closed_libraries_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "program.cpp"
     path.write_text('extern "C" int cufftPlan1d(); int main() { return cufftPlan1d(); }')
     with pytest.raises(LookupError, match=r"program\.cpp uses cuFFT, a library of closed code"):
-        program.build([path], ["-lcufft"], arch=90)
+        nvcc.build([path], ["-lcufft"], arch=90)
 
 
 RANDOM = """
@@ -254,4 +254,4 @@ def test_executables_that_load_closed_libraries_are_refused(tmp_path: Path) -> N
     ):
         subprocess.run(["g++", *words], cwd=tmp_path, check=True)
     with pytest.raises(ValueError, match=r"main loads cuBLAS, a library of closed code .* its sou"):
-        program.check_executable(tmp_path / "main")
+        nvcc.check_executable(tmp_path / "main")

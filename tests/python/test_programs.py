@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from whole_programs import NEEDS_COMPILERS, coalesce
 
-from coalesce.compile import program
+from coalesce.compile import nvcc
 
 pytestmark = NEEDS_COMPILERS
 
@@ -82,10 +82,10 @@ def test_a_program_runs_with_its_arguments_and_status(tmp_path: Path) -> None:
 def test_an_executable_runs(tmp_path: Path) -> None:
     source = written(tmp_path, VECTOR_ADD)
     for options, name in ((["-cudart", "shared"], "shared"), ([], "static")):
-        command = [program.nvcc(), *options, "-arch=sm_90", "-o", tmp_path / name, source]
+        command = [nvcc.nvcc(), *options, "-arch=sm_90", "-o", tmp_path / name, source]
         own = [f"-L{tmp_path}", *(["-lcudart"] if options else [])]
         (tmp_path / "libcudart.so").unlink(missing_ok=True)
-        (tmp_path / "libcudart.so").symlink_to(program.library())
+        (tmp_path / "libcudart.so").symlink_to(nvcc.library())
         built = subprocess.run([*command, *own], capture_output=True, text=True, check=False)
         if name == "static" and built.returncode:
             pytest.skip(f"nvcc has no static runtime here: {built.stderr}")
@@ -103,20 +103,20 @@ def test_the_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monkey
     header = written(tmp_path, "#define N 3\n", "own.h")
     source = written(tmp_path, '#include "own.h"\n__global__ void k() {}\nint main() {}\n')
     compiled: list[Path] = []
-    inner = program._compile
+    inner = nvcc._compile
 
     def counting(compiler: str, paths: list[Path], *rest: object) -> object:
         compiled.extend(paths)
         return inner(compiler, paths, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(program, "_compile", counting)
-    first = program.build([source], arch=90)
-    assert program.build([source], arch=90).executable == first.executable
+    monkeypatch.setattr(nvcc, "_compile", counting)
+    first = nvcc.build([source], arch=90)
+    assert nvcc.build([source], arch=90).executable == first.executable
     assert len(compiled) == 1
     # a change of an included header must also lead to a new build
     header.write_text("#define N 4\n")
-    program.build([source], arch=90)
-    program.build([source], ["-DX"], arch=90)
+    nvcc.build([source], arch=90)
+    nvcc.build([source], ["-DX"], arch=90)
     assert len(compiled) == 3
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from whole_programs import NEEDS_COMPILERS, coalesce
 
-from coalesce.compile import pathfinder, program
+from coalesce.compile import nvcc, pathfinder
 
 pytestmark = NEEDS_COMPILERS
 
@@ -71,7 +71,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["-cubin", "-arch=sm_90", "-o", "kernels.cubin"],
         ["-fatbin", *both, "-o", "kernels.fatbin"],
     ):
-        subprocess.run([program.nvcc(), *words, "kernels.cu"], cwd=folder, check=True)
+        subprocess.run([nvcc.nvcc(), *words, "kernels.cu"], cwd=folder, check=True)
     return folder
 
 
@@ -504,8 +504,8 @@ def test_an_executable_that_uses_the_driver_api_alone_runs(tmp_path: Path, code:
     source = program_of(
         tmp_path, f'start(); OK(cuModuleLoad(&module, "{code}/kernels.ptx")); printf("loaded\\n");'
     )
-    header = Path(program.nvcc()).resolve().parent.parent / "include"
-    (tmp_path / "libcuda.so.1").symlink_to(program.library())
+    header = Path(nvcc.nvcc()).resolve().parent.parent / "include"
+    (tmp_path / "libcuda.so.1").symlink_to(nvcc.library())
     command = ["g++", f"-I{header}", source, tmp_path / "libcuda.so.1", "-o", tmp_path / "own"]
     wheel = pathfinder.file_of("nvidia-cuda-runtime", "cuda.h")
     subprocess.run([*command, *([f"-I{Path(wheel).parent}"] if wheel else [])], check=True)
@@ -670,7 +670,7 @@ def test_arrays_and_texture_objects(tmp_path: Path) -> None:
         'extern "C" __global__ void sample(cudaTextureObject_t t, float *y) {\n'
         "    y[threadIdx.x] = tex2D<float>(t, threadIdx.x + 1.0f, 1.0f);\n}\n"
     )
-    words = [program.nvcc(), "-ptx", "-arch=compute_90", "-o", "texture.ptx", "texture.cu"]
+    words = [nvcc.nvcc(), "-ptx", "-arch=compute_90", "-o", "texture.ptx", "texture.cu"]
     subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
     done = run(tmp_path, ARRAYS)
     assert done.stdout.splitlines() == [

@@ -109,11 +109,11 @@ def test_the_bar_of_a_terminal(
 def test_a_long_compilation_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
 
-    class Bar(progress._Line):
+    class Bar(progress._TerminalLine):
         def show(self, done: int, total: int) -> None:
             said.append(f"{self.what}: {self.counted(done, total)}")
 
-    monkeypatch.setattr(progress, "_Line", Bar)
+    monkeypatch.setattr(progress, "_TerminalLine", Bar)
     monkeypatch.setattr(progress, "NOTICE_SECONDS", 0.0)
     monkeypatch.setenv("COALESCE_COMPILE_SECONDS", "4")
     with pytest.raises(coalesce.CompileError, match="did not end within 4 s"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce.compile import structures
+from coalesce.compile import layouts
 from coalesce.cxx.signature import Parameter
 
 SOURCE = r"""
@@ -344,8 +344,8 @@ def test_fields_in_another_byte_order_are_refused(fields: list[Any], device: str
 
 def test_members_of_bases_that_are_described_as_members(monkeypatch):
     """NVRTC 13.0 describes a base class as a member; its members are still found by name."""
-    base = structures.Structure(
-        "Base", "structure", 8, (structures.Member("n", 4, Parameter("", "scalar", 4), None),)
+    base = layouts.Structure(
+        "Base", "structure", 8, (layouts.Member("n", 4, Parameter("", "scalar", 4), None),)
     )
 
     def entry(name, offset):
@@ -357,7 +357,7 @@ def test_members_of_bases_that_are_described_as_members(monkeypatch):
 
     children = [entry("__b_N1a4BaseE", 16), entry("own", 24)]
     derived = SimpleNamespace(iter_children=lambda: children)
-    reader = structures._Reader()
+    reader = layouts._Reader()
     types = {id(children[0]): base, id(children[1]): Parameter("", "scalar", 4)}
     monkeypatch.setattr(reader, "type", lambda die: types[id(die)])
     found = [(m.name, m.offset) for m in reader._members(derived)]

@@ -11,7 +11,7 @@ from coalesce._core import cuda
 from coalesce.arrays import borrowed, copies, devices, foreign
 from coalesce.arrays.device_array import DeviceArray
 from coalesce.arrays.devices import Device
-from coalesce.common import checks, dtypes
+from coalesce.common import dtypes, require
 
 
 def empty(
@@ -190,7 +190,7 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
 
 def _host_values(a: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
     """Return ``numpy.asarray(a)``. Raises TypeError if the elements are not numbers."""
-    with checks.reading("a", a):
+    with require.reading("a", a):
         values = np.asarray(a)
     own = values.dtype
     if own.kind not in "biufc" or (dtype is None and not (own.isnative and own.itemsize <= 16)):

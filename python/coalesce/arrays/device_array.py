@@ -17,9 +17,9 @@ import numpy as np
 from coalesce._core import cuda as _cuda
 from coalesce.arrays import copies, devices, foreign, indexing
 from coalesce.arrays.devices import Device
-from coalesce.arrays.simulated import SimulatedMemory
+from coalesce.arrays.simulated_memory import SimulatedMemory
 from coalesce.arrays.waiting import until_done
-from coalesce.common import checks, dtypes
+from coalesce.common import dtypes, require
 from coalesce.common.errors import LaunchError
 
 
@@ -100,7 +100,7 @@ class DeviceArray:
     ) -> DeviceArray:
         """Make an uninitialised array, as `coalesce.empty` does."""
         chosen = devices.resolve(device)
-        dims = checks.shape("shape", shape)
+        dims = require.shape("shape", shape)
         dtype = dtypes.number_type(dtype)
         size = dtypes.bytes_of(dims, dtype)
         if chosen.kind == "sim":
@@ -162,7 +162,7 @@ class DeviceArray:
             allocate = np.empty if self._simulated else copies.empty_on_host
             out = allocate(self.shape, self.dtype)
         elif not isinstance(out, np.ndarray):
-            raise TypeError(f"out must be a NumPy array; got {checks.shown(out)}")
+            raise TypeError(f"out must be a NumPy array; got {require.shown(out)}")
         elif out.shape != self.shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
                 f"out must be C-contiguous, with shape {self.shape} and dtype {self.dtype}; "
@@ -200,7 +200,7 @@ class DeviceArray:
         """
         self._alive()
         if not isinstance(values, np.ndarray):
-            raise TypeError(f"values must be a NumPy array; got {checks.shown(values)}")
+            raise TypeError(f"values must be a NumPy array; got {require.shown(values)}")
         if values.shape != self.shape or values.dtype != self.dtype:
             raise ValueError(
                 f"values must have shape {self.shape}, {self.dtype}; "
@@ -278,7 +278,7 @@ class DeviceArray:
         (2, 3)
         """
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        dims = [checks.integer("shape", n) for n in wanted]
+        dims = [require.integer("shape", n) for n in wanted]
         if dims.count(-1) == 1:
             rest = math.prod(n for n in dims if n != -1)
             dims[dims.index(-1)] = self.size // rest if rest else 0

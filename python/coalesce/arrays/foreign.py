@@ -15,7 +15,7 @@ import numpy as np
 
 from coalesce._core import cuda
 from coalesce.arrays.gpu_array import GpuArray, c_strides
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.errors import LaunchError
 
 _DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED = 1, 2, 13
@@ -46,11 +46,11 @@ def find_gpu_array(value: Any, name: str = "the array") -> GpuArray | None:
         return None if value._simulated else _device_array(value, name)
     if is_torch(value):
         return _torch(value) if value.is_cuda else None
-    with checks.reading(name, value):
+    with require.reading(name, value):
         interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
         return _interface(value, interface, name)
-    with checks.reading(name, value):
+    with require.reading(name, value):
         kind, ordinal = map(int, _dlpack_device(value))
     if kind in (_DLPACK_CUDA, _DLPACK_CUDA_MANAGED):
         return _dlpack(value, ordinal, name)
@@ -79,7 +79,7 @@ def find_host_array(value: Any, name: str = "the array") -> np.ndarray[Any, Any]
         return array
     if isinstance(value, np.generic | type):
         return None
-    with checks.reading(name, value):
+    with require.reading(name, value):
         kind, _ = map(int, _dlpack_device(value))
         return np.from_dlpack(value) if kind == _DLPACK_CPU else None
 
@@ -132,7 +132,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     where = f"in the __cuda_array_interface__ of {name},"
     if not isinstance(interface, Mapping):
         raise TypeError(
-            f"the __cuda_array_interface__ of {name} must be a dict; got {checks.shown(interface)}"
+            f"the __cuda_array_interface__ of {name} must be a dict; got {require.shown(interface)}"
         )
     missing = [repr(key) for key in ("shape", "typestr", "data") if key not in interface]
     if missing:
@@ -142,10 +142,10 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
         )
     typestr = interface["typestr"]
     try:
-        dtype = np.dtype(checks.text("typestr", typestr))
+        dtype = np.dtype(require.text("typestr", typestr))
     except TypeError:
         raise TypeError(
-            f"{where} 'typestr' must name a type, such as '<f4'; got {checks.shown(typestr)}"
+            f"{where} 'typestr' must name a type, such as '<f4'; got {require.shown(typestr)}"
         ) from None
     if typestr[:1] == ">" or interface.get("mask") is not None:
         which = "a mask" if interface.get("mask") is not None else f"the dtype {typestr!r}"
@@ -154,7 +154,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     data = interface["data"]
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise TypeError(
-            f"{where} 'data' must be a tuple of an address and a bool; got {checks.shown(data)}"
+            f"{where} 'data' must be a tuple of an address and a bool; got {require.shown(data)}"
         )
     strides = interface.get("strides")
     if strides is not None:
@@ -168,9 +168,9 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     if stream == 0:
         raise ValueError(f"{where} 'stream' is 0, which the interface does not allow")
     if stream is not None:
-        stream = checks.whole(f"{where} 'stream'", stream, 1, 2**64 - 1)
+        stream = require.whole(f"{where} 'stream'", stream, 1, 2**64 - 1)
     return GpuArray(
-        checks.whole(f"{where} 'data'", data[0], 0, 2**64 - 1),
+        require.whole(f"{where} 'data'", data[0], 0, 2**64 - 1),
         shape,
         c_strides(shape, dtype.itemsize) if strides is None else strides,
         typestr[1:] if typestr[0] in "<|=" else dtype.str[1:],
@@ -182,14 +182,14 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
 
 
 def _extents(name: str, value: Any, least: int) -> tuple[int, ...]:
-    items = checks.several(name, value, "a tuple of integers")
-    return tuple(checks.whole(name, item, least, 2**63 - 1) for item in items)
+    items = require.several(name, value, "a tuple of integers")
+    return tuple(require.whole(name, item, least, 2**63 - 1) for item in items)
 
 
 def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
     # The argument `stream` names the stream that will use the array. The other library makes this
     # stream wait for the library's own work on the array.
-    with checks.reading(name, value):
+    with require.reading(name, value):
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))
         except TypeError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from coalesce._core import cuda
 from coalesce.arrays import devices
-from coalesce.common import checks, dtypes
+from coalesce.common import dtypes, require
 from coalesce.common.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def pinned_empty(
     np.float32(1024.0)
     """
     chosen = devices.resolve(device)
-    dims = checks.shape("shape", shape)
+    dims = require.shape("shape", shape)
     dtype = dtypes.number_type(dtype)
     size = dtypes.bytes_of(dims, dtype)
     if chosen.kind == "sim" or size == 0:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from coalesce.common import checks
+from coalesce.common import require
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(
-            f"array must be a NumPy array; got {checks.shown(array)}. For an array in device "
+            f"array must be a NumPy array; got {require.shown(array)}. For an array in device "
             "memory, pass a slice such as x[r:] to the kernel instead"
         )
     if not array.flags.c_contiguous:
@@ -111,4 +111,4 @@ def _integer(value: Any) -> int:
             return operator.index(value)
         except TypeError:
             pass
-    raise TypeError(f"index must be integers; got {checks.shown(value)}")
+    raise TypeError(f"index must be integers; got {require.shown(value)}")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.common import checks
+from coalesce.common import require
 
 Address = Literal["wrap", "clamp", "mirror", "border"]
 _MODES = ("wrap", "clamp", "mirror", "border")  # in the order of cudaTextureAddressMode
@@ -142,11 +142,11 @@ def texture(
     >>> y.tolist()
     [5.0, 15.0, 25.0]
     """
-    checks.choice("filter", filter, ("point", "linear"))
-    checks.choice("read", read, ("element", "normalized"))
-    checks.choice("level_filter", level_filter, ("point", "linear"))
-    checks.flag("normalized", normalized)
-    bias = checks.number("level_bias", level_bias)
+    require.choice("filter", filter, ("point", "linear"))
+    require.choice("read", read, ("element", "normalized"))
+    require.choice("level_filter", level_filter, ("point", "linear"))
+    require.flag("normalized", normalized)
+    bias = require.number("level_bias", level_bias)
     kinds = channels, layered, cube, linear_memory
     extent, layers = _extents(array, *kinds)
     if levels:
@@ -292,7 +292,7 @@ def _extents(
 ) -> tuple[tuple[int, ...], int]:
     """Return the extents of a layer, x first (one to three numbers), and the number of layers."""
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"array must be a NumPy array; got {checks.shown(array)}")
+        raise TypeError(f"array must be a NumPy array; got {require.shown(array)}")
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
         raise TypeError(
             f"array has dtype {array.dtype}; textures and surfaces take {', '.join(_DTYPES)}"
@@ -304,10 +304,10 @@ def _extents(
         )
     if array.size == 0:
         raise ValueError(f"array must not be empty; got shape {array.shape}")
-    if checks.integer("channels", channels) not in (1, 2, 4):
+    if require.integer("channels", channels) not in (1, 2, 4):
         raise ValueError(f"channels must be 1, 2 or 4; got {channels}")
     for name, value in (("layered", layered), ("cube", cube), ("linear_memory", linear_memory)):
-        checks.flag(name, value)
+        require.flag(name, value)
     if linear_memory and (layered or cube):
         raise ValueError(
             "a texture with linear_memory=True has one axis; layered and cube must be False"
@@ -350,8 +350,8 @@ def _extents(
 def _border(border: float | Sequence[float], channels: int) -> list[float]:
     """Return the color of the border: a number for each channel, or four numbers."""
     if not np.iterable(border):
-        return [checks.number("border", border)] * 4
-    colors = [checks.number("border", color) for color in checks.several("border", border)]
+        return [require.number("border", border)] * 4
+    colors = [require.number("border", color) for color in require.several("border", border)]
     if len(colors) not in (channels, 4):
         raise ValueError(
             f"border must be one number, or one for each of the {channels} channels; got "
@@ -381,7 +381,7 @@ def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
 def _modes(address: Address | Sequence[Address]) -> tuple[int, int, int]:
     given = [address] * 3 if isinstance(address, str) else [*address]
     for mode in given:
-        checks.choice("address", mode, _MODES)
+        require.choice("address", mode, _MODES)
     if not 1 <= len(given) <= 3:
         raise ValueError(
             'address must be one mode, such as "clamp", or a sequence with a mode for each axis '

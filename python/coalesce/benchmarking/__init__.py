@@ -85,5 +85,5 @@ def benchmark(
     >>> result.correct
     True
     """
-    settings = run.Settings(runs, verify, progress)
+    settings = run.BenchmarkSettings(runs, verify, progress)
     return run.benchmark(operation, lambda _: arrays, variants, device, options, settings)

@@ -21,7 +21,7 @@ from coalesce.catalogue import products, table
 from coalesce.catalogue.operands import Operand
 from coalesce.catalogue.reference import Reference, reference
 from coalesce.catalogue.run import Run
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.progress import Report, reporter
 from coalesce.common.timing import Timing
 from coalesce.profiling.data import ArrayInfo
@@ -34,7 +34,7 @@ _AXES = {"a": "(rows, cols)", "b": "(K, N)"}
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchmarkSettings:
     """The settings of a benchmark. See `coalesce.benchmark`."""
 
     runs: Runs = "auto"
@@ -48,12 +48,12 @@ def benchmark(
     variants: Sequence[str] | None,
     device: Any,
     options: Mapping[str, Any],
-    settings: Settings,
+    settings: BenchmarkSettings,
 ) -> Benchmark:
     """Time variants of an operation. See `coalesce.benchmark`."""
     catalogue.check_operation(operation)
-    checks.runs(settings.runs)
-    checks.flag("verify", settings.verify)
+    require.runs(settings.runs)
+    require.flag("verify", settings.verify)
     options = {name: value for name, value in options.items() if value is not None}
     names = _names(operation, variants, options)
     _check_options(operation, names, options)
@@ -91,7 +91,7 @@ def _row(
     given: Sequence[Operand],
     device: Device,
     options: Mapping[str, Any],
-    settings: Settings,
+    settings: BenchmarkSettings,
     exact: dict[str, Reference],
 ) -> BenchmarkRow:
     """Run one variant or library and check its result."""
@@ -132,7 +132,7 @@ def _run(
     arrays: Sequence[Any],
     device: Device,
     options: Mapping[str, Any],
-    settings: Settings,
+    settings: BenchmarkSettings,
 ) -> tuple[Any, Run]:
     asked = table.operation(operation)
     taken = {o: v for o, v in options.items() if asked.takes(name, o)}
@@ -192,7 +192,7 @@ def _names(
         return names
     if isinstance(variants, str):
         raise TypeError(f"variants must be a sequence of names; write [{variants!r}]")
-    names = tuple(checks.texts("variants", variants))
+    names = tuple(require.texts("variants", variants))
     if not names:
         raise ValueError("variants must name at least one variant")
     for name in names:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from coalesce._core import ops
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.errors import DeviceUnavailable
 
 if TYPE_CHECKING:
@@ -235,15 +235,15 @@ def operations() -> tuple[str, ...]:
 
 def is_best(variant: str) -> bool:
     """Whether `variant` is "best". Which variant this is depends on the shape and the GPU."""
-    return checks.text("variant", variant) == BEST
+    return require.text("variant", variant) == BEST
 
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
     """Return a variant of the catalogue. `argument` is the parameter's name in error messages."""
-    ladder = _ladder(checks.text("operation", operation))
+    ladder = _ladder(require.text("operation", operation))
     if not ladder:
         check_operation(operation)
-    checks.text(argument, variant)
+    require.text(argument, variant)
     if variant not in ladder:
         raise ValueError(_unknown(f"{argument} of {operation}", variant, ladder))
     return ladder[variant]
@@ -273,7 +273,7 @@ def _ladder(operation: str) -> dict[str, ops.Variant]:
 
 def check_operation(operation: str) -> None:
     """Raise TypeError or ValueError if there is no such operation."""
-    if checks.text("operation", operation) not in operations():
+    if require.text("operation", operation) not in operations():
         raise ValueError(_unknown("operation", operation, operations()))
 
 

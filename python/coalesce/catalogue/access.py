@@ -10,7 +10,7 @@ from coalesce import catalogue
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue.operands import Operand
 from coalesce.catalogue.run import ELEMENTS, Launcher, Run, Scratch, as_elements
-from coalesce.common import checks
+from coalesce.common import require
 
 _WIDTHS = tuple(ELEMENTS)
 # The options of each pattern.
@@ -96,17 +96,17 @@ Setup = tuple[int, dict[str, Any], tuple[str, ...], list[Operand]]
 
 def _offset(x: Operand, given: dict[str, Any]) -> Setup:
     n = x.shape[0]
-    offset = checks.whole("offset", given.get("offset", min(1, n)), 0, n)
+    offset = require.whole("offset", given.get("offset", min(1, n)), 0, n)
     return n - offset, {"offset": np.uint64(offset)}, (), []
 
 
 def _stride(x: Operand, given: dict[str, Any]) -> Setup:
-    stride = checks.whole("stride", given.get("stride", 2), 1, 2**63 - 1)
+    stride = require.whole("stride", given.get("stride", 2), 1, 2**63 - 1)
     return -(-x.shape[0] // stride), {"stride": np.uint64(stride)}, (), []
 
 
 def _permuted(x: Operand, given: dict[str, Any]) -> Setup:
-    order = checks.as_array("order", given.get("order", range(31, -1, -1)))
+    order = require.as_array("order", given.get("order", range(31, -1, -1)))
     if order.dtype.kind not in "iu":
         raise TypeError(f"order must hold integers; got dtype {order.dtype}")
     if sorted(order.ravel().tolist()) != list(range(32)) or order.ndim != 1:
@@ -134,12 +134,12 @@ def _gather(x: Operand, given: dict[str, Any]) -> Setup:
 
 def _far_lane(x: Operand, given: dict[str, Any]) -> Setup:
     n = x.shape[0]
-    distance = checks.whole("distance", given.get("distance", n // 2), 0, 2**63 - 1)
+    distance = require.whole("distance", given.get("distance", n // 2), 0, 2**63 - 1)
     return n, {"distance": np.uint64(distance % n if n else 0)}, (), []
 
 
 def _vector(x: Operand, given: dict[str, Any]) -> Setup:
-    width = checks.whole("width", given.get("width", 16), 1, 16)
+    width = require.whole("width", given.get("width", 16), 1, 16)
     if width not in _WIDTHS:
         raise ValueError(f"width must be one of 1, 2, 4, 8, 16; got {width}")
     size = x.shape[0] * x.dtype.itemsize
@@ -163,7 +163,7 @@ def _soa(x: Operand, given: dict[str, Any]) -> Setup:
 def _field(fields: int, given: dict[str, Any]) -> dict[str, Any]:
     if fields == 0:
         raise ValueError("x must have at least one field; the axis of its fields has length 0")
-    field = checks.whole("field", given.get("field", 0), 0, fields - 1)
+    field = require.whole("field", given.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}
 
 

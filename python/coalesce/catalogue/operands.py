@@ -14,7 +14,7 @@ import numpy as np
 
 from coalesce._core import ops
 from coalesce.arrays import foreign
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.dtypes import code_of
 
 REAL = (np.dtype(np.float32), np.dtype(np.float64))
@@ -109,9 +109,9 @@ def tile_of(entry: ops.Variant, tile: Any) -> int:
     if not entry.tiles:
         raise ValueError(
             f"variant {entry.name!r} of {entry.operation} has no tile; "
-            f"got tile={checks.shown(tile)}"
+            f"got tile={require.shown(tile)}"
         )
-    wanted = checks.integer("tile", tile)
+    wanted = require.integer("tile", tile)
     if wanted not in entry.tiles:
         choices = ", ".join(str(t) for t in entry.tiles)
         raise ValueError(f"tile must be one of {choices}; got {wanted}")

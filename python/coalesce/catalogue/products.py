@@ -23,7 +23,7 @@ from coalesce.catalogue.operands import (
     tile_of,
 )
 from coalesce.catalogue.run import REAL_NAME, Run
-from coalesce.common import checks
+from coalesce.common import require
 
 # A NumPy array, or a GPU array of any library. The result is of the same kind as the operands.
 Array = Any
@@ -50,7 +50,7 @@ def run_matmul(
         tile = tile_of(entry, tile)
     elif tile is not None:
         raise ValueError(f"variant 'best' chooses its tile; got tile={tile}; leave out tile")
-    alpha, beta = checks.number("alpha", alpha), checks.number("beta", beta)
+    alpha, beta = require.number("alpha", alpha), require.number("beta", beta)
     bfloat16 = entry is not None and entry.preparation == "map_bfloat16"
     left = array("a", a, "(M, K)", "matmul", bfloat16=bfloat16)
     right = array("b", b, "(K, N)", "matmul", bfloat16=bfloat16)
@@ -191,7 +191,7 @@ def run_row_sums(
     a: Array, *, variant: str = "warp_per_row", shared: str = "static", **rest: Any
 ) -> tuple[Array, Run]:
     """Run `coalesce.row_sums`. See `run_sums`."""
-    checks.choice("shared", shared, ("static", "dynamic"))
+    require.choice("shared", shared, ("static", "dynamic"))
     if shared == "dynamic":
         if variant not in ("block_per_row", "block_per_row_dynamic"):
             raise ValueError(

@@ -12,8 +12,7 @@ import numpy as np
 
 from coalesce import catalogue
 from coalesce._core import ops
-from coalesce.arrays import devices, foreign
-from coalesce.arrays import simulated as arrays_simulated
+from coalesce.arrays import devices, foreign, simulated_memory
 from coalesce.arrays.copies import copy
 from coalesce.arrays.creation import to_device
 from coalesce.arrays.device_array import DeviceArray
@@ -288,7 +287,7 @@ class Run:
                 copy(written, out.array)
             else:
                 out.array[...] = written
-                arrays_simulated.define(out.array)
+                simulated_memory.define(out.array)
         return out.given
 
     def timing(self) -> Timing:

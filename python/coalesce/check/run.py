@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce.arrays import devices, foreign
-from coalesce.arrays import simulated as arrays_simulated
+from coalesce.arrays import devices, foreign, simulated_memory
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
 from coalesce.catalogue.table import title_of
 from coalesce.check import Findings, findings_of
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.progress import reporter
 from coalesce.cxx.variables import shared_arrays
 from coalesce.launch.arguments import HostArray, described
@@ -39,7 +38,7 @@ def of_kernel(
     where = "sim" if device is None else device
     launch = prepare(kernel, grid, block, given, shared_bytes, where, cooperative)
     _refuse_gpu(launch.device)
-    names = [undefined] if isinstance(undefined, str) else checks.texts("undefined", undefined)
+    names = [undefined] if isinstance(undefined, str) else require.texts("undefined", undefined)
     return _of_prepared(launch, names)
 
 
@@ -76,14 +75,14 @@ def _masks(
         if not isinstance(argument, HostArray):
             if named:
                 raise ValueError(f"undefined must name arrays; {parameter} is not an array")
-        elif arrays_simulated.memory_of(argument.array) is not None:
+        elif simulated_memory.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
                     f"undefined contains the name of {parameter}, which is a DeviceArray; pass "
                     "only names of NumPy arrays. The elements of coalesce.empty are undefined "
                     "until they are written"
                 )
-            mask = arrays_simulated.undefined(argument.array)
+            mask = simulated_memory.undefined(argument.array)
             if mask is not None:
                 masks[number] = mask
         elif named:

@@ -27,7 +27,7 @@ SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_
 
 
 @dataclass(frozen=True)
-class Row:
+class VariantRow:
     """A row of the table: the numbers that were measured, modelled or counted for one variant."""
 
     variant: str
@@ -96,12 +96,12 @@ def operands(n: int, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.nda
     return a, b
 
 
-def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Row:
+def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> VariantRow:
     """Run and time one variant, check its result and count its sectors."""
     simulated = device.kind == "sim"
     result, run = run_matmul(a, b, variant=name, device=device.name, timed=True, counts=simulated)
     error = relative_error(result, exact, a, b)
-    row = Row(
+    row = VariantRow(
         variant=name,
         timing=run.timing(),
         sectors_per_request=None,
@@ -140,7 +140,7 @@ def tolerance(a: Any, variant: str) -> float:
     return float(4 * np.finfo(a.dtype).eps) + operand_rounding(variant)
 
 
-def table(rows: list[Row]) -> Table:
+def table(rows: list[VariantRow]) -> Table:
     """Return the rows as a table that is at most 80 columns wide."""
     result = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
     result.add_column("variant", no_wrap=True)
@@ -178,7 +178,7 @@ def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
+def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[str]:
     """Return sentences that say what the columns mean and where the numbers come from."""
     notes = [
         "",

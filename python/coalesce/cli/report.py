@@ -56,7 +56,7 @@ def bench(
         variants or None,
         device,
         options,
-        benchmark_run.Settings(runs),
+        benchmark_run.BenchmarkSettings(runs),
     )
 
 

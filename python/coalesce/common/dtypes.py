@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.errors import LaunchError
 
 
@@ -48,14 +48,14 @@ def number_type(value: Any) -> np.dtype[Any]:
     16 bytes and this machine's byte order.
     """
     if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
-        raise TypeError(f"dtype must name a type of numbers; got {checks.shown(value)}")
+        raise TypeError(f"dtype must name a type of numbers; got {require.shown(value)}")
     try:
         if isinstance(value, str) and not value.isprintable():
             raise ValueError
         dtype: np.dtype[Any] = np.dtype(value)
     except Exception:
         raise TypeError(
-            f"dtype must name a type of numbers, such as numpy.float32; got {checks.shown(value)}"
+            f"dtype must name a type of numbers, such as numpy.float32; got {require.shown(value)}"
         ) from None
     if dtype.kind not in "biufc" or not dtype.isnative or dtype.itemsize > 16:
         raise TypeError(

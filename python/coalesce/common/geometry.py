@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.errors import LaunchError
 
 Extent = tuple[int, int, int]
@@ -35,10 +35,10 @@ def extent(kind: Literal["grid", "block"], value: Any, name: str = "") -> Extent
     items = value if isinstance(value, tuple | list) else (value,)
     if not 1 <= len(items) <= 3:
         raise TypeError(
-            f"{name} must have one to three extents (x, y, z); got {checks.shown(value)}"
+            f"{name} must have one to three extents (x, y, z); got {require.shown(value)}"
         )
     numbers = [
-        checks.integer(f"{name} {axis}", item) for axis, item in zip("xyz", items, strict=False)
+        require.integer(f"{name} {axis}", item) for axis, item in zip("xyz", items, strict=False)
     ]
     x, y, z = (*numbers, 1, 1)[:3]
     for axis, number, most in zip("xyz", (x, y, z), _LIMITS[kind], strict=True):
@@ -68,7 +68,7 @@ def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
         raise TypeError(
             "a kernel is launched as kernel[grid, block](...), kernel[grid, block, shared_bytes]"
             "(...) or kernel[grid, block, shared_bytes, stream](...); "
-            f"got kernel[{checks.shown(key)}]"
+            f"got kernel[{require.shown(key)}]"
         )
     grid, block = extent("grid", key[0]), extent("block", key[1])
     check_block(block)
@@ -78,7 +78,7 @@ def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
 
 def shared(value: Any) -> int:
     """Check a size of dynamic shared memory in bytes, and return it as an int."""
-    number = checks.integer("shared_bytes", value)
+    number = require.integer("shared_bytes", value)
     if number < 0:
         raise LaunchError(f"shared_bytes is {number}; it must not be negative")
     if number > 2**31 - 1:
@@ -95,16 +95,16 @@ def stream(value: Any) -> int | None:
     """
     if value is None:
         return None
-    with checks.reading("stream", value):
+    with require.reading("stream", value):
         handle = _handle(value)
     if handle is None:
         return None
     try:
-        number = checks.integer("stream", handle)
+        number = require.integer("stream", handle)
     except TypeError:
         raise TypeError(
             "stream must be a stream of CuPy, PyTorch, Numba or cuda-python, or its handle; "
-            f"got {checks.shown(value)}"
+            f"got {require.shown(value)}"
         ) from None
     if not 0 <= number < 2**64:
         raise ValueError(f"stream is {number}, which is not the handle of a stream")
@@ -137,7 +137,7 @@ def block_numbers(
 
     Raises TypeError for any other value, and ValueError for a block that the grid does not have.
     """
-    chosen = [blocks] if isinstance(blocks, tuple) else checks.one_or_several(name, blocks)
+    chosen = [blocks] if isinstance(blocks, tuple) else require.one_or_several(name, blocks)
     numbers = sorted({_block_number(block, grid, name) for block in chosen})
     if not numbers:
         raise ValueError(f"{name} is empty; pass at least one block")
@@ -149,16 +149,17 @@ def _block_number(block: Any, grid: Extent, name: str) -> int:
     if isinstance(block, tuple | list | np.ndarray):
         if not 1 <= len(block) <= 3:
             raise TypeError(
-                f"{name}: a block has one to three coordinates (x, y, z); got {checks.shown(block)}"
+                f"{name}: a block has one to three coordinates (x, y, z); "
+                f"got {require.shown(block)}"
             )
-        index = [checks.integer(f"{name}: a block's coordinate", item) for item in block] + [0, 0]
+        index = [require.integer(f"{name}: a block's coordinate", item) for item in block] + [0, 0]
         if any(not 0 <= i < n for i, n in zip(index, grid, strict=False)):
             raise ValueError(
                 f"{name}: there is no block {tuple(index[:3])} in a grid of {grid[0]} x {grid[1]} "
                 f"x {grid[2]} blocks"
             )
         return index[0] + grid[0] * (index[1] + grid[1] * index[2])
-    number = checks.integer(name, block)
+    number = require.integer(name, block)
     count = grid[0] * grid[1] * grid[2]
     if not 0 <= number < count:
         raise ValueError(

@@ -74,7 +74,7 @@ def _bar(what: str, unit: str, always: bool) -> _Bar | None:
         return _NotebookBar(what, unit, patience)
     if always or (sys.stderr is not None and sys.stderr.isatty()):
         return _TerminalBar(what, unit, patience)
-    return _Line(what, unit, NOTICE_SECONDS)
+    return _TerminalLine(what, unit, NOTICE_SECONDS)
 
 
 class _Bar:
@@ -136,7 +136,7 @@ def _notice(patience: float) -> float:
     return 0.0 if patience == 0 else NOTICE_SECONDS
 
 
-class _Line(_Bar):
+class _TerminalLine(_Bar):
     """One line on stderr, for logs."""
 
     _said = False

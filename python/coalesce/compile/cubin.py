@@ -62,7 +62,7 @@ def section(file: bytes, name: str) -> bytes:
     a ValueError is raised.
     """
     try:
-        return _File(file).contents(name)
+        return _Cubin(file).contents(name)
     except struct.error:
         raise ValueError("the ELF file is not complete") from None
 
@@ -75,7 +75,7 @@ class _Known(NamedTuple):
 @lru_cache(maxsize=64)
 def _read(cubin: bytes) -> _Known:
     try:
-        file = _File(cubin)
+        file = _Cubin(cubin)
         return _Known(dict(_registers(file)), _functions(file))
     except (struct.error, LookupError, ValueError):
         return _Known({}, {})
@@ -88,7 +88,7 @@ class _Symbol(NamedTuple):
     value: int
 
 
-class _File:
+class _Cubin:
     """The sections of an ELF file by name, and its symbols."""
 
     def __init__(self, data: bytes) -> None:
@@ -124,7 +124,7 @@ class _File:
         ]
 
 
-def _registers(file: _File) -> Iterator[tuple[str, int]]:
+def _registers(file: _Cubin) -> Iterator[tuple[str, int]]:
     symbols, info = file.symbols(), file.contents(".nv.info")
     at = 0
     while at + 4 <= len(info):
@@ -135,7 +135,7 @@ def _registers(file: _File) -> Iterator[tuple[str, int]]:
         at += 4 + (bytes_ if form == _SIZED else 0)
 
 
-def _functions(file: _File) -> dict[str, int]:
+def _functions(file: _Cubin) -> dict[str, int]:
     kernels = [name.removeprefix(".text.") for name in file.names if name.startswith(".text.")]
     # For each kernel, function names by offset.
     code: dict[str, dict[int, str]] = {kernel: {} for kernel in kernels}

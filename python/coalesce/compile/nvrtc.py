@@ -16,9 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.errors import CompileError
-from coalesce.compile import advice, cache, pathfinder
+from coalesce.compile import cache, hints, pathfinder
 from coalesce.compile.headers import INCLUDE, PRELUDE_NAME, texts_for
 from coalesce.compile.worker import Compiler
 from coalesce.cxx.definitions import READING_OPTION
@@ -130,7 +130,7 @@ def compile_cuda(
     except CompileError as error:
         major, minor = compiler.version
         title = f"{name} does not compile (NVRTC {major}.{minor}, {arch})"
-        raise CompileError(advice.explained(title, str(error), compiler.architectures)) from None
+        raise CompileError(hints.explained(title, str(error), compiler.architectures)) from None
     result = Compiled(
         # The source has no file. NVRTC writes the current folder before its name in the PTX.
         ptx=re.sub(rf'(\.file\s+\d+\s+)"[^"\n]*/{re.escape(name)}"', rf'\1"{name}"', ptx),
@@ -251,7 +251,7 @@ def architecture_name(arch: str | int | None) -> str | None:
     if match is None:
         raise ValueError(
             'arch must be a compute capability such as "sm_80", 80 or "compute_80"; '
-            f"got {checks.shown(arch)}"
+            f"got {require.shown(arch)}"
         )
     return f"{match[1] or 'sm'}_{match[2]}"
 
@@ -260,7 +260,7 @@ def checked_options(options: Iterable[str]) -> list[str]:
     """Check the compiler's options, and return them as a list of strings."""
     if isinstance(options, str):
         raise TypeError(f"options must be a sequence of strings; got the string {options!r}")
-    result = checks.texts("options", options)
+    result = require.texts("options", options)
     for option in result:
         if "\0" in option:
             raise ValueError(f"options must have no NUL character; got {option!r}")
@@ -275,10 +275,10 @@ def checked_headers(headers: Any) -> dict[str, str]:
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
-        raise TypeError(f"headers must map names to texts; got {checks.shown(headers)}")
+        raise TypeError(f"headers must map names to texts; got {require.shown(headers)}")
     for name, text in headers.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            given = f"{checks.shown(name)}: {checks.shown(text)}"
+            given = f"{require.shown(name)}: {require.shown(text)}"
             raise TypeError(f"headers must map names to texts; got {given}")
         if "\0" in name or "\0" in text:
             raise ValueError(f"headers must have no NUL character; {name!r} has one")
@@ -292,7 +292,7 @@ def checked_filename(filename: Any) -> str | None:
     """
     if filename is None:
         return None
-    checks.text("filename", filename)
+    require.text("filename", filename)
     wrong = next((c for c in filename if c in '"\\' or not c.isprintable()), None)
     if wrong is not None or not filename:
         why = f"has the character {wrong!r}" if filename else "is empty"

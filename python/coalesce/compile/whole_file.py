@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coalesce.common.errors import CompileError
-from coalesce.compile import advice, nvrtc
+from coalesce.compile import hints, nvrtc
 from coalesce.compile.headers import (
     INCLUDE_OPTION,
     STANDARD,
@@ -84,7 +84,7 @@ def compile_whole(
     unchanged = code.text == source and not code.headers
     if first is not None and (unchanged or not code.kernels):
         if unchanged and code.kernels and not re.search(r"\bmain\s*\(", source):
-            said = str(first).replace(advice.DEVICE_CODE_ONLY, advice.RUNTIME_IN_A_KERNEL)
+            said = str(first).replace(hints.DEVICE_CODE_ONLY, hints.RUNTIME_IN_A_KERNEL)
             raise CompileError(said) from None
         raise first
     wanted = list(expressions)
@@ -211,7 +211,7 @@ def _in_the_users_lines(
     The message quotes the user's lines, and says which host code was left out.
     """
     own, changed = source.split("\n"), code.text.split("\n")
-    text = str(error).replace(advice.DEVICE_CODE_ONLY, advice.RUNTIME_IN_A_KERNEL)
+    text = str(error).replace(hints.DEVICE_CODE_ONLY, hints.RUNTIME_IN_A_KERNEL)
     lines = text.split("\n")
     for i, line in enumerate(lines):
         match = re.match(rf"{re.escape(name)}\((\d+)\): ", line)
@@ -228,10 +228,10 @@ def _in_the_users_lines(
         if re.search(rf'"{re.escape(called)}["(<]', str(error))
         and "texture refer" not in str(error)
     ]
-    more += [said for said in advice.pasted("\n".join(lines)) if said not in text]
+    more += [said for said in hints.pasted("\n".join(lines)) if said not in text]
     unknown = [header for header in code.missing if not is_for_host(header)]
     if unknown:
-        more.append(advice.missing(unknown))
+        more.append(hints.missing(unknown))
     elif code.missing and re.search(r'name followed by "::"|is undefined|has no member', text):
-        more.append(advice.of_the_host(code.missing))
+        more.append(hints.of_the_host(code.missing))
     return CompileError("\n  ".join(["\n".join(lines), *more]))

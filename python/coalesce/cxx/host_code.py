@@ -51,7 +51,7 @@ class Item:
 
 
 @dataclass
-class File:
+class SourceFile:
     """A file of the program: the source itself, or a header that the user wrote.
 
     The source itself has the name "".
@@ -153,13 +153,13 @@ def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
     )
 
 
-def _files(source: str, find: Find) -> Iterator[File]:
+def _files(source: str, find: Find) -> Iterator[SourceFile]:
     """Yield the source, and each of the user's own headers that the source includes."""
     seen: set[str] = {""}
     waiting = [("", source, "")]
     while waiting:
         name, text, folder = waiting.pop()
-        file = File(name, layout_of(text))
+        file = SourceFile(name, layout_of(text))
         for directive in file.layout.directives:
             match = _INCLUDE.match(directive.text) if directive.kind == "include" else None
             if match is None:
@@ -427,7 +427,7 @@ def _cut(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> str:
     return "".join([*parts, text[start:end]])
 
 
-def _rendered(file: File, reached: set[int]) -> str:
+def _rendered(file: SourceFile, reached: set[int]) -> str:
     """Return the file's text without the removed parts. The lines keep their places."""
     gone = [(d.start, d.end) for _, d in file.missing]
     for item in file.items:
@@ -449,7 +449,7 @@ def _rendered(file: File, reached: set[int]) -> str:
     return "".join(text)
 
 
-def _descriptions(file: File, reached: set[int]) -> Iterator[str]:
+def _descriptions(file: SourceFile, reached: set[int]) -> Iterator[str]:
     """Yield descriptions of what was removed from a file."""
     text = file.layout.text
     for name, directive in file.missing:
@@ -466,7 +466,7 @@ def _descriptions(file: File, reached: set[int]) -> Iterator[str]:
                 yield f"{name}{call} ({place})"
 
 
-def _host_names(file: File, reached: set[int]) -> dict[str, int]:
+def _host_names(file: SourceFile, reached: set[int]) -> dict[str, int]:
     """Return the host's functions and variables that device code uses, with their lines."""
     words = {w for i in file.items if id(i) in reached for w in i.words - i.locals}
     return {

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from coalesce._core import model
-from coalesce.common import checks
-from coalesce.draw._axes import Gap, inside, shorten
+from coalesce.common import require
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Data, Picture, Swatch, number, text_width
+from coalesce.draw._gaps import Gap, inside, shorten
 from coalesce.draw._lanes import Kind, Lanes, lanes_of
 from coalesce.draw._palette import ALERT, BLUE, FAINT, INK, SOFT, WASH, Paint, group, on
 from coalesce.draw._words import ARROW, DONE, TIMES, lane_list, plain, plural, short_list
@@ -185,8 +185,8 @@ def bank_board(
     NVIDIA, CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.0 and later.
     """
     lanes = lanes_of(addresses, itemsize, mask, 32)
-    checks.choice("kind", kind, DONE)
-    checks.choice("rows", rows, _MOST_ROWS)
+    require.choice("kind", kind, DONE)
+    require.choice("rows", rows, _MOST_ROWS)
     if lanes.itemsize not in (1, 2, 4, 8, 16):
         raise ValueError(f"itemsize must be 1, 2, 4, 8 or 16; got {lanes.itemsize}")
     for lane in lanes.numbers:
@@ -195,10 +195,10 @@ def bank_board(
                 f"addresses must be multiples of itemsize, {lanes.itemsize}; lane {lane} has "
                 f"{lanes.address(lane)}"
             )
-    start = checks.whole("base", base, 0)
+    start = require.whole("base", base, 0)
     if start % (BANKS * WORD_BYTES):
         raise ValueError(f"base must be a multiple of {BANKS * WORD_BYTES}; got {start}")
-    board = board_of(lanes, kind, checks.text("opcode", opcode))
+    board = board_of(lanes, kind, require.text("opcode", opcode))
 
     canvas = Canvas()
     headline, note = _headline(lanes, board, kind), _note(lanes, board, kind)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coalesce.common import checks
-from coalesce.draw._axes import Gap, shorten
+from coalesce.common import require
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Data, Picture, number, text_width
+from coalesce.draw._gaps import Gap, shorten
 from coalesce.draw._lanes import MOST_LANES, power_of_two
 from coalesce.draw._palette import PAPER, SOFT, group, letter, on
 from coalesce.draw._words import plain, plural
@@ -120,7 +120,7 @@ def _extents(block_dim: Any) -> tuple[int, int, int]:
     given = list(block_dim) if isinstance(block_dim, (tuple, list)) else [block_dim]
     if not 1 <= len(given) <= 3:
         raise ValueError(f"block_dim must have 1 to 3 extents; got {len(given)}")
-    extents = [checks.whole("block_dim", extent, 1) for extent in given] + [1, 1]
+    extents = [require.whole("block_dim", extent, 1) for extent in given] + [1, 1]
     threads = extents[0] * extents[1] * extents[2]
     if threads > MOST_THREADS:
         raise ValueError(f"block_dim must have at most {MOST_THREADS} threads; got {threads}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.draw import _palette
 from coalesce.draw._palette import FAINT, INK, PAPER, SOFT, Paint
 from coalesce.render import markup
@@ -93,7 +93,7 @@ class Picture:
         ValueError
             The name has another ending. To make a PNG, convert the SVG with a browser or Inkscape.
         """
-        path = Path(checks.path("path", path))
+        path = Path(require.path("path", path))
         if path.suffix != ".svg":
             raise ValueError(
                 f"path must end in .svg, the only format of pictures; got {path.name!r}"
@@ -233,7 +233,7 @@ class Canvas:
     def headline(self, y: float, title: str | None, headline: str, note: str = "") -> float:
         """Write the title, headline and note at the top. Return the y coordinate below them."""
         if title is not None:
-            checks.text("title", title)
+            require.text("title", title)
         if title:
             y += 13
             self.text(MARGIN, y, title, size=12.5, paint=SOFT, most=INNER)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.draw import _panel, _strip
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Picture, Swatch
 from coalesce.draw._matrix import Matrix, window_over
@@ -143,7 +143,7 @@ def _draw(
 ) -> Picture:
     first = list(next(iter(frames.values())))
     if headline is not None:
-        checks.text("headline", headline)
+        require.text("headline", headline)
     else:
         headline = _count(strip) if strip else _counts(first)
     canvas = Canvas()

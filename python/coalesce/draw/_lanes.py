@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from coalesce.common import checks
+from coalesce.common import require
 
 Kind = Literal["load", "store", "atomic"]
 
@@ -67,9 +67,9 @@ def lanes_of(
     ValueError
         There are no lanes or too many, an address is negative, or no lane is active.
     """
-    width = checks.whole("itemsize", itemsize, 1, MOST_BYTES)
+    width = require.whole("itemsize", itemsize, 1, MOST_BYTES)
     if warp_size is not None:
-        warp_size = checks.whole("warp_size", warp_size, 1, MOST_LANES)
+        warp_size = require.whole("warp_size", warp_size, 1, MOST_LANES)
     values = _integers(addresses)
     most = warp_size or MOST_LANES
     if not 1 <= len(values) <= most:
@@ -90,7 +90,7 @@ def lanes_of(
 
 def power_of_two(name: str, value: Any, low: int, high: int) -> int:
     """Return an integer argument that is a power of two."""
-    result = checks.whole(name, value, low, high)
+    result = require.whole(name, value, low, high)
     if result & (result - 1):
         raise ValueError(f"{name} must be a power of two; got {result}")
     return result
@@ -108,8 +108,8 @@ def _integers(addresses: Any) -> list[int]:
             raise TypeError(f"addresses must be integers; got dtype {addresses.dtype}")
         return [int(a) for a in addresses]
     given = [] if isinstance(addresses, set | frozenset) else addresses
-    given = checks.several("addresses", given, "one for each lane, in order")
-    return [checks.integer("addresses", address) for address in given]
+    given = require.several("addresses", given, "one for each lane, in order")
+    return [require.integer("addresses", address) for address in given]
 
 
 def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
@@ -126,11 +126,11 @@ def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
             )
         active[:given] = [bits >> lane & 1 for lane in range(given)]
         return active
-    flags = checks.as_array("mask", mask)
+    flags = require.as_array("mask", mask)
     if flags.dtype.kind != "b":
         raise TypeError(
             "mask must be an integer with a bit for each lane, or a bool for each lane; got "
-            f"{checks.shown(mask)}"
+            f"{require.shown(mask)}"
         )
     if flags.shape != (given,):
         raise ValueError(

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.forks import cached_property
-from coalesce.draw._axes import Item, shorten
+from coalesce.draw._gaps import Item, shorten
 from coalesce.draw._lanes import Lanes
 from coalesce.draw._sectors import Memory, memory_of
 from coalesce.draw._words import percent, plural
@@ -71,14 +71,14 @@ class Matrix:
     note: str | None = None
 
     def __post_init__(self) -> None:
-        checks.text("name", self.name)
+        require.text("name", self.name)
         rows, cols = self.extents
-        checks.whole("itemsize", self.itemsize, 1, 64)
-        checks.whole("offset", self.offset, 0, 2**53)
+        require.whole("itemsize", self.itemsize, 1, 64)
+        require.whole("offset", self.offset, 0, 2**53)
         if self.memory not in ("global", "shared"):
             raise ValueError(f"memory must be 'global' or 'shared'; got {self.memory!r}")
         if self.pitch is not None:
-            checks.whole("pitch", self.pitch, cols, 2**31 - 1)
+            require.whole("pitch", self.pitch, cols, 2**31 - 1)
         for r, c in self.cells:
             if not (0 <= r < rows and 0 <= c < cols):
                 raise ValueError(
@@ -94,7 +94,7 @@ class Matrix:
     @cached_property
     def extents(self) -> Cell:
         """Rows and columns."""
-        numbers = checks.shape("shape", self.shape, 1, 2**31 - 1)
+        numbers = require.shape("shape", self.shape, 1, 2**31 - 1)
         if len(numbers) not in (1, 2):
             raise ValueError(f"shape must be (rows, columns) or (columns,); got {self.shape!r}")
         return (1, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
@@ -102,7 +102,7 @@ class Matrix:
     @cached_property
     def cells(self) -> list[Cell]:
         """The touched cells, in the order in which they were passed."""
-        cells = checks.as_array("touched", self.touched)
+        cells = require.as_array("touched", self.touched)
         if cells.size == 0:
             cells = np.empty((0, 2), int)
         if cells.dtype.kind not in "iu":

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from coalesce.draw._axes import Gap, Item
 from coalesce.draw._canvas import Box, Canvas, Data, number, text_width
+from coalesce.draw._gaps import Gap, Item
 from coalesce.draw._matrix import Cell, Matrix, Window
 from coalesce.draw._palette import FAINT, INK, SOFT, WASH, group, letter, on
 from coalesce.draw._words import TIMES, plural, short_list

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coalesce._core import model
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.draw._banks import bank_board
 from coalesce.draw._canvas import Picture
 from coalesce.draw._frames import matrices
@@ -57,10 +57,10 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     32 lanes, 4-byte loads → 32 sectors in 32 lines, 12.5 % of the bytes used
     """
     if not isinstance(trace, Trace):
-        raise TypeError(f"trace must be a Trace; got {checks.shown(trace)}")
+        raise TypeError(f"trace must be a Trace; got {require.shown(trace)}")
     if not len(trace):
         raise ValueError("trace has no event to draw")
-    one = trace[checks.whole("number", number, -len(trace), len(trace) - 1)]
+    one = trace[require.whole("number", number, -len(trace), len(trace) - 1)]
     if title is None:
         line = f", line {one.line}" if one.line else ""
         title = f"{trace.kernel}{line}: {one.opcode} of block {one.block}, warp {one.warp}"
@@ -141,7 +141,7 @@ def steps(
     """
     if cells not in ("lane", "thread"):
         raise ValueError(f"cells must be 'lane' or 'thread'; got {cells!r}")
-    wanted = [checks.whole("numbers", number, 0) for number in numbers]
+    wanted = [require.whole("numbers", number, 0) for number in numbers]
     if not wanted:
         raise ValueError("numbers must hold at least one step")
     for name in shapes or {}:

@@ -151,7 +151,7 @@ def _note(lanes: Lanes, memory: Memory) -> str:
     )
 
 
-def _lane_row(canvas: Canvas, lanes: Lanes, memory: Memory, row: _Row, y: float) -> None:
+def _lane_row(canvas: Canvas, lanes: Lanes, memory: Memory, row: _LaneRow, y: float) -> None:
     """Draw a row of lanes with their numbers. Each has the colour and the letter of its sector."""
     small = row.pitch < 14
     canvas.text(MARGIN, y - 17, "the warp's lanes, and the sector each touches", paint=SOFT)
@@ -181,7 +181,7 @@ def _lane_row(canvas: Canvas, lanes: Lanes, memory: Memory, row: _Row, y: float)
             canvas.path(d, stroke=on(paint), weight=0.6, opacity=0.5)
 
 
-def _links(canvas: Canvas, lanes: Lanes, strip: _strip.Strip, row: _Row, y: float) -> None:
+def _links(canvas: Canvas, lanes: Lanes, strip: _strip.Strip, row: _LaneRow, y: float) -> None:
     """Connect each lane with its bytes. All links of one colour form one SVG path."""
     curves: dict[Paint, list[str]] = {}
     for lane in lanes.numbers:
@@ -220,7 +220,7 @@ def _enlarged(
 
 
 @dataclass(frozen=True)
-class _Row:
+class _LaneRow:
     """Where the lanes are drawn."""
 
     left: float
@@ -230,9 +230,9 @@ class _Row:
         return self.left + (lane + 0.5) * self.pitch
 
 
-def _row_over(lanes: Lanes, strip: _strip.Strip) -> _Row:
+def _row_over(lanes: Lanes, strip: _strip.Strip) -> _LaneRow:
     """Return where to draw the lanes. If most lanes access consecutive bytes: above these bytes."""
-    everywhere = _Row(MARGIN, INNER / lanes.count)
+    everywhere = _LaneRow(MARGIN, INNER / lanes.count)
     first = lanes.numbers[0]
     start = lanes.address(first)
     in_step = sum(lanes.address(n) - start == (n - first) * lanes.itemsize for n in lanes.numbers)
@@ -240,7 +240,7 @@ def _row_over(lanes: Lanes, strip: _strip.Strip) -> _Row:
     left = strip.position(start) - first * pitch
     fits = left >= MARGIN - 0.1 and left + lanes.count * pitch <= MARGIN + INNER + 0.1
     if len(lanes.numbers) > 1 and 2 * in_step > lanes.count and fits and pitch >= 11:
-        return _Row(left, pitch)
+        return _LaneRow(left, pitch)
     return everywhere
 
 

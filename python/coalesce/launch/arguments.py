@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.arrays import foreign, simulated
+from coalesce.arrays import foreign, simulated_memory
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.pointer import Pointer
 from coalesce.arrays.texture import Texture
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.dtypes import code_of, dtype_name, is_native
 from coalesce.cxx import numba
 from coalesce.cxx.signature import Parameter, Signature
@@ -72,7 +72,7 @@ class HostArray:
         Only arrays of `coalesce.empty` have a mask. A checked run updates the mask when the kernel
         writes.
         """
-        return simulated.undefined(self.array)
+        return simulated_memory.undefined(self.array)
 
     def packed(self, undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> sim.Buffer:
         """Return the array in the form that the simulator takes."""
@@ -89,7 +89,7 @@ class HostArray:
         if self.copied and self.written:
             self.given[...] = self.array
         if self.written and not watched:
-            simulated.define(self.given)
+            simulated_memory.define(self.given)
 
 
 Argument = bytes | HostArray | GpuArray | TensorMap | PackedStructure
@@ -236,7 +236,7 @@ def _no_array(parameter: Parameter, value: Any) -> TypeError:
         advice = f"; make one: numpy.array({parameter.name}, dtype=numpy.{dtype})"
     elif isinstance(value, numbers.Number | np.generic):
         advice = "; for a single value make an array of one element"
-    return TypeError(f"argument {parameter} needs {wanted}; got {checks.shown(value)}{advice}")
+    return TypeError(f"argument {parameter} needs {wanted}; got {require.shown(value)}{advice}")
 
 
 def _wanted_array(parameter: Parameter) -> str:
@@ -382,7 +382,7 @@ def _members(
             return value.tobytes(), []  # the members are not known, as for PTX
         raise TypeError(
             f"argument {parameter} is a structure of {parameter.bytes} bytes whose members are not "
-            f"known; pass a NumPy structured scalar or bytes; got {checks.shown(value)}"
+            f"known; pass a NumPy structured scalar or bytes; got {require.shown(value)}"
         )
     packer = Packer(_one)
     packed = packer.pack(parameter, structure, value)
@@ -404,7 +404,7 @@ def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:
         raise TypeError(
             f"argument {parameter} is a structure of {parameter.bytes} bytes; pass a tuple or a "
             "dict of its members, a NumPy structured scalar or bytes; got "
-            f"{checks.shown(value)}"
+            f"{require.shown(value)}"
         )
     if len(packed) != parameter.bytes:
         raise TypeError(

@@ -15,7 +15,7 @@ from coalesce._core import cuda, sim
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.arrays.waiting import until_done
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.cxx import signature, variables
 from coalesce.cxx.compiled_types import Ask
 from coalesce.cxx.element_types import SCALARS, element_types
@@ -166,7 +166,7 @@ class Globals(Mapping[str, Any]):
 
     def _find(self, name: str) -> Variable:
         if not isinstance(name, str):
-            raise TypeError(f"the name of a variable must be a string; got {checks.shown(name)}")
+            raise TypeError(f"the name of a variable must be a string; got {require.shown(name)}")
         wanted = [v for v in self._variables if name in (v.name, v.symbol)]
         wanted = wanted or [v for v in self._variables if v.name.split("::")[-1] == name]
         if len(wanted) == 1:

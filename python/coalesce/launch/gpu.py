@@ -25,7 +25,7 @@ from coalesce.arrays.waiting import until_done
 from coalesce.common.geometry import Extent
 from coalesce.cxx.signature import Signature
 from coalesce.launch.arguments import Argument, HostArray, described
-from coalesce.launch.gpu_textures import Textures
+from coalesce.launch.gpu_textures import TextureObjects
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure
 from coalesce.launch.tensor_map import TensorMap
@@ -192,7 +192,7 @@ class _Staged:
             self._groups.append(group)
             for host in group:
                 self._addresses[id(host)] = memory.address + _start(host.array) - first
-        self.textures = Textures(gpu, self._groups, self.address)
+        self.textures = TextureObjects(gpu, self._groups, self.address)
 
     def __enter__(self) -> Self:
         return self

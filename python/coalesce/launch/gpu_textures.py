@@ -16,7 +16,7 @@ from coalesce.launch.arguments import HostArray
 _in_use: list[tuple[Any, list[Any]]] = []
 
 
-class Textures:
+class TextureObjects:
     """The objects for the texture and surface arguments of one launch.
 
     Parameters

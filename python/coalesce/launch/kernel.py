@@ -13,7 +13,7 @@ from coalesce._core import cuda
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray
-from coalesce.common import checks, geometry
+from coalesce.common import geometry, require
 from coalesce.common.errors import LaunchError
 from coalesce.common.geometry import Extent
 from coalesce.compile import headers
@@ -48,9 +48,9 @@ class BaseKernel:
         filename: str | None = None,
     ) -> None:
         if entry is not None:
-            checks.text("entry", entry)
+            require.text("entry", entry)
         if instruction_limit is not None:
-            instruction_limit = checks.whole("instruction_limit", instruction_limit, 0, 2**63 - 1)
+            instruction_limit = require.whole("instruction_limit", instruction_limit, 0, 2**63 - 1)
         self.instruction_limit = instruction_limit
         self._wanted = device
         self._device = devices.resolve(device)
@@ -145,7 +145,7 @@ class BaseKernel:
         >>> out
         array([96], dtype=int32)
         """
-        checks.text("entry", entry)
+        require.text("entry", entry)
         if "<" in entry and entry not in self._module.compiled(self._device).lowered:
             raise ValueError(
                 f"{entry!r} was not compiled with this kernel, which has other template "
@@ -297,9 +297,9 @@ class BaseKernel:
         """
         extents = geometry.extent("grid", grid), geometry.extent("block", block)
         geometry.check_block(extents[1])
-        runs = None if runs is None else checks.runs(runs)
-        checks.flag("counts", counts)
-        checks.flag("cooperative", cooperative)
+        runs = None if runs is None else require.runs(runs)
+        require.flag("counts", counts)
+        require.flag("cooperative", cooperative)
         where = None if device is None else devices.resolve(device)
         return self._run(
             *extents,
@@ -308,7 +308,7 @@ class BaseKernel:
             where,
             runs,
             counts,
-            checks.texts("write_only", write_only),
+            require.texts("write_only", write_only),
             geometry.stream(stream),
             cooperative,
         )

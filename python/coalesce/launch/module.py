@@ -18,7 +18,7 @@ from coalesce.arrays.devices import Device, modelled_gpu
 from coalesce.common import forks
 from coalesce.common.errors import CompileError
 from coalesce.compile import cubin, disassembler, nvrtc, whole_file
-from coalesce.compile.structures import Structure, of_parameters
+from coalesce.compile.layouts import Structure, of_parameters
 from coalesce.cxx import compiled_types, signature
 from coalesce.cxx.host_code import DeviceCode
 

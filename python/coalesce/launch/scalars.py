@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from coalesce._core import cuda
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.dtypes import code_of, dtype_name
 from coalesce.cxx.signature import Parameter
 
@@ -39,7 +39,8 @@ def scalar(parameter: Parameter, value: Any) -> bytes:
     elif isinstance(value, bool):
         advice = "; pass 0.0 or 1.0"
     raise TypeError(
-        f"argument {parameter} needs {_wanted_scalar(parameter)}; got {checks.shown(value)}{advice}"
+        f"argument {parameter} needs {_wanted_scalar(parameter)}; "
+        f"got {require.shown(value)}{advice}"
     )
 
 

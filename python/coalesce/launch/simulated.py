@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.arrays import simulated
+from coalesce.arrays import simulated_memory
 from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common.geometry import Extent
@@ -133,6 +133,8 @@ def check_places(
 def device_of(arguments: Sequence[Argument]) -> str | None:
     """Return the simulated device of the first array that is in simulated memory."""
     for argument in arguments:
-        if isinstance(argument, HostArray) and (place := simulated.memory_of(argument.given)):
+        if isinstance(argument, HostArray) and (
+            place := simulated_memory.memory_of(argument.given)
+        ):
             return place[0].device
     return None

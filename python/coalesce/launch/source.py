@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.compile import nvrtc
 from coalesce.cxx import signature
 from coalesce.launch.module import Module
@@ -25,7 +25,7 @@ def _plain(name: str) -> str:
 
 def _check_source(source: Any) -> None:
     if not isinstance(source, str):
-        raise TypeError(f"source must be a string or a path; got {checks.shown(source)}")
+        raise TypeError(f"source must be a string or a path; got {require.shown(source)}")
     if len(source) > MOST_SOURCE_BYTES:
         raise ValueError(
             f"source has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are allowed"
@@ -93,7 +93,7 @@ def module_of(
     if isinstance(source, str) and len(source) < 4096 and _FILE_NAME.fullmatch(source):
         source = Path(source.strip()) if Path(source.strip()).is_file() else source
     if isinstance(source, os.PathLike) and not isinstance(source, type):
-        path = Path(checks.path("source", source))
+        path = Path(require.path("source", source))
         source, options_in_file = _read(path)
         filename = filename or _plain(path.name)
         chosen += options_in_file

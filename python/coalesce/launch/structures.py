@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.dtypes import is_native
-from coalesce.compile.structures import Array, Member, Structure
+from coalesce.compile.layouts import Array, Member, Structure
 from coalesce.cxx.signature import Parameter
 
 
@@ -222,7 +222,7 @@ class Packer:
             raise TypeError(
                 f"argument {shown} is a {structure.kind} of {structure.bytes} bytes; pass a tuple "
                 f"or a dict of its members ({_listed(structure)}), a NumPy structured scalar or "
-                f"bytes; got {checks.shown(value)}"
+                f"bytes; got {require.shown(value)}"
             )
         pairs = _by_name if isinstance(value, Mapping) else _by_order
         for member, item in pairs(shown, structure, value):
@@ -236,7 +236,7 @@ class Packer:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence | np.ndarray):
             raise TypeError(
                 f"argument `{path}` is an array of shape {array.shape} inside a structure; pass a "
-                f"list or a NumPy array of this shape; got {checks.shown(value)}"
+                f"list or a NumPy array of this shape; got {require.shown(value)}"
             )
         if len(value) != array.shape[0]:
             raise ValueError(
@@ -272,7 +272,7 @@ def _by_order(
     if structure.kind == "union":
         raise TypeError(
             f"argument {shown} is a union; pass a dict with one of its members "
-            f"({_listed(structure)}) or bytes; got {checks.shown(value)}"
+            f"({_listed(structure)}) or bytes; got {require.shown(value)}"
         )
     if len(value) != len(structure.members):
         raise TypeError(

@@ -12,8 +12,8 @@ here.
 
 from __future__ import annotations
 
+from coalesce.lessons._cases import exercise, exercises
 from coalesce.lessons._code import Code
-from coalesce.lessons._exercise_list import exercise, exercises
 from coalesce.lessons._exercises import Exercise, Verdict
 from coalesce.lessons._measure import code, source
 from coalesce.lessons._predict import Prediction, Score, predict, score

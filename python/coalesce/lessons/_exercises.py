@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coalesce.check import Finding
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.kernel import Kernel
 from coalesce.lessons import _findings, _mistakes, _wrong_results
 from coalesce.profiling import Profile
@@ -173,7 +173,7 @@ class Exercise:
         >>> coalesce.lessons.exercise("brighten").hint()
         'Which index changes from lane to lane: row or col?'
         """
-        number = checks.whole("number", number, 1)
+        number = require.whole("number", number, 1)
         if number > len(self._hints):
             call = f"lessons.exercise({self.name!r}).solution"
             return f"There are {len(self._hints)} hints. {call} shows one solution."
@@ -215,7 +215,7 @@ class Exercise:
             kernel = Kernel(kernel, self.name)
         if not isinstance(kernel, Kernel):
             raise TypeError(
-                f"kernel must be a Kernel, or a string with its source; got {checks.shown(kernel)}"
+                f"kernel must be a Kernel, or a string with its source; got {require.shown(kernel)}"
             )
         try:
             with _patience(_PATIENCE):

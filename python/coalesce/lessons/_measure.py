@@ -14,7 +14,7 @@ import coalesce
 from coalesce.arrays.creation import to_device
 from coalesce.arrays.device_array import DeviceArray
 from coalesce.catalogue.table import OPERATIONS
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.timing import Timing
 from coalesce.kernel import Kernel
 from coalesce.lessons._code import Code, new_lines
@@ -45,7 +45,7 @@ def source(name: str) -> str:
     // A tiled product whose tile of `a` has rows of TILE + PAD words.
     """
     known = {file.stem: file for file in sorted(_SOURCES.glob("*.cu"))}
-    return known[checks.choice("name", name, known)].read_text(encoding="utf-8")
+    return known[require.choice("name", name, known)].read_text(encoding="utf-8")
 
 
 def code(

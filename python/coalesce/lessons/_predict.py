@@ -18,7 +18,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.lessons._answers import ANSWERS, Answer
 from coalesce.render import markup
 from coalesce.render.markup import BAD, FAINT, GOOD, joined, tag
@@ -184,8 +184,8 @@ def predict(
     >>> p.right
     True
     """
-    answer = ANSWERS.get(checks.text("name", name), Answer())
-    checks.text("question", question)
+    answer = ANSWERS.get(require.text("name", name), Answer())
+    require.text("question", question)
     options = tuple(choices)
     said = _read(guess, options)
     printed, found = _run(measured)
@@ -217,12 +217,12 @@ def _read(guess: Guess, choices: tuple[str, ...]) -> Value | None:
         if isinstance(guess, str):
             raise TypeError(
                 "guess must be a number, or `...` (Ellipsis) for no guess; got "
-                f"{checks.shown(guess)}"
+                f"{require.shown(guess)}"
             )
-        return checks.number("guess", guess)
+        return require.number("guess", guess)
     if isinstance(guess, str):
-        return checks.choice("guess", guess, choices)
-    place = checks.whole("guess", guess, 1)
+        return require.choice("guess", guess, choices)
+    place = require.whole("guess", guess, 1)
     if place > len(choices):
         raise ValueError(
             f"guess must be at most {len(choices)}, the number of choices; got {place}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from coalesce import catalogue
 from coalesce.arrays import devices
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.timing import Timing, milliseconds
 from coalesce.lessons import _measure
 from coalesce.lessons._recording import Recording, label, recording
@@ -176,9 +176,9 @@ def times(
     >>> t.recording is None or t.ratio("coalesced", "naive") > 1
     True
     """
-    checks.choice("operation", operation, (*catalogue.operations(), "lesson"))
-    n = checks.whole("n", n, 1)
-    wanted = [_variant(one) for one in checks.one_or_several("variants", variants)]
+    require.choice("operation", operation, (*catalogue.operations(), "lesson"))
+    n = require.whole("n", n, 1)
+    wanted = [_variant(one) for one in require.one_or_several("variants", variants)]
     if not wanted:
         raise ValueError("variants must name at least one variant")
     names = [label(*one) for one in wanted]
@@ -210,7 +210,9 @@ def _variant(value: Any) -> tuple[str, dict[str, Any]]:
         name, options = value
         if isinstance(name, str) and isinstance(options, Mapping):
             return name, dict(options)
-    raise TypeError(f"variants must hold names or pairs (name, options); got {checks.shown(value)}")
+    raise TypeError(
+        f"variants must hold names or pairs (name, options); got {require.shown(value)}"
+    )
 
 
 def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.draw import _palette
 from coalesce.plots.axes import (
     COUNTED,
@@ -180,12 +180,12 @@ def bars(
     [32, 4]
     """
     if not isinstance(values, Mapping):
-        raise TypeError(f"values must map names to numbers; got {checks.shown(values)}")
+        raise TypeError(f"values must map names to numbers; got {require.shown(values)}")
     names = list(values)
     if not names:
         raise ValueError("values must hold at least one bar")
     for name, value in values.items():
-        if not math.isfinite(checks.number("values", value)) or value < 0:
+        if not math.isfinite(require.number("values", value)) or value < 0:
             raise ValueError(f"values must be finite numbers, at least 0; {name!r} is {value!r}")
     estimated = set(names if modelled is True else [] if modelled is False else modelled)
     special = set(highlight)
@@ -277,8 +277,8 @@ def ladder(
         "gflops": "GFLOP/s",
         "gbps": "GB/s",
     }
-    checks.choice("of", of, labels)
-    checks.choice("kind", kind, ("load", "store"))
+    require.choice("of", of, labels)
+    require.choice("kind", kind, ("load", "store"))
     rungs = named("variants", variants)
     values, modelled = {}, []
     for name, variant in rungs.items():
@@ -346,7 +346,7 @@ def roofline(
     'GFLOP/s'
     """
     for what, peak in (("peak_gflops", peak_gflops), ("peak_gbps", peak_gbps)):
-        checks.positive(what, peak)
+        require.positive(what, peak)
     points = {
         name: kernel if isinstance(kernel, Work) else work_of(name, kernel, flops)
         for name, kernel in named("kernels", kernels).items()

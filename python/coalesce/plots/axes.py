@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.draw import _palette
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def axes_of(
     """Yield the Axes to draw into: the caller's Axes `ax`, or new Axes with colours of `theme`."""
     plt = _matplotlib()
     if theme is not None:
-        checks.choice("theme", theme, _COLOURS)
+        require.choice("theme", theme, _COLOURS)
     if ax is not None:
         if theme is not None:
             raise ValueError(
@@ -45,7 +45,7 @@ def axes_of(
         given = np.array([ax] if not isinstance(ax, (Sequence, np.ndarray)) else ax, object).ravel()
         for one in given:
             if not isinstance(one, plt.Axes):
-                raise TypeError(f"ax must be Axes of matplotlib; got {checks.shown(one)}")
+                raise TypeError(f"ax must be Axes of matplotlib; got {require.shown(one)}")
         if len(given) < panels:
             raise ValueError(f"ax must be {panels} Axes, one for each panel; got {len(given)}")
         yield given[:panels]

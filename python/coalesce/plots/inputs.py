@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coalesce.common import checks
+from coalesce.common import require
 
 
 class ProfileLike(Protocol):
@@ -64,7 +64,7 @@ class Work:
 
     def __post_init__(self) -> None:
         for name in ("flops", "dram_bytes", "ms"):
-            checks.positive(name, getattr(self, name))
+            require.positive(name, getattr(self, name))
 
 
 def named(argument: str, kernels: Any) -> dict[str, Any]:
@@ -74,14 +74,14 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
     names. `argument` is the name of the argument in error messages.
     """
     result = dict(kernels) if isinstance(kernels, Mapping) else {}
-    several = [] if isinstance(kernels, Mapping) else checks.several(argument, kernels, "profiles")
+    several = [] if isinstance(kernels, Mapping) else require.several(argument, kernels, "profiles")
     for kernel in several:
-        with checks.reading(argument, kernel):
+        with require.reading(argument, kernel):
             title = getattr(kernel, "title", None)
         if not isinstance(title, str):
             raise TypeError(
                 f"{argument} must be profiles, or a mapping of names to profiles; got "
-                f"{checks.shown(kernel)}"
+                f"{require.shown(kernel)}"
             )
         if title in result:
             raise ValueError(
@@ -144,5 +144,5 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
         )
     ms, modelled = _time(name, profile)
     return Work(
-        checks.number("flops", count), float(sum(part or 0 for part in traffic)), ms, not modelled
+        require.number("flops", count), float(sum(part or 0 for part in traffic)), ms, not modelled
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coalesce.arrays import devices
 from coalesce.arrays.device_array import DeviceArray
 from coalesce.catalogue.table import OPERATIONS
-from coalesce.common import checks
+from coalesce.common import require
 
 # For each pattern: the option that varies, the meaning of its values, and the default values.
 PATTERNS: dict[str, tuple[str, str, tuple[int, ...]]] = {
@@ -111,15 +111,15 @@ class Sweep:
         >>> coalesce.plots.Sweep.run("stride", [1, 2, 8]).sectors
         array([ 4.,  8., 32.])
         """
-        checks.choice("pattern", pattern, PATTERNS)
-        if checks.integer("itemsize", itemsize) not in _ELEMENTS:
+        require.choice("pattern", pattern, PATTERNS)
+        if require.integer("itemsize", itemsize) not in _ELEMENTS:
             raise ValueError(f"itemsize must be 1, 2, 4, 8 or 16; got {itemsize!r}")
         timed = devices.resolve(device)
         chosen = None if device is None and timed.kind == "sim" else timed
         given = PATTERNS[pattern][2] if values is None else values
         wanted = [
-            checks.whole("values", value, 0, _MOST)
-            for value in checks.several("values", given, "whole numbers")
+            require.whole("values", value, 0, _MOST)
+            for value in require.several("values", given, "whole numbers")
         ]
         if not wanted:
             raise ValueError("values must hold at least one number")

@@ -9,9 +9,9 @@ from typing import Any
 from coalesce.arrays.devices import Device
 from coalesce.launch.modelled import Modelled
 from coalesce.profiling import run
+from coalesce.profiling.classification import Pattern
 from coalesce.profiling.data import ArrayInfo
 from coalesce.profiling.examples import Example
-from coalesce.profiling.patterns import Pattern
 from coalesce.profiling.result import Profile
 from coalesce.profiling.rows import Access, Instruction, Line
 from coalesce.profiling.verdict import Total
@@ -99,5 +99,5 @@ def profile(
     >>> p.metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
     128
     """
-    settings = run.Settings(sample, executor, progress, caches)
+    settings = run.ProfileSettings(sample, executor, progress, caches)
     return run.of_operation(operation, arrays, device, options, settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from coalesce.profiling.patterns import BANKS, WORD_BYTES, Pattern
+from coalesce.profiling.classification import BANKS, WORD_BYTES, Pattern
 from coalesce.profiling.rows import TOLERANCE, Access, number
 
 _ROW_OF_BANKS = BANKS * WORD_BYTES

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.profiling.advice import wasteful
 from coalesce.profiling.rows import number
 
@@ -58,7 +58,7 @@ class Assertions:
         if not wanted:
             raise ValueError("assert_sectors_per_request needs load=, store= or both")
         for kind, most in wanted.items():
-            if not checks.number(kind, most) >= 0:  # with NaN, every profile would pass
+            if not require.number(kind, most) >= 0:  # with NaN, every profile would pass
                 raise ValueError(f"{kind} must be a number of sectors, at least 0; got {most!r}")
             judged = self._judged(f"global {kind}", line, partial(_is_global, kind=kind))
             per_request = sum(a.sectors for a in judged) / sum(a.requests for a in judged)
@@ -116,7 +116,7 @@ class Assertions:
         >>> coalesce.profile("transpose", a, variant="padded").assert_bytes_used(0.9)
         """
         __tracebackhide__ = True
-        if not 0 <= checks.number("at_least", at_least) <= 1:
+        if not 0 <= require.number("at_least", at_least) <= 1:
             raise ValueError(f"at_least must be a share from 0 to 1; got {at_least!r}")
         judged = self._judged("global", line, _is_global)
         used = sum(a.bytes_used for a in judged) / sum(a.bytes_moved for a in judged)
@@ -162,7 +162,7 @@ class Assertions:
         typo. If the whole kernel has none, raise ValueError only if accesses are `needed`.
         """
         __tracebackhide__ = True
-        line = None if line is None else checks.integer("line", line)
+        line = None if line is None else require.integer("line", line)
         matching = [a for a in self.accesses() if chosen(a)]
         at_line = [a for a in matching if line is None or (a.line == line and not a.file)]
         if not at_line and (needed or line is not None):

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.profiling.comparison_data import ComparisonData
 from coalesce.profiling.result import Profile
 
@@ -44,7 +44,7 @@ def compare(*profiles: Profile) -> Comparison:
     """
     for given in profiles:
         if not isinstance(given, Profile):
-            raise TypeError(f"profiles must be of type Profile; got {checks.shown(given)}")
+            raise TypeError(f"profiles must be of type Profile; got {require.shown(given)}")
     if len(profiles) < 2:
         raise ValueError(f"compare needs two profiles or more; got {len(profiles)}")
     return Comparison(profiles)

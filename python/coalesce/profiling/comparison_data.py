@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.forks import cached_property
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class ComparisonData:
         ValueError
             There is no such quantity. The message lists the quantities.
         """
-        checks.text("name", name)
+        require.text("name", name)
         of = self._which(of)
         for row in self._rows:
             if row.name == name:
@@ -164,7 +164,7 @@ class ComparisonData:
         return list(_paired(self.profiles[0], self.profiles[of]))
 
     def _which(self, of: int) -> int:
-        return checks.whole("of", of, -len(self.profiles), len(self.profiles) - 1)
+        return require.whole("of", of, -len(self.profiles), len(self.profiles) - 1)
 
     @cached_property
     def _rows(self) -> tuple[Row, ...]:

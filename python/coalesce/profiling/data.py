@@ -16,7 +16,7 @@ from coalesce.profiling.rows import Access, Instruction, Line
 from coalesce.simulate.sampling import Estimate
 
 if TYPE_CHECKING:
-    from coalesce.profiling.ncu import Launch
+    from coalesce.profiling.ncu import RepeatedLaunch
     from coalesce.profiling.verdict import Total
 
 
@@ -78,7 +78,7 @@ class ProfileData:
         not_modelled: str = "",
         measured_ms: float | None = None,
         title: str = "",
-        launch: Launch | None = None,
+        launch: RepeatedLaunch | None = None,
         estimate: Estimate | None = None,
         errors: Mapping[str, float] | None = None,
     ) -> None:

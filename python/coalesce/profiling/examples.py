@@ -11,8 +11,8 @@ import numpy as np
 
 from coalesce._core import model
 from coalesce.common.forks import cached_property
+from coalesce.profiling.classification import LANES, AccessKind, Pattern, bank_passes, classify
 from coalesce.profiling.lane_runs import Thread
-from coalesce.profiling.patterns import LANES, AccessKind, Pattern, bank_passes, classify
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.version import __version__
 from coalesce.launch.modelled import Modelled
 from coalesce.profiling.rows import Access, Instruction, Line
@@ -93,7 +93,7 @@ def _access(access: Access) -> dict[str, Any]:
 
 def as_dataframe(profile: ProfileData, by: str) -> Any:
     """Return the rows as a DataFrame. See `Profile.to_dataframe`."""
-    checks.choice("by", by, ("line", "access", "instruction"))
+    require.choice("by", by, ("line", "access", "instruction"))
     try:
         import pandas
     except ImportError:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from coalesce.arrays import devices
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.errors import DeviceUnavailable, LaunchError
 from coalesce.common.geometry import Extent
 from coalesce.launch.kernel import BaseKernel
@@ -36,7 +36,7 @@ _WHY_NOT_NEEDED = (
 
 
 @dataclass(frozen=True)
-class Launch:
+class RepeatedLaunch:
     """A kernel and its arguments, for a launch in another process. All values can be pickled."""
 
     source: str
@@ -70,7 +70,7 @@ class Launch:
 
 
 def measure(
-    launch: Launch | None,
+    launch: RepeatedLaunch | None,
     metrics: Iterable[str],
     ncu: str | os.PathLike[str] | None,
     timeout: float,
@@ -81,7 +81,7 @@ def measure(
     counters is missing, raise DeviceUnavailable. If `launch` is None, raise ValueError. If ncu
     fails for another reason, raise LaunchError.
     """
-    timeout = checks.positive("timeout", timeout)
+    timeout = require.positive("timeout", timeout)
     if not (status := devices.gpu_status()):
         raise DeviceUnavailable(f"reading counters needs a GPU. {status}\n  {_WHY_NOT_NEEDED}")
     if launch is None:

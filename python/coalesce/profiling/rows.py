@@ -13,8 +13,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from coalesce._core import model
+from coalesce.profiling.classification import Pattern
 from coalesce.profiling.examples import Example
-from coalesce.profiling.patterns import Pattern
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture

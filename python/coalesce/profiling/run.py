@@ -17,7 +17,7 @@ from coalesce.arrays.pointer import Pointer
 from coalesce.arrays.texture import Texture
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure, mapped
@@ -40,7 +40,7 @@ _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instr
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProfileSettings:
     """The settings of a profile. See `coalesce.profile`."""
 
     sample: float | None = None
@@ -49,7 +49,7 @@ class Settings:
     caches: bool = True
 
     def __post_init__(self) -> None:
-        checks.flag("caches", self.caches)
+        require.flag("caches", self.caches)
 
 
 def of_operation(
@@ -57,7 +57,7 @@ def of_operation(
     arrays: Sequence[Any],
     device: Any,
     options: Mapping[str, Any],
-    settings: Settings,
+    settings: ProfileSettings,
 ) -> Profile:
     """Run an operation and profile its launches. See `coalesce.profile`."""
     asked = table.operation(operation)
@@ -91,7 +91,7 @@ def of_kernel(
     given: Sequence[Any],
     shared_bytes: Any,
     device: Any,
-    settings: Settings,
+    settings: ProfileSettings,
     cooperative: bool = False,
 ) -> tuple[Profile, LaunchRecord]:
     """Profile one launch. See `Kernel.profile`."""
@@ -100,7 +100,7 @@ def of_kernel(
 
 
 def of_prepared(
-    launch: Prepared, given: Sequence[Any] | None, settings: Settings, title: str = ""
+    launch: Prepared, given: Sequence[Any] | None, settings: ProfileSettings, title: str = ""
 ) -> tuple[Profile, LaunchRecord]:
     """Profile a launch whose arguments were already checked.
 
@@ -226,7 +226,7 @@ def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
 
 def _again(
     launch: Prepared, given: Sequence[Any], ptx: Mapping[str, np.ndarray[Any, Any]]
-) -> ncu.Launch:
+) -> ncu.RepeatedLaunch:
     """Return the same launch for Nsight Compute, which runs it after this launch.
 
     If the kernel reads and writes an array, this launch changes what the next one reads. So such an
@@ -245,7 +245,7 @@ def _again(
         else _repeated(value, argument, copied=argument.written and bool(read & {number, -1}))
         for number, (value, argument) in enumerate(zip(values, arguments, strict=True))
     ]
-    return ncu.Launch(
+    return ncu.RepeatedLaunch(
         kernel.source,
         kernel._expression or kernel.entry,
         kernel.options,

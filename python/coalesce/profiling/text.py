@@ -184,7 +184,7 @@ def _tags_per_request(profile: ProfileData) -> str:
     return f", {number(m.work['tag_lookups'] / requests)} per request"
 
 
-def _finding(finding: verdict.Finding, width: int) -> Iterator[Text]:
+def _finding(finding: verdict.Sentence, width: int) -> Iterator[Text]:
     mark, style = ("▲ ", f"bold {BAD}") if finding.wasteful else ("✓ ", GOOD)
     for part in textwrap.wrap(finding.text, width - 2):
         yield Text(mark, style).append(part, BOLD if finding.wasteful else "not bold default")

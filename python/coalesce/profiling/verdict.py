@@ -82,7 +82,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Sentence:
     """A sentence of the verdict. `wasteful` says whether the sentence is about waste."""
 
     wasteful: bool
@@ -121,7 +121,7 @@ _SPACES = ("global", "generic", "shared", "local")
 _KINDS = ("load", "async_copy", "store", "reduction", "atomic")
 
 
-def verdict(accesses: Sequence[Access]) -> list[Finding]:
+def verdict(accesses: Sequence[Access]) -> list[Sentence]:
     """Return a sentence for each memory that the kernel accesses. Waste comes first."""
     findings = []
     for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
@@ -131,29 +131,29 @@ def verdict(accesses: Sequence[Access]) -> list[Finding]:
     if any(a.space == "local" for a in accesses):
         findings.append(_local(accesses))
     if not findings:
-        findings.append(Finding(False, "No access to global or shared memory."))
+        findings.append(Sentence(False, "No access to global or shared memory."))
     return sorted(findings, key=lambda f: not f.wasteful)
 
 
-def _global(accesses: Sequence[Access]) -> Finding:
+def _global(accesses: Sequence[Access]) -> Sentence:
     if not _wasteful(accesses):
         each = sum(a.cost for a in accesses) / sum(a.requests for a in accesses)
         sectors = f"{number(each)} sector{'s' * (number(each) != '1')}"
         few = (
             "nearly as few as possible" if any(a.excess for a in accesses) else "as few as possible"
         )
-        return Finding(False, f"Global memory: {sectors} per request, {few}.")
-    return Finding(
+        return Sentence(False, f"Global memory: {sectors} per request, {few}.")
+    return Sentence(
         True,
         f"Global memory takes {_factor(accesses, 'sectors')} it needs; {_blame(accesses)}.",
     )
 
 
-def _shared(accesses: Sequence[Access]) -> Finding:
+def _shared(accesses: Sequence[Access]) -> Sentence:
     if not _wasteful(accesses):
-        return Finding(False, "Shared memory: no bank conflicts.")
+        return Sentence(False, "Shared memory: no bank conflicts.")
     worst = max(accesses, key=lambda a: a.excess)
-    return Finding(
+    return Sentence(
         True,
         f"Shared memory has {_conflicts(worst)} and takes "
         f"{_factor(accesses, 'wavefronts')} it needs; {_blame(accesses)}.",
@@ -167,10 +167,10 @@ def _conflicts(access: Access) -> str:
     return f"{ways}-way bank conflicts" + " on average" * ("." in ways)
 
 
-def _local(accesses: Sequence[Access]) -> Finding:
+def _local(accesses: Sequence[Access]) -> Sentence:
     local = sum(a.sectors for a in accesses if a.space == "local")
     everything = sum(a.sectors for a in accesses)
-    return Finding(
+    return Sentence(
         True,
         f"Local memory takes {local / everything:.0%} of the sectors. It holds arrays that "
         "a thread indexes at run time, and spilled registers.",

@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from coalesce.compile import cache, program
+from coalesce.compile import cache, nvcc
 
 _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 
@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> None:
             Path(f"{base}.error").write_text(log.strip())
             return
         Path(f"{base}.cubin").write_bytes(machine or b"")
-    text = program.code_file(ptx, machine or None, int(arch), _sources(ptx))
+    text = nvcc.code_file(ptx, machine or None, int(arch), _sources(ptx))
     if reason:
         text = re.sub(r"^reason .*$", f"reason {reason}", text, flags=re.MULTILINE)
     # Rename the file when it is complete, so that nobody reads a part of it.
@@ -60,7 +60,7 @@ def assembled(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None
     not support this PTX. If ptxas finds a mistake in the PTX, the reason is empty, because the
     messages of ptxas describe the mistake.
     """
-    ptxas = program.tool("ptxas")
+    ptxas = nvcc.tool("ptxas")
     if ptxas is None:
         return None, "", "the program loaded PTX, and ptxas, which assembles it, is not installed"
     own = re.search(r"\.target\s+sm_(\d+[af])", ptx)

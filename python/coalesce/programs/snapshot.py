@@ -81,7 +81,7 @@ def profile(folder: Path, gpu: str) -> Profile:
     )
     number = "" if kept["number"] == 1 else f", launch {kept['number']}"
     return profiling_run.of_prepared(
-        launch, None, profiling_run.Settings(), f"{kept['name']}{number}"
+        launch, None, profiling_run.ProfileSettings(), f"{kept['name']}{number}"
     )[0]
 
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import Any
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.render import plain
 
 LEAST, MOST = 80, 100  # the smallest and largest width of reports, in columns
@@ -20,8 +20,8 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
     """Render an item at a width of 80 to 100 columns; without colour as plain text."""
     from rich.console import Console
 
-    width = checks.whole("width", width, 1)
-    color = checks.flag("color", color)
+    width = require.whole("width", width, 1)
+    color = require.flag("color", color)
     console = Console(
         file=io.StringIO(),
         width=max(LEAST, min(MOST, width)),

@@ -22,7 +22,7 @@ from typing import Protocol, TypeAlias
 
 from markupsafe import Markup, escape
 
-from coalesce.common import checks
+from coalesce.common import require
 
 BAD, GOOD = "#d55e00", "#2f86c9"
 FAINT = "opacity:0.65"
@@ -136,7 +136,7 @@ def folded(summary: Content, content: str, *, unfolded: bool = False) -> Markup:
 
 def write(title: str, body: Markup, path: str | Path | None) -> str | None:
     """Write `body` as a whole page, or return the page if there is no path."""
-    where = None if path is None else checks.path("path", path)
+    where = None if path is None else require.path("path", path)
     page = str(_PAGE.format(title=title, body=body))
     if where is None:
         return page

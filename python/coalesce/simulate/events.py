@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.forks import cached_property
 from coalesce.render import tables
 from coalesce.simulate import wavefronts
@@ -305,8 +305,8 @@ class Trace:
         ValueError
             The lane is inactive in this event.
         """
-        event = checks.whole("event", event, -len(self), len(self) - 1)
-        lane = checks.whole("lane", lane, 0, WARP_SIZE - 1)
+        event = require.whole("event", event, -len(self), len(self) - 1)
+        lane = require.whole("lane", lane, 0, WARP_SIZE - 1)
         if not self.active[event, lane]:
             raise ValueError(f"lane {lane} is not active in event {event}")
         address = int(self.addresses[event, lane])
@@ -355,26 +355,26 @@ class Trace:
         """
         keep = np.ones(len(self), bool)
         columns: list[tuple[str, Any, Callable[[str, Any], Any]]] = [
-            ("line", line, checks.integer),
-            ("kind", kind, partial(checks.choice, choices=sim.KINDS)),
-            ("space", space, partial(checks.choice, choices=sim.SPACES)),
-            ("instruction", instruction, checks.integer),
-            ("warp", warp, checks.integer),
-            ("execution", execution, checks.integer),
+            ("line", line, require.integer),
+            ("kind", kind, partial(require.choice, choices=sim.KINDS)),
+            ("space", space, partial(require.choice, choices=sim.SPACES)),
+            ("instruction", instruction, require.integer),
+            ("warp", warp, require.integer),
+            ("execution", execution, require.integer),
         ]
         for name, given, checked in columns:
             if given is not None:
-                wanted = [checked(name, one) for one in checks.one_or_several(name, given)]
+                wanted = [checked(name, one) for one in require.one_or_several(name, given)]
                 keep &= np.isin(getattr(self, name), wanted)
         if array is not None:
-            names = [checks.text("array", n) for n in checks.one_or_several("array", array)]
+            names = [require.text("array", n) for n in require.one_or_several("array", array)]
             known = [a.name for a in self.arrays]
             for name in names:
                 if name not in known:
                     raise ValueError(f"there is no array {name!r}; there are {', '.join(known)}")
             keep &= np.isin(self.array, [i for i, name in enumerate(known) if name in names])
         if block is not None:
-            index = [checks.integer("block", n) for n in checks.one_or_several("block", block)]
+            index = [require.integer("block", n) for n in require.one_or_several("block", block)]
             if not 1 <= len(index) <= 3:
                 raise ValueError(f"block must have one to three coordinates; got {block!r}")
             keep &= np.all(self.block.astype(object) == (*index, 0, 0)[:3], axis=1)
@@ -530,7 +530,7 @@ class Trace:
         ImportError
             pandas is not installed.
         """
-        checks.flag("lanes", lanes)
+        require.flag("lanes", lanes)
         try:
             import pandas as pd
         except ImportError:

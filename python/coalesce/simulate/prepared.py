@@ -11,7 +11,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.arrays import devices, foreign
 from coalesce.arrays.creation import to_device
-from coalesce.common import checks, geometry
+from coalesce.common import geometry, require
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import ArrayCopies
 from coalesce.launch import arguments as launch_arguments
@@ -171,7 +171,7 @@ def prepare(
     """Check a launch that is to be simulated."""
     extents = geometry.extent("grid", grid), geometry.extent("block", block)
     geometry.check_block(extents[1])
-    checks.flag("cooperative", cooperative)
+    require.flag("cooperative", cooperative)
     shared = geometry.shared(shared_bytes)
     if device is None:
         device = kernel.device if kernel.device.kind == "sim" else "sim"

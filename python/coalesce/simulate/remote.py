@@ -22,7 +22,7 @@ import numpy as np
 
 from coalesce._core import sim
 from coalesce.arrays.devices import modelled_gpu
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.common.memory import ArrayCopies
 from coalesce.compile import cubin
 from coalesce.launch.arguments import HostArray
@@ -35,7 +35,7 @@ _JOBS_PER_WORKER = 4  # more than one, so that a fast worker can do more jobs th
 
 
 @dataclass(frozen=True)
-class Launch:
+class RemoteLaunch:
     """The part of a launch that a job needs."""
 
     ptx: str
@@ -72,7 +72,7 @@ class Result:
 
 def check(executor: Any) -> None:
     """Raise TypeError for anything but an executor."""
-    with checks.reading("executor", executor):
+    with require.reading("executor", executor):
         submit = getattr(executor, "submit", None)
     if isinstance(executor, type) or not callable(submit):
         raise TypeError(
@@ -126,7 +126,7 @@ def run(
 
 
 def run_blocks(
-    launch: Launch, blocks: np.ndarray[Any, np.dtype[np.uint64]], exemplars: int
+    launch: RemoteLaunch, blocks: np.ndarray[Any, np.dtype[np.uint64]], exemplars: int
 ) -> tuple[Any, dict[str, np.ndarray[Any, Any]] | None, list[Any]]:
     """Simulate some blocks on one core. Return counts, events and the names of the memory."""
     program = _program(launch)
@@ -165,11 +165,11 @@ def run_blocks(
     return result.counts, result.events, result.memory
 
 
-def _shipped(launch: Prepared) -> Launch:
+def _shipped(launch: Prepared) -> RemoteLaunch:
     module = launch.kernel._module
     program = launch.program
     given = [a for a in launch.arguments if isinstance(a, HostArray)]
-    return Launch(
+    return RemoteLaunch(
         ptx=module.compiled(launch.device).ptx,
         source=module.text,
         filename=module.file_in_ptx,
@@ -206,7 +206,7 @@ def _machine_code(launch: Prepared) -> str | None:
 _programs = threading.local()
 
 
-def _program(launch: Launch) -> Any:
+def _program(launch: RemoteLaunch) -> Any:
     """Return the module, parsed once in each thread."""
     key = hashlib.sha256(launch.ptx.encode()).digest()
     if getattr(_programs, "key", None) != key:

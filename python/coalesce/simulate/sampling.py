@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from coalesce.common import checks
+from coalesce.common import require
 
 _GROUPS = 16
 _LEAST_BLOCKS = 2 * _GROUPS  # with fewer blocks, the standard errors would not be reliable
@@ -88,7 +88,7 @@ def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[A
     Returns the blocks' indices and the group of each; see the top of this file. Returns None if the
     grid is so small that all of its blocks are run.
     """
-    share = checks.number("sample", share)
+    share = require.number("sample", share)
     if not 0 < share < 1:
         raise ValueError(
             f"sample must be a share of the blocks, above 0 and below 1; got {share}. "

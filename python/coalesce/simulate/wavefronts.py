@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.render import tables
 
 _WARP = 32
@@ -147,9 +147,9 @@ def derive(
     omitted : int
         The number of events that the trace left out.
     """
-    if checks.integer("lanes", lanes) not in (32, 64):
+    if require.integer("lanes", lanes) not in (32, 64):
         raise ValueError(f"lanes must be 32 or 64; got {lanes!r}")
-    if checks.integer("line_bytes", line_bytes) not in (32, 64, 128, 256):
+    if require.integer("line_bytes", line_bytes) not in (32, 64, 128, 256):
         raise ValueError(f"line_bytes must be 32, 64, 128 or 256; got {line_bytes!r}")
     rows = list(_rows(events, arrays, lanes, line_bytes))
     return Wavefronts(rows, lanes, line_bytes, omitted)

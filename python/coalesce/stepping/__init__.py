@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.common import checks, geometry
+from coalesce.common import geometry, require
 from coalesce.common.errors import LaunchError
 from coalesce.cxx import declarations, signature
 from coalesce.launch.arguments import HostArray, described
@@ -188,7 +188,7 @@ class Stepper:
             most_events=2**62 if limit is None else limit,
         )
         rows = self._session.listing()
-        self._listing = [step_names.Instruction(*r[:9], dict(r[9]), r[10]) for r in rows]
+        self._listing = [step_names.ListedInstruction(*r[:9], dict(r[9]), r[10]) for r in rows]
         self._file = self._session.source_file
         text = signature.ptx_source(self.kernel.source) if self.kernel.is_ptx else self.source
         self._lines = declarations.lines_of(text)
@@ -368,7 +368,7 @@ class Stepper:
         ValueError
             The line has no instructions. The message lists the lines with instructions.
         """
-        lines = [checks.integer("line", n) for n in checks.one_or_several("line", line)]
+        lines = [require.integer("line", n) for n in require.one_or_several("line", line)]
         if not lines:
             raise ValueError("line is empty; pass at least one line")
         own = [(n, i) for n, i in enumerate(self._listing) if i.file == self._file and i.line]
@@ -527,7 +527,7 @@ class Stepper:
                 print(said, end="", flush=True)
 
     def _checked_warp(self, warp: Any) -> int:
-        number = checks.integer("warp", warp)
+        number = require.integer("warp", warp)
         warps = self._open().warps
         if not 0 <= number < warps:
             raise ValueError(
@@ -536,7 +536,7 @@ class Stepper:
             )
         return number
 
-    def _text(self, instruction: step_names.Instruction) -> str:
+    def _text(self, instruction: step_names.ListedInstruction) -> str:
         known = instruction.file == self._file and 0 < instruction.line <= len(self._lines)
         return self._lines[instruction.line - 1] if known else ""
 
@@ -568,10 +568,10 @@ def of_kernel(
 ) -> Stepper:
     """Return a stepper for one block of a launch. See `Kernel.step`."""
     launch = prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
-    limit = checks.limit("limit", limit, "events")
+    limit = require.limit("limit", limit, "events")
     if isinstance(of_block, list | np.ndarray | range):
         of_block = tuple(of_block)
     elif not isinstance(of_block, tuple):
-        of_block = checks.integer("of_block", of_block)
+        of_block = require.integer("of_block", of_block)
     (number,) = geometry.block_numbers(of_block, launch.grid, "of_block").tolist()
     return Stepper(launch, number, limit)

@@ -22,7 +22,7 @@ from coalesce.cxx.element_types import SCALARS
 
 
 @dataclass(frozen=True)
-class Instruction:
+class ListedInstruction:
     """A PTX instruction of the kernel, with its source line and its registers."""
 
     text: str
@@ -62,7 +62,7 @@ _NOT_NAMES = {"return", "else", "case", "goto", "typedef", "using", "auto"}
 
 
 def variables_of(
-    source: str, options: Sequence[str], file: int, listing: Sequence[Instruction]
+    source: str, options: Sequence[str], file: int, listing: Sequence[ListedInstruction]
 ) -> dict[str, list[Register]]:
     """Return a dict from the name of each variable to the registers that hold it.
 
@@ -74,14 +74,14 @@ def variables_of(
         The compiler options. Only the -D options are used.
     file : int
         The number that the file of the source has in `listing`.
-    listing : sequence of Instruction
+    listing : sequence of ListedInstruction
         The instructions of the kernel.
     """
     text = declarations.bare(source)
     known = definitions.replacements(text, options)
     types = _types_of(text, known)
     # The instructions of a line may be in several functions, if its function is inlined in others.
-    by_line: dict[int, dict[int, list[Instruction]]] = {}
+    by_line: dict[int, dict[int, list[ListedInstruction]]] = {}
     for i in listing:
         if i.file == file and i.line:
             by_line.setdefault(i.line, {}).setdefault(i.function, []).append(i)
@@ -124,7 +124,7 @@ def _types_of(text: str, known: Mapping[str, str]) -> dict[str, str]:
     return types
 
 
-def _results(line: Sequence[Instruction], compound: bool) -> list[str]:
+def _results(line: Sequence[ListedInstruction], compound: bool) -> list[str]:
     """Return the registers that hold the result of a source line.
 
     Usually this is one register: the one that the instructions of the line compute last. If a loop
@@ -152,7 +152,7 @@ def _results(line: Sequence[Instruction], compound: bool) -> list[str]:
         last = writer[before[0]]
 
 
-def _fits(register: Register, spelled: str, listing: Sequence[Instruction]) -> bool:
+def _fits(register: Register, spelled: str, listing: Sequence[ListedInstruction]) -> bool:
     """Whether a register can hold a C++ type, by its width. An unknown type fits every register."""
     code = SCALARS.get(spelled)
     if code is None:

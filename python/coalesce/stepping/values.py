@@ -17,7 +17,7 @@ from coalesce.cxx.element_types import element_types
 from coalesce.launch.arguments import HostArray, described
 from coalesce.simulate.events import WARP_SIZE, lanes_of
 from coalesce.simulate.prepared import Prepared
-from coalesce.stepping.names import Instruction, Register
+from coalesce.stepping.names import ListedInstruction, Register
 
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
@@ -51,7 +51,7 @@ def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> 
 
 
 def registers(
-    launch: Prepared, session: sim.Stepping, listing: Sequence[Instruction], warp: int
+    launch: Prepared, session: sim.Stepping, listing: Sequence[ListedInstruction], warp: int
 ) -> dict[str, Array]:
     """Return a dict from register names to values. A value is a masked array of 32 lanes.
 
@@ -67,7 +67,7 @@ def registers(
 
 
 def _loaded_as(
-    launch: Prepared, listing: Sequence[Instruction], register: Register
+    launch: Prepared, listing: Sequence[ListedInstruction], register: Register
 ) -> np.dtype[Any] | None:
     """Return the dtype of the array that a register is loaded from, if its width fits."""
     for i in listing:
@@ -83,7 +83,7 @@ def _loaded_as(
 def variables_of(
     launch: Prepared,
     session: sim.Stepping,
-    listing: Sequence[Instruction],
+    listing: Sequence[ListedInstruction],
     names: Mapping[str, Sequence[Register]],
     warp: int,
 ) -> dict[str, Array]:

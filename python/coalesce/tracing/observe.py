@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coalesce.common import checks, geometry, progress
+from coalesce.common import geometry, progress, require
 from coalesce.simulate import dependencies
 from coalesce.simulate.events import Trace
 from coalesce.simulate.prepared import Prepared
@@ -30,7 +30,7 @@ def observe(
         raise TypeError(
             f"callback must be a function that takes a Trace; got {type(callback).__name__}"
         )
-    batch = checks.whole("batch", batch, 1, 2**31 - 1)
+    batch = require.whole("batch", batch, 1, 2**31 - 1)
     if wanted.blocks is None:
         blocks = np.arange(launch.blocks, dtype=np.uint64)
     else:

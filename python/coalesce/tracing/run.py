@@ -12,7 +12,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
-from coalesce.common import checks, geometry
+from coalesce.common import geometry, require
 from coalesce.common.errors import LaunchError
 from coalesce.common.progress import reporter
 from coalesce.launch.record import LaunchRecord
@@ -132,7 +132,7 @@ def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Re
     If `blocks` is passed, all blocks run, but only the events of the blocks in `blocks` are
     recorded.
     """
-    limit = checks.limit("limit", wanted.limit, "events")
+    limit = require.limit("limit", wanted.limit, "events")
     warps = lines = None
     if wanted.warps is not None:
         warps = _whole("warps", wanted.warps)
@@ -164,7 +164,7 @@ def _lines_of_accesses(launch: Prepared) -> list[int]:
 
 def _whole(name: str, value: Any) -> list[int]:
     """Return an int or a sequence of ints as a list."""
-    items = [checks.integer(name, item) for item in checks.one_or_several(name, value)]
+    items = [require.integer(name, item) for item in require.one_or_several(name, value)]
     if not items:
         raise ValueError(f"{name} is empty; pass at least one, or leave {name} out to record all")
     return items

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coalesce.common import checks
+from coalesce.common import require
 from coalesce.lessons import _demands as demand
 from coalesce.lessons._exercises import Case, Demand, Exercise
 
@@ -38,7 +38,7 @@ def exercise(name: str) -> Exercise:
     'one thread per element, blocks of 256'
     """
     known = {one.name: one for one in _EXERCISES}
-    return known[checks.choice("name", name, known)]
+    return known[require.choice("name", name, known)]
 
 
 def exercises() -> tuple[Exercise, ...]:
