@@ -31,20 +31,18 @@ HEAD = """\
 
 *Written by `docs/make_accuracy.py` from the recordings in `tests/data`; do not edit.*
 
-The simulator predicts what the hardware counters of a GPU will show. This page tests the
-predictions. Each of {compared:,} launches ran twice: on the simulator, and on an {gpu} under
-Nsight Compute, NVIDIA's profiler.
+The simulator predicts what the hardware counters of a GPU will show. This page compares the
+predictions with measurements. Each of {compared:,} launches ran twice: on the simulator, and on a
+GPU under Nsight Compute, NVIDIA's profiler.
 
 If a cell of a table has one figure, prediction and measurement are exactly equal. If they differ,
-the cell has the prediction in bold and then the measurement. [The
+the cell has two figures: the prediction in bold, and then the measurement. [The
 glossary](../notebooks/glossary.md) explains the terms.
 
-| | |
-|---|---|
-| GPU | {gpu}, driver {driver} |
-| compiler | NVRTC {nvrtc} |
-| counters | Nsight Compute {ncu}, `--clock-control none`, {date} |
-| recorded by | `python tests/record_counters.py shipped awkward programs unseen patterns` |
+The launches are in five sets, which the sections below describe. `python tests/record_counters.py
+shipped awkward programs unseen patterns` recorded the counters, with the option `--clock-control
+none` of Nsight Compute:
+
 """
 
 EXPLANATION = """
@@ -52,22 +50,22 @@ A wavefront is one pass of shared memory. Two metrics count wavefronts:
 
 - `memory_l1_wavefronts_shared` counts the wavefronts that the addresses of the accesses need.
 - `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` also counts wavefronts that the hardware adds.
-  This happens if several warps use the data stage of L1 at the same time: the hardware must decide
-  which warp is first. The number of added wavefronts differs from run to run, so it cannot be
-  predicted.
+  This happens if several warps use the data stage of L1 at the same time. Then the hardware must
+  decide which warp is first. The number of added wavefronts differs from run to run, so it cannot
+  be predicted.
 
-In the patterns at the end of this page, each warp runs alone, so the hardware adds no wavefronts.
-Therefore both metrics are compared with their predictions in that section.
+At the end of this page are kernels in which each warp runs alone. There the hardware adds no
+wavefronts. So in that section, the predictions of both metrics are compared with measurements.
 
-Some other counts differ from run to run on the GPU, too. This happens in three cases. Each case has
-the name of a kernel in the tables below as an example:
+Some other counts differ from run to run on the GPU, too. This happens in three cases. For each
+case, the list names a kernel of the tables below as an example:
 
 - The lanes of a warp diverge, and no barrier reconverges them (`first_match`).
 - Warps repeat a compare-and-swap on the same word (`shared_counters`).
-- The addresses of an atomic are scattered over many cache lines, and some lanes share a sector
-  (`scatter_add`).
+- The addresses of an atomic are scattered over many cache lines, but some lanes access the same
+  sector (`scatter_add`).
 
-Profiles recognise such launches and report them in `p.inexact`.
+A profile of such a launch names these counts in `p.inexact`.
 """
 
 # Columns of the tables: title and metric.
@@ -175,18 +173,37 @@ def counted() -> Iterator[str]:
     """Yield the part of the page about counts."""
     sets = {name: Comparison(name) for name in SETS}
     compared = sum(len(each.launches) for each in sets.values())
-    yield HEAD.format(compared=compared, **sets["shipped"].recording)
+    yield HEAD.format(compared=compared).rstrip()
+    yield ""
+    where = {
+        "GPU": "gpu",
+        "driver": "driver",
+        "NVRTC": "nvrtc",
+        "Nsight Compute": "ncu",
+        "date": "date",
+    }
+    yield from table(
+        ["set", "launches", *where],
+        (
+            [
+                f"`{name}`",
+                f"{len(each.launches):,}",
+                *(each.recording[key] for key in where.values()),
+            ]
+            for name, each in sets.items()
+        ),
+    )
+    yield ""
     yield "## All metrics"
     yield ""
-    yield "The launches are in five sets: `shipped`, `awkward`, `programs`, `unseen` and"
-    yield "`patterns`. The sections below describe them. Each set has three columns:"
+    yield "In this table, each set has three columns:"
     yield ""
     yield "- The first column counts the launches in which the metric is not 0."
     yield (
         "- *equal* counts the launches of the first column in which prediction and measurement "
         "are equal."
     )
-    yield "- *off by* is the largest difference, relative to the measurement."
+    yield "- *off by* is the largest difference, in percent of the measurement."
     yield ""
     metrics = sorted({metric for each in sets.values() for metric in each.metrics()})
     rows = []
@@ -213,7 +230,7 @@ def counted() -> Iterator[str]:
     yield "## Awkward kernels"
     yield ""
     yield "These kernels are in `tests/kernels/awkward.cu` and `awkward_templates.cu`."
-    yield "Their counts are easy to get wrong."
+    yield "They were written because their counts are easy to get wrong."
     yield "In the table, `#2` marks a kernel's second launch."
     yield ""
     yield from sets["awkward"].table({**COLUMNS, **ATOMIC_COLUMNS})
@@ -233,9 +250,9 @@ def counted() -> Iterator[str]:
     yield ""
     yield (
         "These kernels are in `tests/kernels/unseen_*.cu`. Their counts on the GPU were recorded "
-        "on {date}, before any rule of counting was changed for them. If a prediction differs from "
-        "the measurement, the profile's `p.inexact` should name the metric and the reason. Metrics "
-        "that differ although the profile calls them exact: {wrong}.".format(
+        "on {date}. At that time, no rule of counting had been changed for them. If a prediction "
+        "differs from the measurement, `p.inexact` of the profile should name the metric and the "
+        "reason. These metrics differ although the profile calls them exact: {wrong}.".format(
             **sets["unseen"].recording, wrong=", ".join(sets["unseen"].wrong()) or "none"
         )
     )
@@ -245,11 +262,11 @@ def counted() -> Iterator[str]:
     yield "## One access of one warp"
     yield ""
     yield (
-        "Each kernel of `tests/kernels/patterns.cu` executes one access in one warp. The addresses "
-        "are at a stride, permuted, equal or scattered, and all lanes or some lanes are active. "
-        "Each combination of addresses and active lanes is a pattern. The table has the number of "
-        "patterns of each kernel, and the number of patterns in which every metric equals the "
-        "prediction. The last column names the metrics that differ."
+        "Each kernel of `tests/kernels/patterns.cu` executes one access in one warp. It ran with "
+        "many patterns. A pattern is a combination of addresses (at a stride, permuted, equal or "
+        "scattered) and active lanes (all or some). The column *all equal* has the number of "
+        "patterns in which every metric equals the prediction. The column *differ* names the "
+        "metrics that differ in the other patterns."
     )
     yield ""
     yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))

@@ -18,13 +18,14 @@ HEAD = """\
 
 *Written by `docs/make_instructions.py` from `csrc/sim/ops.inc`; do not edit.*
 
-These are the instructions that the simulator executes. There are two lists. To count, the simulator
-executes machine code of compute capability 9.0. For everything else, such as launches, checks,
-traces and steps, it executes PTX, NVIDIA's assembly language.
+These are the instructions that the simulator executes. There are two lists, because the simulator
+executes two kinds of code. To count, it executes machine code of compute capability 9.0. For
+everything else, such as launches, checks, traces and steps, it executes PTX, NVIDIA's assembly
+language.
 
-If a kernel has PTX that the simulator does not know, `UnsupportedInstruction` is raised before
-anything runs. The error names the instruction and its line. This also holds for an unknown type or
-modifier. [Adding an instruction](adding_an_instruction.md) shows how to add a row to these tables.
+If the PTX of a kernel has an instruction, a type or a modifier that the simulator does not know, an
+`UnsupportedInstruction` is raised before anything runs. The error names the instruction and its
+line. [Adding an instruction](adding_an_instruction.md) shows how to add a row to these tables.
 
 The tables use these terms ([the glossary](../notebooks/glossary.md) explains all others):
 
@@ -32,16 +33,16 @@ The tables use these terms ([the glossary](../notebooks/glossary.md) explains al
   a thread.
 - *Predicate*: a register that holds true or false for each lane.
 - *Uniform register*: a register of machine code with a single value for the whole warp.
-- *Member mask*: a number with a bit for each lane. The bits that are set name the lanes that take
+- *Member mask*: a number with a bit for each lane. If the bit of a lane is set, the lane takes
   part.
-- *State space*: a kind of memory, such as global or shared memory. A *generic address* can be in
-  several state spaces.
+- *State space*: a kind of memory, such as global or shared memory. A *generic address* can belong
+  to any of several state spaces.
 - *Constant bank*: read-only memory with the arguments of a launch and other constants.
 - *Fragment*: the part of a small matrix that one lane holds in its registers.
-- *Phase*: an mbarrier is used again and again. A phase ends when all expected threads and bytes
-  have arrived, and then the next phase begins.
-- *Convergence barrier*: a register of machine code that stores which lanes of a diverged warp must
-  wait for each other.
+- *Phase*: an mbarrier (a barrier in shared memory) is used again and again. A phase ends when all
+  expected threads and bytes have arrived, and then the next phase begins.
+- *Convergence barrier*: a register of machine code. If the lanes of a warp diverge, it stores which
+  lanes must wait for each other.
 """
 
 SECTION = re.compile(r"^// ---- (?P<language>PTX|machine code): (?P<title>.*) ----$")

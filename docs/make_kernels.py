@@ -31,60 +31,68 @@ OUTCOMES = (
 )
 _METHOD = """\
 Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
-kernels of public repositories. (The kernels are not part of this repository.) A rule chose the
-kernels. It does not depend on what a kernel does when it runs. The rule sorts the kernels of each
-repository by a hash of their names, and takes the first 18 valid kernels of this list. A kernel is
-not valid if the CUDA compiler refuses it for any arguments, or does not see it. Such a kernel is
-replaced by the next one of the list. The replaced kernels are listed at the end of this page.
+kernels of public repositories. (The kernels are not part of this repository.) A fixed rule chose
+the kernels. It does not look at what a kernel does when it runs. The rule sorts the kernels of each
+repository by a hash of their names, and takes the first 18 valid ones. A kernel is not valid in two
+cases: the CUDA compiler refuses it for any arguments, or the compiler does not see it. Such a
+kernel is replaced by the next one of the sorted list. The end of this page lists the replaced
+kernels.
 
-Each file was passed to `coalesce.Kernel` as it is. Most arguments were made up: the script knows
-the types of the parameters, also of the members of structures, but not what they mean. If a
-template needs a function object that its file does not have, the script adds one. For some kernels,
-a person wrote the arguments in a file, which is not part of this repository. These kernels need
-sizes that fit each other, indices in arrays, or certain template arguments.
+Each file was passed to `coalesce.Kernel` as it is. The script makes up most of the arguments. It
+knows the types of the parameters and of the members of structures, but not what they mean. If a
+template needs a function object, and its file has none, the script adds one.
+
+Made-up arguments do not work for every kernel. Some kernels need sizes that fit each other, indices
+in arrays, or certain template arguments. For these kernels, a person wrote the arguments in a file,
+which is not part of this repository.
 
 The results are compared with up to two independent references:
 
-1. The kernel's own source, compiled by g++ and run on the host (`tests/any_references.py`). If a
-   person wrote the arguments, the reference may be an expression of NumPy.
+1. The host. g++ compiles the kernel's own source, and the result runs on the host
+   (`tests/any_references.py`). If a person wrote the arguments, the reference may be an expression
+   of NumPy instead.
 2. A GPU. `tests/any_stored.py` stores each launch with its machine code and with the results of the
-   simulator, and `tests/any_gpu.py` repeats the launch on a GPU.
+   simulator. `tests/any_gpu.py` repeats the launch on a GPU.
 
-- *right*: the result equals that of a reference and differs from none, and the kernel wrote or
-  printed something.
+These are the outcomes:
+
+- *right*: the result equals that of at least one reference, and differs from none. The kernel wrote
+  or printed something.
 - *wrong*: the results differ, and the check finds no reason.
-- *not defined*: the results differ, and the check reports a race or memory that nobody wrote, or
-  the kernel reads a clock.
+- *not defined*: the results differ, but no result is the right one. The check reports a race or a
+  read of memory that nobody wrote, or the kernel reads a clock.
 - *not compared*: the kernel ran to its end, but there is no reference. For example, g++ does not
-  compile the kernel or takes too long, or the kernel writes addresses.
+  compile the kernel or takes too long, or the kernel writes addresses, which differ from run to
+  run.
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
 - *fault*: every launch with made-up arguments accesses memory outside its arrays. Most of these
-  kernels need sizes that fit each other, or read addresses and indices from their arrays.
-- *refused*: coalesce does not compile the kernel, does not simulate it, or cannot pass such an
-  argument.
+  kernels need sizes that fit each other, or they read addresses and indices from their arrays.
+- *refused*: coalesce does not compile the kernel, does not simulate it, or cannot pass an argument
+  of this type.
 - *too long*: the kernel did not compile in 200 s.
 - *crash*, *exception*: the process ended without a result.
 """
 _ON_GPU = """\
 The launches of {launched} kernels were repeated on a GPU, in two runs ({gpu}, {date}; {compiler}).
-If the check reports a race in a launch with made-up sizes, a launch with one block was repeated
-instead.
+In some launches with made-up sizes, the check reports a race. Then a launch with only one block was
+repeated instead. These are the outcomes, with the numbers of kernels:
 
 - *equal* ({equal}): every bit of every array and variable is equal.
 - *atomics* ({atomics}): floats differ by rounding, because atomics add them in any order.
 - *rounding* ({rounding}): floats differ by rounding for another reason. Most of these
   kernels use approximate functions of the GPU, such as `__expf` or `rsqrtf`.
-- *order* ({order}): the kernel writes to places that atomics return. Their order differs.
-- *addresses* ({addresses}): the kernel writes addresses. A GPU has other addresses.
-- *not defined* ({undefined}): the results differ, but the check reports a race, or memory
+- *order* ({order}): atomics return the places to which the kernel writes. The order of these places
+  differs.
+- *addresses* ({addresses}): the kernel writes addresses, and a GPU has other addresses.
+- *not defined* ({undefined}): the results differ, but the check reports a race, or a read of memory
   that nobody wrote.
 - *different* ({different}): the results differ for another reason.
 - *failed* ({failed}): the launch failed on the GPU.
 """
 _OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
 _COUNTED = """\
-{launches} of these launches were counted by Nsight Compute. {metrics:,} of its counters are counts
-that coalesce calls exact. Launches in which such a count differs: {unlike}.
+Nsight Compute counted {launches} of these launches. coalesce calls {metrics:,} of the counts exact.
+In {unlike} of the launches, such a count differs from the counter of the GPU.
 """
 # Why a count of a launch may differ.
 _NOTES = {
@@ -107,14 +115,18 @@ def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
     references = Counter(row.get("by", "") for row in rows if row["outcome"] == "right")
     lacking = f", and {len(rows)} of them were tried" * (len(rows) != found["chosen"])
     summary = (
-        f"The rule chose {found['chosen']} kernels from {len(repositories)} repositories{lacking}. "
-        f"{count['right']} are right, and {count['wrong']} are wrong. {references['both']} of the "
-        f"right ones agree with both references, {references['host']} with g++ or NumPy only, and "
-        f"{references['gpu']} with a GPU only. "
-        f"{len(ran)} compiled; {machine} of these run on machine code, and {len(on_ptx)} on PTX. "
-        f"For {sum(bool(row.get('own')) for row in rows)} kernels, a person wrote the arguments. "
-        "There were several runs while coalesce was changed. A later run compares only kernels "
-        "with g++ that were not right before. The last run: "
+        f"The rule chose {found['chosen']} kernels from {len(repositories)} repositories{lacking}:"
+        "\n\n"
+        f"- {count['right']} are right, and {count['wrong']} are wrong. Of the right ones, "
+        f"{references['both']} agree with both references, {references['host']} only with g++ or "
+        f"NumPy, and {references['gpu']} only with a GPU."
+        "\n"
+        f"- {len(ran)} compiled. {machine} of these run on machine code, and {len(on_ptx)} on PTX."
+        "\n"
+        f"- For {sum(bool(row.get('own')) for row in rows)} kernels, a person wrote the arguments."
+        "\n\n"
+        "There were several runs, and coalesce was changed between them. A later run repeats the "
+        "comparison with g++ only for kernels that were not right before. The last run: "
         f"{found['where']}, commit `{found['coalesce']}`."
     )
     lines = [

@@ -155,19 +155,20 @@ _INTRODUCTION = """\
 *Written by `docs/make_ladder.py`; do not edit.*
 
 `coalesce.matmul` has many variants: kernels that compute the same matrix product. Most of them are
-faster than the variant before, so this page calls them the rungs of a ladder. The page compares
-them with cuBLAS, NVIDIA's library. [The glossary](../notebooks/glossary.md) explains the terms, and
-[lesson 7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
+faster than the variant before, so this page calls them the rungs of a ladder. The page compares the
+speed of the rungs with the speed of cuBLAS, NVIDIA's library. [The
+glossary](../notebooks/glossary.md) explains the terms, and [lesson
+7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
 
 _METHOD = """\
 How the times were measured:
 
 - The operands are random numbers in [-1, 1), in float32 unless another type is named.
 - Every result was checked against a product in float64.
-- Rungs and cuBLAS take turns, so that the GPU's clock is the same for all. In each turn, a rung
-  runs several times in succession if its product is short. A time is the median over the turns.
-- The time includes what a rung does to its operands before the product, such as packing (copying
-  them in another order).
+- Rungs and cuBLAS take turns, so that the GPU's clock is the same for all. If a product is short, a
+  rung runs it several times in each turn. A time is the median over the turns.
+- Some rungs prepare their operands before the product. For example, they copy them in another
+  order, which is called packing. The time includes this preparation.
 - The L2 cache is not cleared between the runs of a turn, so it can hold data of the previous run.
 - cuBLAS does not use TF32, a format with fewer bits, unless TF32 is named."""
 
@@ -176,117 +177,124 @@ _TENSOR_CORES = """\
 
 Tensor cores are units that multiply small matrices. Four rungs use them:
 
-- `tf32x3` computes with the accuracy of float32. For each element of A it also needs the rest, that
-  is, the element minus its value in TF32. The time includes the kernel that computes these rests.
+- `tf32x3` computes with the accuracy of float32. For this, it splits each element of A into its
+  value in TF32 and the rest. The time includes the kernel that computes the rests.
 - `tf32` rounds its operands to TF32, and `bf16` rounds them to bfloat16. The result of `bf16` is in
   float32 or in bfloat16. Both kinds of result were timed.
 - `dmma` is for float64.
 
-cuBLAS computes with the precision that is named in its column. To compute the *error* of a result,
-64 of its rows are compared with the exact rows. The error is the norm of the differences, divided
-by the norm of the exact rows.
+The columns name the precision with which cuBLAS computes. To compute the *error* of a result, 64 of
+its rows are compared with the exact rows. The error is the norm of the differences, divided by the
+norm of the exact rows.
 
-Compare only figures of the same line, because only the kernels of one line ran in turn. Most
-kernels of this table reach the power limit of the GPU. The GPU then lowers its clock, so the
-figures also depend on the GPU's temperature. The power in the table is a mean over one second,
-which can include idle time. So the power can be below the limit."""
+Compare only figures of the same line, because only the kernels of one line took turns. Most kernels
+of this table reach the power limit of the GPU. The GPU then lowers its clock, so the figures also
+depend on the GPU's temperature. The power in the table is a mean over one second. This second can
+include idle time, so the power can be below the limit."""
 
 _OTHER = """\
 ## The same on an H100
 
-An H100 has the same chip, but slower memory. The shapes and parameters of the kernels were chosen
-on the H200. A lower ratio in this table can mean that a choice fits only the H200. This table is
-newer than the tables above: `tensor_map` and `split_k` were made faster between the two commits."""
+An H100 has the same chip as an H200, but slower memory. The shapes and parameters of the kernels
+were chosen on the H200. If a ratio is lower here than on the H200, a choice may fit only the H200.
+These tables are newer than the tables above: `tensor_map` and `split_k` were made faster between
+the two commits."""
 
 _LIMITS = """\
 ## What limits the fastest kernels
 
-This section says for each of the fastest rungs what limits its speed, which changes were tried, and
-which change to try next. Times before and after a change come from `benchmarks/ladder.py`. A
+For each of the fastest rungs, this section says what limits its speed, which changes were tried,
+and which change to try next. Times before and after a change come from `benchmarks/ladder.py`. A
 product is named by its shape, M x N x K. A single number means that M, N and K are equal: "the
 product of 4096" multiplies two 4096 x 4096 matrices.
 
 ### `tensor_map`
 
 **Limit.** The main loop, which multiplies, limits the speed. The kernel also transposes A, but this
-costs little: without it, the product of two 4096 x 4096 matrices would be only 0.2 % faster. Two
-things limit the loop: the rate at which instructions are issued, and the loads from shared memory.
-The model (`python benchmarks/cost_model.py tensor_map`) covers only the issue of instructions, not
-the loads. The goal was 1.10 times the speed of cuBLAS at 4096 and 8192. The tables show what is
-missing.
+costs little: without it, the product of 4096 would be only 0.2 % faster. Two things limit the loop:
+the rate at which instructions are issued, and the loads from shared memory. The model (`python
+benchmarks/cost_model.py tensor_map`) covers only the issue of instructions, not the loads. The goal
+was 1.10 times the speed of cuBLAS at 4096 and 8192. The tables show how much is missing.
 
 **Tried.**
 
 - In an earlier version, another kernel packed A before the product. That version reached 1.025
-  times the speed of cuBLAS at 2048, and 0.99 times at 8192 x 512 x 4096. Now the warps that copy A
-  also transpose it, in shared memory. This change raised the two ratios to 1.05 and 1.08.
+  times the speed of cuBLAS at 2048, and 0.99 times at 8192 x 512 x 4096. Now no other kernel is
+  needed: the warps that copy A also transpose it, in shared memory. This change raised the two
+  ratios to 1.05 and 1.08.
 - A program generated 1,730 versions of the main loop, and timed each of them on an H100 at 4096.
-  (They are not in the repository.) The versions differ in the order of the multiply-adds, in the
-  order of the loads, in the number of registers, and in the way that partial sums are stored. In
-  that run, the fastest version took 2.467 ms, and the kernel of that time 2.519 ms. But the fastest
-  version has too few registers (200 per thread), and spills some to memory outside the loop. The
-  kernel now follows a version with 224 registers, which took 2.471 to 2.476 ms. In a second
-  comparison, the GPU had no pause between the products. That version was 0.5 % faster than the
-  kernel of that time at 2048, 0.6 % at 4096 and 2.2 % at 8192. Afterwards, a division of 64-bit
-  numbers was removed from the schedule. This changed a few registers of the loop, but not its cost
-  in the model.
-- The 34 fastest versions of the first search store partial sums in pairs or groups of four, with
-  neighbouring sums swapped. This makes ptxas, the assembler, choose better registers: a sum and its
-  value of B are then in different register banks. But the model gives the new kernel (0.870 of the
-  peak) no advantage over the kernel before (0.878). So the model does not explain the gain.
-- In `split_k`, other positions of the lanes save wavefronts of the loads from
-  shared memory. The same positions made `tensor_map` slower by 0.7 % at 2048 and 4096, and by 1.1 %
-  at 8192. The reason is not known.
+  (They are not in the repository.) The versions differ in the order of the multiply-adds and of the
+  loads, in the number of registers, and in the way that partial sums are stored. The fastest
+  version took 2.467 ms; the kernel of that time took 2.519 ms in the same run. But the fastest
+  version has too few registers (200 per thread). It must store some values in memory outside the
+  loop. Therefore the kernel now follows another version, which has 224 registers per thread and
+  took 2.471 to 2.476 ms.
+- A second run compared the version with 224 registers with the kernel of that time. This time, the
+  GPU had no pause between the products. The version was faster by 0.5 % at 2048, by 0.6 % at 4096
+  and by 2.2 % at 8192. Afterwards, a division of 64-bit numbers was removed from the schedule. This
+  changed a few registers of the loop, but not its cost in the model.
+- The 34 fastest of the 1,730 versions store partial sums in pairs or groups of four, with
+  neighbouring sums swapped. Then ptxas, the assembler, chooses better registers: a sum and its
+  value of B are in different register banks, so that both can be read at once. But the model does
+  not explain the gain: it computes 0.870 of the peak for the new kernel, and 0.878 for the kernel
+  before.
+- In `split_k`, the lanes of a warp were given other positions in its tile, and then loads from
+  shared memory take fewer wavefronts. The same positions made `tensor_map` slower by 0.7 % at 2048
+  and 4096, and by 1.1 % at 8192. The reason is not known.
 - In an earlier version, only one lane of each warp arrived at the barriers, after `__syncwarp()`.
-  That version is correct and equally fast, but compute-sanitizer's racecheck does not understand it
-  and reports hazards (races). Now every thread arrives, and racecheck reports no hazards.
-- Two more changes did not make the kernel faster. In the first, only one warp polled the barriers
-  (tested them again and again). In the second, pauses spread the transposition over time.
-- What the kernel does at the end of a tile does not limit the speed, either. To test this, a kernel
-  left out the stores of the result, and another kernel left out the exchange of partial sums.
-  (Their results are wrong.) Both take as long as the complete kernel at 2048, 4096 and 8192.
-- In another test, one of the two warpgroups started later than the other, so that it multiplied
-  while the other one stored. This made the product of 4096 slower by 1 %.
-- For 16384 x 128 x 2048, this kernel with tiles of 256 x 128 reached 43 TFLOP/s. With tiles of
-  128 x 128, and two groups of warps that divide K as in `split_k`, it reached 47 TFLOP/s on an
-  H100, 1.008 times the speed of cuBLAS. `split_k` is faster.
+  That version is correct and equally fast. But racecheck, a tool of compute-sanitizer, does not
+  understand it and reports races. Now every thread arrives, and racecheck reports none.
+- Two more changes did not make the kernel faster. In the first, only one warp tested the barriers
+  while it waited. In the second, pauses spread the transposition over time.
+- At the end of a tile, the kernel exchanges partial sums and stores the result. These two steps do
+  not limit the speed, either. To test this, one kernel left out the stores, and another kernel left
+  out the exchange. (Their results are wrong.) Both take as long as the complete kernel at 2048,
+  4096 and 8192.
+- In another test, one of the two warpgroups that multiply started later than the other. So it
+  multiplied while the other one stored. This made the product of 4096 slower by 1 %.
+- For 16384 x 128 x 2048, two other tiles were tried. With tiles of 256 x 128, this kernel reached
+  43 TFLOP/s. With tiles of 128 x 128, and two groups of warps that divide K as in `split_k`, it
+  reached 47 TFLOP/s on an H100. This is 1.008 times the speed of cuBLAS. `split_k` is faster.
 
-**Next.** 9.6 % of the multiply-adds read two registers of the same register bank, which is a
-conflict. ptxas moves multiply-adds to other places. Then neighbouring multiply-adds often have no
-operand in common, and read three new registers. In the order of the source, this happens only once
-per step of k.
+**Next.** Avoid conflicts of register banks: 9.6 % of the multiply-adds read two registers of the
+same bank. In the order of the source, neighbouring multiply-adds nearly always have an operand in
+common. They read three new registers only once per step of k. But ptxas moves multiply-adds to
+other places in the code. There, neighbouring multiply-adds often have no operand in common, and
+read three new registers.
 
 ### `split_k`
 
 **Limit.** This kernel transposes A while it copies A to shared memory, so it must copy one element
 at a time. K is cut into parts, the stages. The tiles of a stage are copied together. In the product
-of 256, a block has only a few stages, and it spends most of its time waiting for the first stage.
+of 256, a block has only a few stages, and it spends most of its time waiting for the first of them.
 
-If K of 16384 x 128 x 2048 is twice as large, the main loop takes twice the time. In an earlier
+How much time does the kernel spend outside the main loop? For the answer, 16384 x 128 x 2048 was
+compared with a product with twice the K. The main loop then takes twice the time. In an earlier
 version, the whole product took 8.6 microseconds less than twice the time. So 8.6 microseconds,
-about 5 % of the time, were not spent in the main loop, but at the start of the kernel and at the
-end of its two rounds of tiles.
+about 5 % of the time, were spent outside the main loop: at the start of the kernel, and at the end
+of its two rounds of tiles.
 
 **Tried.**
 
-- The lanes of a warp now have other positions in its tile: lanes 0 and 1 are in the same row,
-  lanes 0 and 2 in the same column. So loads of A and of B both take 2 wavefronts. Before, loads of
-  B took 4. On an H100, in the same run, this raised the ratio to cuBLAS from 0.949 to 0.986 for
-  16384 x 128 x 2048, from 1.148 to 1.177 at 1024, and from 1.376 to 1.413 at 256. The cost of the
-  main loop in the model did not change.
+- The lanes of a warp now have other positions in its tile: lanes 0 and 1 are in the same row, and
+  lanes 0 and 2 are in the same column. So loads of A and of B both take 2 wavefronts. Before, loads
+  of B took 4. On an H100, this raised the ratio to cuBLAS: for 16384 x 128 x 2048 from 0.949 to
+  0.986, at 1024 from 1.148 to 1.177, and at 256 from 1.376 to 1.413. All these ratios are from one
+  run. The cost of the main loop in the model did not change.
 - Then a program timed 388 versions of the main loop for 16384 x 128 x 2048. (They are not in the
   repository.) In the version that was kept, each thread stores its sums in pairs, and swaps the two
-  sums of a pair. This makes ptxas choose better registers (see `tensor_map`). In that run, all the
-  changes together raised the ratio from 0.970 to 1.030, at 1024 from 1.148 to 1.187, and at 1000
-  from 1.060 to 1.071.
+  sums of a pair. Then ptxas chooses better registers (see `tensor_map`). All the changes together
+  raised the ratio from 0.970 to 1.030 for this shape, from 1.148 to 1.187 at 1024, and from 1.060
+  to 1.071 at 1000. These ratios are from one run.
 - With `TILE=32` and `TILE=64`, a block also adds sums of the other block of its cluster. It now
-  reads two of these sums at once. When it read one at a time, 2 floats apart, the product of 512
-  reached only 1.045 times the speed of cuBLAS on an H100, not 1.148.
+  reads two neighbouring sums at once. Before, it read one sum at a time, 2 floats apart. The
+  product of 512 then reached only 1.045 times the speed of cuBLAS on an H100. Now it reaches 1.148
+  times.
 - In an earlier version, every warp started all copies of a stage at once. Loads from shared memory
-  waited for these copies, and the product of 1024 took 17 % longer than now. Now each step of k
-  starts only a few copies.
-- In an earlier version, NVRTC 13.5, the compiler, made different machine code from the same source
-  in each compilation, because it moved the loads from shared memory. With `TILE=64`, 19 to 54 % of
+  had to wait for these copies, and the product of 1024 took 17 % longer than now. Now only a few
+  copies start in each step of k.
+- In an earlier version, NVRTC 13.5 (the compiler) made different machine code in each compilation
+  of the same source, because it moved the loads from shared memory. With `TILE=64`, 19 to 54 % of
   the multiply-adds read two registers of the same register bank. Now these loads are written in
   PTX, and every compilation has the same main loop (`python benchmarks/cost_model.py split_k
   -DTILE=64 --compiles 10`).
@@ -297,13 +305,13 @@ in shared memory, as in `tensor_map`.
 ### `bf16` and `tf32`
 
 **Limit.** At 4096 and 8192 the GPU reaches its limit of electric power and lowers its clock. At
-2048 a block computes only one tile. Therefore the start of the kernel and the writing of the result
-are not hidden behind the multiplications of another tile.
+2048 a block computes only one tile. So no other tile is multiplied while the kernel starts, or
+while it writes the result.
 
 **Tried.** In clusters of two blocks, one copy can fill the shared memory of both blocks
 (multicast). This did not change the speed. Another change was kept: `bf16` issues the
-multiplications of a stage before the multiplications of the previous stage have ended. This made
-the product of 8192 about 2 % faster.
+multiplications of a stage before those of the previous stage have ended. This made the product of
+8192 about 2 % faster.
 
 **Next.** Smaller tiles may help at 2048. A block could then write one tile while it computes the
 next.
@@ -315,11 +323,11 @@ almost always busy.
 
 **Tried.**
 
-- In an earlier version, each lane loaded 16 bytes at a time from shared memory. The values had to
-  be moved to other registers, and the tensor cores waited for this. That version reached 84 to 88 %
-  of the speed of cuBLAS. Now each load has 8 bytes, and no value must be moved.
-- The instruction for K = 16 (`mma.m16n8k16.f64`) makes the kernel 2 to 3 % slower than the
-  instruction for K = 8.
+- In an earlier version, each lane loaded 16 bytes at a time from shared memory. The loaded values
+  had to be moved to other registers, and the tensor cores waited for this. That version reached 84
+  to 88 % of the speed of cuBLAS. Now a lane loads 8 bytes at a time, and no value must be moved.
+- The tensor cores have an instruction for K = 16 (`mma.m16n8k16.f64`) and one for K = 8. The kernel
+  uses the one for K = 8. With the other one, it is 2 to 3 % slower.
 """
 
 

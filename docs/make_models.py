@@ -25,10 +25,10 @@ HEAD = """\
 *Written by `docs/make_models.py`; do not edit.*
 
 The addresses of a kernel's accesses determine its requests, sectors and wavefronts. These counts
-are exact. Three things do not follow from the addresses alone: what the caches keep, what DRAM (the
-memory of the GPU) transfers, and how long this takes. NVIDIA does not publish the rules by which a
-GPU does these things. Therefore the figures for them come from models, and they are labelled as
-modelled wherever they appear.
+are exact. Three other things also depend on how the GPU works: which data the caches keep, how much
+data DRAM (the memory of the GPU) transfers, and how long this takes. NVIDIA does not publish the
+rules for these things. Therefore their figures come from models. They are labelled as modelled
+wherever they appear.
 
 This page describes the models, the simulated GPUs, and the errors of the models. [The
 glossary](../notebooks/glossary.md) explains the terms.
@@ -37,50 +37,54 @@ glossary](../notebooks/glossary.md) explains the terms.
 
 L1 is the cache of one multiprocessor. A line of the cache has 128 bytes, in four sectors.
 
-The simulator executes the blocks first and records their accesses. Then it replays them: it looks
-up each recorded access in the modelled cache. In this replay, the warps of a block take turns, one
-request each. On a GPU, warps do not advance together unless barriers keep them together. Therefore
-the model delays the start of each warp by a random number of requests, at most 64.
+The simulator executes the blocks first and records their accesses. Then it replays the accesses: it
+looks up each of them in the modelled cache. In this replay, the warps of a block take turns, one
+request each. On a GPU, some warps are ahead of others, unless barriers keep them together.
+Therefore the model delays the start of each warp by a random number of requests, at most 64.
 
-L1 and shared memory are two parts of the same memory. L1 has the part that shared memory does not
+L1 and shared memory are two parts of the same memory. L1 gets the part that shared memory does not
 use. If several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each
 block.
 
-A store writes its data to L2. In L1, the store only reserves a line: the line takes up space, but
-L1 does not keep the stored data.
+A store writes its data to L2. L1 does not keep the stored data, but the line takes up space in L1.
 
 ## The models of L2 and DRAM
 
-L2 is the cache that all multiprocessors share. What it holds depends on the order of the accesses
-of all blocks.
+L2 is the cache that all multiprocessors share. Which data it holds depends on the order of the
+accesses of all blocks.
 
 **Which blocks run.** A multiprocessor holds a limited number of blocks at once. The limits are its
 registers, its shared memory, its warps, and a maximum number of blocks. When a block ends, the next
 one starts. The model does the same. So the blocks on a multiprocessor have started at different
-times, and older blocks have done more of their work. Even blocks that start together and have the
-same work do not advance together. In the model, the distance between two blocks changes at random
-(a random walk). The size of these changes was fitted to the tiled matrix products.
+times, and older blocks have done more of their work.
 
-**Merged reads.** From compute capability 9.0 on, several multiprocessors can share one read of L2.
-A multiprocessor may read a sector while a neighbour still waits for the same sector. The two reads
-are then merged into one. Neighbours are the 16 or so multiprocessors of one GPU processing cluster
-(GPC). Nsight Compute calls the unit that merges reads L2 Request Coalescer (LRC). In the model, a
-read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM has it. During
-this time, reads of the neighbours can be merged with it. Both figures were fitted to the variant
-`gather`, which reads elements at random. In this variant, two multiprocessors read the same sector
-at the same time only by chance, so the number of merged reads shows how long a read takes.
+Some blocks start together and have the same work. Even these blocks do not advance together on a
+GPU. In the model, the distance between two blocks changes at random (a random walk). The size of
+these changes was fitted to the tiled matrix products.
 
-**Partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer partition. This
-partition keeps copies of data from the other partition. So if all multiprocessors read the same
-data, both partitions hold a copy, and the data take up twice their size in L2.
+**Merged reads.** On GPUs of compute capability 9.0 and newer, several multiprocessors can share one
+read of L2. Suppose that a multiprocessor reads a sector while a neighbour still waits for the same
+sector. Then the two reads are merged into one. Neighbours are the 16 or so multiprocessors of one
+GPU processing cluster (GPC). Nsight Compute calls the unit that merges reads L2 Request Coalescer
+(LRC).
 
-**DRAM.** DRAM is read in half lines of 64 bytes. A line that a kernel has changed is written to
-DRAM when L2 needs its space for other data.
+In the model, a read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM
+has it. During this time, reads of the neighbours can be merged with it. Both figures were fitted to
+the variant `gather`, which reads elements at random. In this variant, two multiprocessors read the
+same sector at the same time only by chance. So the number of merged reads shows how long a read
+takes.
+
+**Partitions.** L2 has one or two partitions, depending on the GPU. A multiprocessor reads from the
+nearer partition, which also keeps copies of data of the other partition. So if all multiprocessors
+read the same data, both partitions hold a copy, and the data take up twice their size in L2.
+
+**DRAM.** L2 reads from DRAM in pieces of 64 bytes, half a line. A line that a kernel has changed is
+written to DRAM when L2 needs its space for other data.
 
 ## The model of time
 
-The modelled time is the time of the slowest resource of the busiest multiprocessor. The resources
-are:
+Each resource of the GPU needs a certain time for its part of the work. The model computes these
+times for the busiest multiprocessor. The longest of them is the modelled time. The resources are:
 
 | resource | what it does |
 |---|---|
@@ -96,22 +100,24 @@ are:
 | latency | the time in which all warps wait |
 
 **Latency.** If a multiprocessor has enough warps, some warps work while other warps wait. If it has
-too few warps, at times all of them wait, and the kernel takes longer. The model follows one
-warp through the machine code. The machine code says how many cycles each instruction must wait
-after the one before, and for which results it waits. The model of the caches says how often L1, L2
-and DRAM serve an access. A block lasts as long as its slowest warp.
+too few warps, at times all of them wait, and the kernel takes longer. Therefore the model follows
+one warp through the machine code. The machine code says how many cycles an instruction must wait
+after the previous one, and for which results it waits. The model of the caches says how often L1,
+L2 and DRAM serve an access. A block lasts as long as its slowest warp.
 
 **The data stage of L1.** In one cycle, each of the 32 banks delivers one word of shared memory or
-of the cache. For a request to the cache, L1 also looks up the lines: up to four in one cycle, which
-must be in four different sets (parts of the cache). The set of a line depends on its address. The
-rule for the sets was derived from the counters of single loads, and predicts exactly these counters
-(`tests/data/tag_sets_h200.json`).
+of the cache. For a request to the cache, L1 must also look up the lines. L1 is divided into parts,
+the sets, and the address of a line decides in which set it is. In one cycle, L1 can look up at most
+four lines, and only if they are in four different sets.
+
+The rule for the sets was derived from the counters of single loads. It predicts exactly these
+counters (`tests/data/tag_sets_h200.json`).
 
 **Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
 of them busy for a certain number of cycles. These numbers were recorded with a counter of an H200
 (`tests/data/mma_counters_h200.json`). This part of the model has not been compared with measured
-times yet. The model uses the clock in the table below. A GPU that multiplies for a long time lowers
-its clock, so it can be slower than the model says.
+times yet. The model assumes the clock in the table below. If a GPU multiplies for a long time, it
+lowers its clock, and it is then slower than the model says.
 
 **Atomics.** L2 executes atomics on the same sector one after another. An H200 needs 0.7 ns for
 each request to the same sector, and 1.7 ns if the request adds floats
@@ -120,14 +126,15 @@ each request to the same sector, and 1.7 ns if the request adds floats
 ## Limits of the models
 
 - Caches are empty at the start.
-- For a large grid, only the first blocks are replayed: at least twice as many as the GPU holds at
-  once. These blocks represent the others.
-- A profile with `sample=` or `executor=` models neither caches nor time.
-- No time is modelled for kernels with bulk copies (`cp.async.bulk`, tensor maps) or with products
-  of warpgroups (`wgmma`), because their cost is not known. A kernel that uses tensor cores has no
-  modelled time, either, if its PTX is counted instead of its machine code. Tables then show "-"
-  instead of a time. `Timing.no_time` and `Profile.not_modelled` give the reason, and
-  `Timing.kernel_ms` is NaN.
+- If a grid is large, only its first blocks are replayed: at least twice as many as the GPU holds at
+  once. The model takes them as representative of the others.
+- A profile with `sample=` or `executor=` models no caches and no time.
+- If a kernel has bulk copies (`cp.async.bulk`, tensor maps) or products of warpgroups (`wgmma`),
+  its time is not modelled, because the cost of these instructions is not known.
+- If a kernel uses tensor cores, its time is modelled only if its machine code is counted, not its
+  PTX.
+- If no time is modelled, tables show "-" instead of a time, and `Timing.kernel_ms` is NaN.
+  `Timing.no_time` and `Profile.not_modelled` give the reason.
 
 ## The GPUs
 
@@ -135,70 +142,73 @@ A kernel is compiled for the architecture of the simulated GPU. There is one exc
 CUDA 13 no longer supports its compute capability 7.0, so its kernels are compiled for the oldest
 architecture that CUDA supports.
 
-The models use the figures below, and constants that were recorded on an H200. **Only the H200 was
-compared with hardware.**"""
+The models use the figures of this table. They also use constants that were recorded on an H200, for
+every simulated GPU. **Only the H200 was compared with hardware.**"""
 
 ACCURACY = """
 ## How far off
 
-The models were compared with the counters of an {gpu} (driver {driver}, Nsight Compute {ncu}, cold
-caches, {date}). There are {launches} launches: every shipped kernel without bulk copies, in
-several sizes. `python docs/model_accuracy.py` computes the figures. `tests/python/test_models.py`
-checks the small launches.
+The models were compared with the counters of an {gpu} (driver {driver}, Nsight Compute {ncu},
+{date}). The caches were empty at the start of each launch. There are {launches} launches: every
+shipped kernel without bulk copies, in several sizes. `python docs/model_accuracy.py` computes the
+figures. `tests/python/test_models.py` checks the small launches.
 
 Two kinds of columns need an explanation:
 
-- **Order.** A model is useful if it says which of two variants is faster. This column looks at all
-  pairs of variants of one operation whose measured times differ by more than 10 %. It counts the
-  pairs for which the model names the right variant as the faster one.
+- **Order.** A model is useful if it says which of two variants is faster. This column looks at
+  pairs of variants of the same operation whose measured times differ by more than 10 %. "n of m"
+  means: there are m such pairs, and for n of them the model says correctly which variant is faster.
 - **Recorded counts.** These columns test the model of time alone. The model gets the numbers of
   instructions and wavefronts that the GPU counted, instead of those that the simulator counted. If
   the error of the time is then much smaller, the simulator executed other instructions than the
-  GPU. This happens if the simulator executes the PTX instead of the machine code: the assembler,
-  which makes the machine code, merges or removes some loads of shared memory.
+  GPU. This happens if the simulator executes the PTX instead of the machine code. The assembler
+  makes the machine code from the PTX, and merges or removes some loads of shared memory.
 
 These errors are known:
 
-- **Wrong order:** seven pairs of variants. On the GPU, the first variant of each pair is slower
-  than the second by more than 10 %, but the model says that the first is faster. The reason is not
-  known. The pairs of `matmul` are `coalesced` and `naive_2d` at 512, `vectorized` and
+- **Wrong order:** seven pairs of variants. The model says that the first variant of the pair is
+  faster, but on the GPU it takes more than 10 % longer than the second. The reason is not known.
+  The pairs of `matmul` are `coalesced` and `naive_2d` at 512, `vectorized` and
   `corner_turned_padded` at 1024, and `untiled` and `coalesced` at 4096. The pair of `transpose` is
   `naive_write` and `vectorized` at 512. The pairs of `row_sums` are `vectorized` and `warp_per_row`
   at 512 and at 2048, and `vectorized` and `block_per_row` at 2048.
-- **Too many merged reads:** `offset`. Two successive blocks read only one common sector, at the
-  border between them. The model merges the reads of many such sectors, and the GPU merges none. The
-  model lets successive blocks run on multiprocessors that can share reads. It is not known which
-  multiprocessors of the GPU can share reads.
-- **Too many merged reads:** `naive_2d`, `untiled`. On a GPU, the warps of a long kernel move
-  further and further apart if no barrier keeps them together. In the model, the distance between
-  the warps stays the same.
-- **Too many L1 hits:** `naive_read`. Its warps store to lines to which other warps have stored
-  before. The model counts more of these stores as hits than the GPU.
-- **Stores to parts of a sector.** If a warp stores to several parts of a sector, one after the
-  other, L1 merges some of these stores into one. The rule is not known; the model merges 70 %.
+- **Too many merged reads:** `offset`. Two successive blocks share only one sector, the one at the
+  border between them. The GPU merges none of the reads of such sectors, but the model merges many.
+  In the model, successive blocks run on multiprocessors that can share reads. It is not known which
+  multiprocessors of a GPU can do so.
+- **Too many merged reads:** `naive_2d`, `untiled`. These kernels run long, and no barrier keeps
+  their warps together. On a GPU, the warps move further and further apart. In the model, the
+  distance between the warps stays the same.
+- **Too many L1 hits:** `naive_read`. Its warps store to cache lines to which other warps have
+  stored before. The model counts more of these stores as hits than the GPU does.
+- **Stores to parts of a sector.** Suppose that a warp stores to several parts of a sector, one
+  after the other. Then L1 merges some of these stores into one. The rule is not known. The model
+  merges 70 %.
 - **Products of 4096.** On the GPU, the blocks of some kernels advance at the same speed. Then one
-  block finds in L2 what another block has just read. The blocks of other kernels drift apart. In
-  the model, the blocks of all kernels drift apart.
+  block finds data in L2 that another block has just read. The blocks of other kernels drift apart,
+  so that some are far ahead of others. In the model, the blocks of all kernels drift apart.
 - **Too fast:** `gather` from more data than L2 holds. DRAM is slower for random reads than the
   model assumes.
 
-This table has the median error of each group of launches, and the largest error in brackets:
+This table has a row for each group of launches. A cell has the median error, and then the largest
+error in brackets. Errors of hit rates are in percentage points:
 """
 
 OTHERS = """
 ## Kernels that are not in the catalogue
 
-Some constants of the models were chosen so that the models fit the shipped kernels. Therefore
-other kernels must test the models. There are two sets:
+Some constants of the models were chosen so that the models fit the shipped kernels. Therefore the
+models must be tested with other kernels. There are two sets:
 
 - `programs` are the kernels of `tests/kernels/programs.cu`. They were written to test the rules of
-  counting. Later the errors of the models for these kernels were examined, too.
+  counting. Later, we also examined the errors of the models for these kernels.
 - `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
-  before anybody knew what the models predict for them. Later the errors of every second kernel
-  were examined. The models of atomics and of partial writes were made from the examined kernels.
-  So only the other kernels test these two models independently.
+  before anybody knew what the models predict for them. Later we examined the errors of every second
+  kernel, and made the models of atomics and of partial writes from them. So only the other half of
+  the kernels tests these two models independently.
 
-This table has the median error of each set, and the largest error in brackets:
+This table has a row for each set. A cell has the median error, and then the largest error in
+brackets. Errors of hit rates are in percentage points:
 """
 
 
@@ -275,7 +285,7 @@ def errors_of(name: str, rows: Sequence[Row]) -> list[str]:
 def each(rows: Iterable[Row]) -> Iterator[str]:
     """Yield a table of launches."""
     yield ""
-    yield "The next table has the figures of each launch (predicted / measured):"
+    yield "The next table has the figures of each launch, in the form prediction / measurement:"
     yield ""
     head = ["launch", "L1 hit rate %", "L2 sectors", "DRAM MB", "time us", "error"]
     yield from table([*head, "on recorded counts", "bound by"], map(launch, rows))

@@ -85,32 +85,37 @@ compiles and runs public programs with [`coalesce run`](whole_programs.md), with
 The tables have these outcomes:
 
 - *result verified*: the results agree with a reference, and the program ended with status 0.
-- *ran, no verification*: the program ended with status 0, but nothing checked its results.
-- *result wrong*: the program ended with status 0, but its results are not those of the reference.
-- *time limit reached*: the program ran longer than its limit. This does not mean that it hangs.
-  Other work ran on the machine at the same time.
+- *ran, no verification*: the program ended with status 0, but there is nothing to compare its
+  results with.
+- *result wrong*: the program ended with status 0, but its results differ from those of the
+  reference.
+- *time limit reached*: the program ran longer than its limit. It may only need more time: other
+  work ran on the machine at the same time.
 
 Most of NVIDIA's samples check their results themselves. Other samples print results that can be
 computed with NumPy. The samples that use cuBLAS or cuRAND's host library run with
-[replacements](whole_programs.md#cublas-and-curand). simpleMPI runs as one process. Most of
-Rodinia's programs do not check their results. Their results are compared with those of Rodinia's
-OpenMP program for the same input, or with a reference in NumPy. The table names the reference, and
-says how far the numbers differ. The inputs are Rodinia's, but b+tree, cfd and hybridsort have
-smaller ones. Three programs of Rodinia are not in the list: heartwall and leukocyte, which need
-videos, and mummergpu.
+[replacements](whole_programs.md#cublas-and-curand) for these libraries. simpleMPI runs as one
+process.
 
-The list of the programs, with the options that build them and the commands that compare their
-results, is not in this repository. `benchmarks/programs.py` runs any such list, and says what it
-has to contain.
+Most of Rodinia's programs do not check their results. Their results are compared with those of
+Rodinia's OpenMP program for the same input, or with a reference in NumPy. The table names the
+reference, and says how far the numbers differ. The inputs are Rodinia's; only b+tree, cfd and
+hybridsort have smaller ones. Three programs of Rodinia are not in the list: heartwall and
+leukocyte, which need videos, and mummergpu.
+
+The list of the programs is not in this repository. It has the options that build each program, and
+the command that compares its results. `benchmarks/programs.py` runs any such list, and says what
+the list has to contain.
 
 Three programs of Rodinia have mistakes:
 
 - kmeans passes the name of a variable as a string to `cudaMemcpyToSymbol`. Since CUDA 5, this call
-  returns an error. The program ignores the error, and puts all points into the first cluster.
+  returns an error for a string. The program ignores the error, and puts all points into the first
+  cluster.
 - srad_v2 reads outside its array.
 - In myocyte, two blocks write three values to the same addresses, and nothing orders these writes.
-  So the results depend on which block writes last. In the reference program, the second block
-  writes last.
+  So the results depend on which block writes last. In the reference program, it is always the
+  second block.
 
 The option `--check` reports the mistakes of srad_v2 and myocyte."""
 
