@@ -1,8 +1,8 @@
-"""Checks the arguments of a kernel and converts them for a launch.
+"""Checks the arguments of a kernel, and converts them for a launch.
 
-Calls whose arguments are only GPU arrays, and scalars of exactly the right types, take a faster
-path in C++ (csrc/bindings/launcher.hpp). All other calls take this path. It also makes the error
-messages.
+There is also a faster way in C++ (csrc/bindings/launcher.hpp). It is used if all arguments are GPU
+arrays, or scalars of exactly the right types. All other calls use this module, which also writes
+the error messages.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ class HostArray:
     name : str
         The name of the parameter.
     array : numpy.ndarray
-        The array that the kernel accesses: `given` if that is C-contiguous, otherwise a copy of it.
+        The array that the kernel accesses. If `given` is C-contiguous, it is `given` itself.
+        Otherwise, it is a copy.
     given : numpy.ndarray
         The array that the caller passed.
     written : bool
-        Whether `finish` writes a copy back, so that the caller sees what the kernel wrote.
+        Whether the kernel may write to the array. Then `finish` copies the result to `given`.
     offset : int
-        The kernel gets the address that is this number of bytes after the start of `array`.
+        The kernel gets the address of `array` plus this number of bytes.
     texture : bytes or None
-        For a texture or surface, the description of the object; the kernel gets its handle.
+        For a texture or surface, the description of the object. Then the kernel gets the handle of
+        the object instead of an address.
     """
 
     name: str
@@ -62,29 +64,29 @@ class HostArray:
 
     @property
     def writable(self) -> bool:
-        """Whether NumPy allows writing to the array. If not, a store of the kernel is an error."""
+        """Whether NumPy allows writing to the array. If it does not, a store is an error."""
         return bool(self.array.flags.writeable and self.given.flags.writeable)
 
     @property
     def undefined(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """A mask of the bytes of `array` that were never written, or None if all were written.
+        """A mask for the bytes of `array`: True for each byte that was never written.
 
-        Only arrays of `coalesce.empty` have a mask. A checked run updates the mask when the kernel
-        writes.
+        None if all bytes were written. Only arrays from `coalesce.empty` have a mask. When a kernel
+        runs in `Kernel.check`, its stores update the mask.
         """
         return simulated_memory.undefined(self.array)
 
     def packed(self, undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> sim.Buffer:
-        """Return the array in the form that the simulator takes."""
+        """Return the array as the simulator needs it. `undefined` is the mask to use, if any."""
         return sim.Buffer(
             self.array, self.name, self.writable, undefined, self.offset, self.texture
         )
 
     def finish(self, watched: bool = False) -> None:
-        """If `array` is a copy, write it back to the caller's array.
+        """After the launch: if `array` is a copy, write it back to the caller's array.
 
-        If the stores of the launch were not `watched`, it is not known which bytes the kernel
-        wrote. All bytes of the array then count as written.
+        `watched` says whether the launch recorded which bytes the kernel wrote. If it did not, all
+        bytes of the array count as written.
         """
         if self.copied and self.written:
             self.given[...] = self.array
@@ -96,14 +98,13 @@ Argument = bytes | HostArray | GpuArray | TensorMap | PackedStructure
 
 
 def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
-    """Check the arguments of a launch and convert them: scalars to bytes, arrays to `Argument`.
+    """Check the arguments of a launch and convert them. Scalars become bytes.
 
-    The result has the arguments in their order, and after them the arrays that members of
-    structures point to. `described` returns the parameter of each item.
+    The result has one item for each argument, in order. After them come the arrays that pointers in
+    structures point to. `described` returns the parameters that belong to these items.
 
-    Raises TypeError if the number of arguments or a type is wrong, and ValueError for a wrong value
-    or layout. The message names the parameter, what was passed and what is needed. `scalars` says
-    which scalars are converted.
+    If the number of arguments or a type is wrong, a TypeError is raised. If a value or a layout is
+    wrong, a ValueError is raised. The module `scalars` says which scalars are converted.
     """
     values = expanded(signature, arguments)
     result: list[Argument] = []
@@ -122,16 +123,15 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
 
 def described(signature: Signature, arguments: Sequence[Argument]) -> list[Parameter]:
-    """Return the parameter of each argument that `prepare` returned, in the same order."""
+    """Return the parameters that belong to the arguments from `prepare`, in the same order."""
     behind = [p for a in arguments if isinstance(a, PackedStructure) for p in a.parameters]
     return [*signature.parameters, *behind]
 
 
 def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
-    """Return the names of the arguments for error messages.
+    """Return names of the arguments for error messages, such as "argument `x` (float *)".
 
-    These are the names of the parameters. If there are more or fewer arguments than parameters,
-    they are numbers.
+    If there are more or fewer arguments than parameters, the names are "argument 1" and so on.
     """
     parameters: Sequence[Any] = signature.parameters
     if len(parameters) != len(arguments):
@@ -140,9 +140,10 @@ def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
 
 
 def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
-    """Return one value for each parameter of the PTX.
+    """Return a value for each parameter of the PTX.
 
-    In most kernels these are the arguments. In a kernel of Numba, an array has several parameters.
+    For most kernels, these are the arguments. But a kernel that Numba compiled needs several
+    parameters for an array. Raises TypeError if the number of arguments is wrong.
     """
     if signature.numba is not None and len(arguments) == len(signature.parameters):
         return arguments  # the caller passed a value for each parameter
@@ -318,11 +319,11 @@ def _gpu_array(parameter: Parameter, array: GpuArray) -> GpuArray:
 
 
 def _share_copies(arrays: Sequence[HostArray]) -> None:
-    """Let arguments that share memory also share it in the kernel.
+    """Make arguments that share memory share it in the kernel, too.
 
-    A contiguous array is used directly, so nothing needs to be done. An array of another layout is
-    copied. If the caller passed the same such array twice, both arguments use one copy. If the
-    array only overlaps another argument, and the kernel may write to one of the two, ValueError is
+    A contiguous array is passed itself, so nothing needs to be done. Any other array is copied. If
+    the caller passed the same array twice, both arguments get the same copy. If two different
+    arrays overlap, one of them is copied, and the kernel may write to one of them, ValueError is
     raised.
     """
     copies: dict[Any, HostArray] = {}
@@ -359,7 +360,7 @@ def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
 
 
 def _is_structure(parameter: Parameter, value: Any) -> bool:
-    """Whether a value has members that must be packed one by one."""
+    """Return whether a value is a structure whose members must be packed one by one."""
     if isinstance(value, np.ndarray | np.void) and value.shape == () and value.dtype.names:
         return parameter.kind == "struct"
     return parameter.kind in ("struct", "scalar") and is_members(value)
@@ -368,9 +369,9 @@ def _is_structure(parameter: Parameter, value: Any) -> bool:
 def _members(
     signature: Signature, number: int, value: Any, first: int
 ) -> tuple[bytes | PackedStructure, list[Argument]]:
-    """Pack a structure. Return its bytes, and the arrays that it points to.
+    """Pack the structure for parameter `number`. Return its bytes, and the arrays it points to.
 
-    The first of these arrays becomes the argument with the number `first`.
+    The first of these arrays will be the argument with the number `first`.
     """
     parameter = signature.parameters[number]
     known = signature.structures()

@@ -1,4 +1,4 @@
-"""The `__device__` and `__constant__` variables of a kernel's source, read and set from Python."""
+"""Reads and sets the `__device__` and `__constant__` variables of a source from Python."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from coalesce.launch.module import Module
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a module: its names and state space, and its dtype and shape in NumPy."""
+    """A `__device__` or `__constant__` variable: its names, and its type in C++ and in NumPy."""
 
     symbol: str  # the name in the PTX
-    name: str  # the name in C++: "ns::weights"
-    space: str  # "global" or "constant"
+    name: str  # the name in C++, such as "ns::weights"
+    space: str  # "global" for __device__, "constant" for __constant__
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     spelled: str  # the C++ type; "" if it is not known
-    const: bool  # const in C++: the kernels contain the value
+    const: bool  # whether it is const in C++. Then the compiler puts its value into the kernels.
 
     @property
     def bytes(self) -> int:
@@ -41,23 +41,23 @@ class Variable:
 
 
 class Globals(Mapping[str, Any]):
-    """A kernel's `__device__` and `__constant__` variables by name: ``kernel.globals``.
+    """The `__device__` and `__constant__` variables of a kernel's source: ``kernel.globals``.
 
-    Reading waits for earlier launches and returns a copy: a read-only NumPy array, or a NumPy
-    scalar for a plain variable. Assigning copies a number or an array to the device, and later
-    launches see it. As in NumPy, the value is broadcast to the variable's shape. A structure, or a
-    variable of unknown type, is an array of its bytes.
+    ``kernel.globals["a"]`` waits for earlier launches, and returns the value of variable `a`. It is
+    a NumPy scalar, or a read-only NumPy array for an array. (For a structure or an unknown type, it
+    is an array of the variable's bytes.) ``kernel.globals["a"] = value`` sets the variable for
+    later launches. As in NumPy, the value is broadcast to the shape of the variable.
 
-    All kernels of one source that `Kernel.get_function` returns share these variables. If you make
-    two `Kernel` objects from one source, each has variables of its own. Each device has its own
-    copy of the variables; `on` returns the variables of another device.
+    A kernel shares its variables with the kernels that its method `Kernel.get_function` returns. If
+    you make two `Kernel` objects from one source, each has its own variables. Each device has its
+    own copy of the variables. The method `on` returns the variables of another device.
 
     Raises
     ------
     KeyError
         There is no such variable, or the compiler removed it because nothing uses it.
     TypeError
-        The value has the wrong kind (a float for an int).
+        The value has the wrong type, such as a float for an int.
     ValueError
         The value has the wrong shape or is out of range, or the variable is const.
 
@@ -101,12 +101,12 @@ class Globals(Mapping[str, Any]):
         Parameters
         ----------
         device : str or Device
-            The device: ``"sim"``, ``"cuda:1"``, ...
+            The device, such as ``"sim"`` or ``"cuda:1"``.
 
         Returns
         -------
         Globals
-            The same variables with the values that they have on that device.
+            The same variables. They have other values there.
 
         Raises
         ------
@@ -216,7 +216,11 @@ def _variables(
 def _as_numpy(
     declared: DeclaredVariable, ptx_type: str, size: int
 ) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return a variable's dtype and shape: from its declaration if this fits, else from the PTX."""
+    """Return the dtype and the shape of a variable.
+
+    They come from its declaration. If this does not match the size in the PTX, they come from the
+    PTX.
+    """
     accepted, item = element_types(declared.type)
     if accepted and item and size % item == 0:
         dtype = np.dtype("u2" if accepted[0] == "V2" else accepted[0])

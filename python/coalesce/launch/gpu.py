@@ -1,11 +1,14 @@
 """Launches a kernel on a GPU: copies NumPy arrays to the GPU and back, and chooses the stream.
 
-Calls with only GPU arrays and scalars take a faster path (csrc/bindings/launcher.hpp).
+The copies and the kernel run on one stream:
 
-The copies and the kernel run on one stream. This is the stream that the caller passed. If the
-caller passed none, it is the current stream of the GPU arrays' libraries. If these libraries have
-different current streams, it is the default stream. Arrays that share memory on the host also share
-it on the GPU.
+- If the caller passed a stream, it is this stream.
+- Otherwise, it is the current stream of the library (such as PyTorch) that the GPU arrays come
+  from.
+- If the arrays come from libraries with different current streams, it is the default stream.
+
+Arrays that share memory on the host also share memory on the GPU. There is also a faster way for
+calls with only GPU arrays and scalars (csrc/bindings/launcher.hpp).
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ from coalesce.launch.tensor_map import TensorMap
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# For arrays of at least this number of bytes, the system provides the pages of the result while the
-# kernel runs (`prefault`). For smaller arrays, this saves no time.
+# For arrays of at least this number of bytes, the operating system provides the memory for the
+# result while the kernel runs (`prefault`). For smaller arrays, this saves no time.
 _PREFAULT_FROM = 8 << 20
 
 
@@ -51,9 +54,12 @@ def run(
     wanted_stream: int | None = None,
     cooperative: bool = False,
 ) -> LaunchRecord:
-    """Launch a kernel with arguments that `arguments.prepare` returned.
+    """Launch a kernel on a GPU, and return its times.
 
-    If an argument is a NumPy array, wait for the kernel.
+    If an argument is a NumPy array, this function waits for the kernel, and copies the results to
+    the array. `arguments` come from `arguments.prepare`. `runs` is the number of timed runs (None
+    for an untimed launch). `wanted_stream` is the handle of a stream, or None. For the other
+    parameters, see `coalesce.Kernel.launch`.
     """
     gpu = cuda.Device(device.ordinal)
     for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
@@ -262,7 +268,11 @@ def value_of(
     arguments: Sequence[Argument],
     staged: _Staged | None = None,
 ) -> bytes:
-    """Return an argument's bytes. `staged` has the addresses of NumPy arrays, and the objects."""
+    """Return the bytes that the kernel gets for an argument.
+
+    `names` are the names of the parameters. `staged` has the addresses of the NumPy arrays on the
+    GPU. It may be None if no argument is a NumPy array.
+    """
     if isinstance(argument, bytes):
         return argument
     if isinstance(argument, TensorMap):

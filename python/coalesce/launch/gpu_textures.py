@@ -1,7 +1,8 @@
-"""The texture and surface objects of a launch on a GPU.
+"""Makes the texture and surface objects for a launch on a GPU.
 
-The arrays of a launch are first copied to linear memory on the GPU (launch/gpu.py). From there, the
-texels are copied to CUDA arrays (csrc/cuda/texture.hpp). After the launch, everything is destroyed.
+The NumPy arrays are copied to ordinary (linear) memory on the GPU first (launch/gpu.py). From
+there, the texels are copied to CUDA arrays, the memory of textures (csrc/cuda/texture.hpp). After
+the launch, the objects and the CUDA arrays are destroyed.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from typing import Any
 from coalesce._core import cuda
 from coalesce.launch.arguments import HostArray
 
-# The GPU and the objects of each launch that Ctrl-C interrupted. Its kernel may still use them.
+# The GPU and the objects of each launch that Ctrl-C interrupted. The kernel may still use them.
 _in_use: list[tuple[Any, list[Any]]] = []
 
 
 class TextureObjects:
-    """The objects for the texture and surface arguments of one launch.
+    """The texture and surface objects for the arguments of one launch.
 
     Parameters
     ----------
     gpu : coalesce._core.cuda.Device
         The GPU.
     groups : sequence of list of HostArray
-        The arrays of the launch. Arrays that share memory are in one list.
+        The arrays of the launch. Arrays that share memory are in the same list.
     address : function
-        Returns the address of an array's linear memory on the GPU.
+        A function that takes a `HostArray` and returns its address in linear memory on the GPU.
     """
 
     def __init__(
@@ -37,10 +38,11 @@ class TextureObjects:
         self._surfaces: list[Any] = []
 
     def finish(self, kind: type[BaseException] | None) -> None:
-        """Destroy the objects and their CUDA arrays. `kind` is the error that ended the launch.
+        """Destroy the objects and their CUDA arrays.
 
-        After Ctrl-C, the kernel may still be running and use the objects. They are kept then, and
-        the first launch after the end of the kernel destroys them.
+        `kind` is the class of the exception that ended the launch, or None. After Ctrl-C, the
+        kernel may still run and use the objects. Then a later launch destroys them, after the
+        kernel has ended.
         """
         if kind is not None and issubclass(kind, KeyboardInterrupt) and self._objects:
             _in_use.append((self._gpu, list(self._objects.values())))
@@ -49,7 +51,10 @@ class TextureObjects:
             made.destroy()
 
     def create(self, stream: int) -> None:
-        """Create the objects, and copy the texels from the linear memory to the CUDA arrays."""
+        """Create the objects, and copy the texels from linear memory to the CUDA arrays.
+
+        The copies run on `stream`.
+        """
         for group in self._groups:
             for host in group:
                 if host.texture is None:
@@ -66,12 +71,12 @@ class TextureObjects:
                     self._surfaces.append(made)
 
     def handle(self, host: HostArray) -> int:
-        """Return the value of a parameter."""
+        """Return the handle of the object for an argument. The kernel gets this handle."""
         handle: int = self._objects[id(host)].handle
         return handle
 
     def read_back(self, stream: int) -> None:
-        """Copy the elements of the surfaces to the linear memory."""
+        """Copy the elements of the surfaces back to linear memory. The copies run on `stream`."""
         for made in self._surfaces:
             made.read_back(stream)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class BaseKernel:
-    """A kernel that can be launched; `coalesce.Kernel` adds documentation and analyses."""
+    """A kernel that can be launched. The public class `coalesce.Kernel` is based on it."""
 
     def __init__(
         self,
@@ -67,12 +67,15 @@ class BaseKernel:
         device: str | Device | None = None,
         filename: str | None = None,
     ) -> list[Self]:
-        """Return all kernels of a source, `entry` first. They share their variables (`globals`).
+        """Return a list of all kernels in a source. The kernel `entry` comes first.
+
+        If a kernel changes a `__device__` variable of the source (see `globals`), the other kernels
+        see the new value.
 
         Parameters
         ----------
         source, entry, options, arch, device, filename
-            As for `Kernel`.
+            The same as for `Kernel`.
 
         Returns
         -------
@@ -115,12 +118,14 @@ class BaseKernel:
         self.signature = dataclasses.replace(known, structures=ask)
 
     def get_function(self, entry: str) -> Self:
-        """Return another kernel of the same source, which shares its variables (`globals`).
+        """Return another kernel of the same source.
+
+        Both kernels use the same `__device__` and `__constant__` variables (see `globals`).
 
         Parameters
         ----------
         entry : str
-            The name of the kernel, mangled or not.
+            The name of the other kernel, as in the source or as in the PTX (mangled).
 
         Returns
         -------
@@ -164,17 +169,17 @@ class BaseKernel:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options for the compiler."""
+        """The options for the compiler, such as ``("-DTILE=16",)``."""
         return self._module.options
 
     @functools.cached_property
     def globals(self) -> Globals:
-        """The source's `__device__` and `__constant__` variables by name, on this device."""
+        """The `__device__` and `__constant__` variables of the source, by name. See `Globals`."""
         return Globals(self._module, self._device)
 
     @property
     def name(self) -> str:
-        """The unmangled name of the kernel."""
+        """The name of the kernel as in the source, such as "scale". In PTX, it may be mangled."""
         return self.signature.name
 
     @property
@@ -189,7 +194,7 @@ class BaseKernel:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers for ``#include``: the name of each header, and its text."""
+        """The headers that the user passed: a dict from the name of each header to its text."""
         return self._module.headers
 
     @property
@@ -199,7 +204,7 @@ class BaseKernel:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The parts of the source that were left out or replaced: ``main() (lines 30-52)``, ..."""
+        """The parts of the source that were removed or replaced, such as "main() (lines 30-52)"."""
         module, code = self._module, self._module.device_code
         if module.is_ptx:
             return ()
@@ -246,34 +251,36 @@ class BaseKernel:
         stream: Any = None,
         cooperative: bool = False,
     ) -> LaunchRecord:
-        """Launch the kernel and return its times and counts.
+        """Launch the kernel, and return its times and counts.
 
-        With `runs`, a GPU runs the kernel several times. The arrays then contain the result of one
-        launch, but the variables of the source (`globals`) contain the result of all runs.
+        With `runs`, a GPU runs the kernel several times. Afterwards, the arrays contain the result
+        of one launch. But the variables of the source (`globals`) contain the result of all runs.
 
         Parameters
         ----------
         grid, block : int or tuple of int
+            The number of blocks and of threads per block, as in ``kernel[grid, block]``.
         *arguments
-            As for ``kernel[grid, block](*arguments)``.
+            The arguments of the kernel, as in ``kernel[grid, block](*arguments)``.
         shared_bytes : int
-            Dynamic shared memory, bytes per block.
+            The size of dynamic shared memory, in bytes per block.
         device : str or Device, optional
-            The device; by default the kernel's device.
+            The device. By default, it is the device of the kernel.
         runs : int or "auto", optional
-            The number of timed runs, after a warm-up. ``"auto"`` repeats until the median is
-            stable. The simulator models one run. By default nothing is timed.
+            The number of timed runs, after a warm-up. With ``"auto"``, runs are repeated until the
+            median is stable. The simulator models one run. By default, nothing is timed.
         counts : bool
             Whether the simulator counts requests, sectors and instructions.
         write_only : sequence of str
-            Names of parameters whose arrays need not be copied to the GPU, because the kernel
-            writes every element.
+            The names of parameters whose arrays the kernel writes completely and does not read.
+            Such arrays are not copied to the GPU before the launch.
         stream : stream or int, optional
-            The stream of the launch on a GPU; by default as for ``kernel[grid, block]``.
+            The stream of the launch on a GPU. By default, it is chosen as for
+            ``kernel[grid, block]``.
         cooperative : bool
-            Whether it is a cooperative launch: all blocks are on the GPU at once and may wait for
-            each other by ``cooperative_groups::this_grid().sync()``. If the
-            grid has more blocks than the GPU can hold, LaunchError is raised.
+            Whether this is a cooperative launch. In such a launch, all blocks are on the GPU at
+            once. They can wait for each other with ``cooperative_groups::this_grid().sync()``. If
+            the GPU cannot hold all blocks, LaunchError is raised.
 
         Returns
         -------
@@ -282,7 +289,7 @@ class BaseKernel:
         Raises
         ------
         TypeError, ValueError
-            An argument does not fit its parameter, or an option is out of range.
+            An argument does not match its parameter, or an option is out of range.
         LaunchError
             The device does not support this grid and block, or the kernel failed.
         MemoryFault
@@ -401,7 +408,7 @@ class BaseKernel:
 
     @functools.cached_property
     def _waits_for_the_grid(self) -> bool:
-        """Whether the kernel contains grid.sync(), which traps in an ordinary launch.
+        """Whether the kernel contains grid.sync(), which fails in an ordinary launch.
 
         The result is stored, because every launch on a GPU needs it, and searching long PTX takes
         time.
@@ -412,7 +419,8 @@ class BaseKernel:
     def _check_alone(self) -> None:
         """Raise LaunchError if the kernel can only be launched cooperatively.
 
-        On a GPU, grid.sync() in an ordinary launch is a trap, and the trap ends the context.
+        On a GPU, grid.sync() in an ordinary launch stops the kernel with an error (a trap). After a
+        trap, all arrays on this GPU are lost.
         """
         if self._waits_for_the_grid:
             raise LaunchError(
@@ -438,7 +446,7 @@ def _unpickled(
     wanted: str | Device | None,
     instruction_limit: int | None,
 ) -> BaseKernel:
-    """Return the kernel whose parts `BaseKernel.__reduce__` stored."""
+    """Return the kernel from the parts that `BaseKernel.__reduce__` returned for pickling."""
     kernel = kind.__new__(kind)
     kernel.instruction_limit = instruction_limit
     kernel._wanted, kernel._device = wanted, devices.resolve(wanted)
@@ -447,7 +455,7 @@ def _unpickled(
 
 
 def _for_launcher(parameter: Parameter) -> tuple[str, Any]:
-    """Return a parameter in the form that the fast launcher takes."""
+    """Describe a parameter to the launcher in C++ (csrc/bindings/launcher.hpp)."""
     if parameter.kind == "pointer":
         return "pointer", list(parameter.accepted)
     exact = parameter.kind == "scalar" and len(parameter.accepted) == 1

@@ -1,4 +1,4 @@
-"""Models that estimate a launch's cache traffic and time. Results are labelled as estimates."""
+"""Estimates of the cache traffic and the time of a launch, which the simulator's models make."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from coalesce._core import model
 
-# The resources that can limit a kernel: the models' names, and words for reports.
+# The resources that can limit a kernel: the name in the model, and the words for reports.
 BOUNDS = {
     "issue": "the issue of instructions",
     "fp32": "the float32 pipes",
@@ -28,33 +28,33 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class Modelled:
-    """The modelled caches and time of a launch.
+    """The time and the cache traffic of a launch, as the simulator's models estimate them.
 
     Attributes
     ----------
     ms : float
-        Time of the kernel in milliseconds.
+        The time of the kernel in milliseconds.
     bound : str
-        The resource that takes longest: ``"data"``, ``"dram"``, ``"latency"``, ... `why` explains
-        it in a sentence.
+        The resource that takes longest and so limits the time, such as ``"dram"`` or ``"latency"``.
+        `why` says the same in words.
     cycles : dict
-        For each resource, the cycles that its work takes on the busiest multiprocessor.
-        The keys are the possible values of `bound`.
+        For each resource, how many cycles its work takes on the busiest multiprocessor. The keys
+        are the possible values of `bound`.
     work : dict
-        The counts that the time was computed from, by name: ``"global_requests"``,
-        ``"tag_lookups"``, ``"dram_bytes"``, ... See ``coalesce::model::Work`` in
-        ``csrc/model/time.hpp``.
+        The counts that the time is computed from, such as ``"global_requests"`` or
+        ``"dram_bytes"``. ``coalesce::model::Work`` in ``csrc/model/time.hpp`` describes them.
     blocks_a_multiprocessor : int
-        Number of blocks that a multiprocessor holds at once.
+        How many blocks a multiprocessor holds at once.
     limit : str
-        What limits `blocks_a_multiprocessor`: ``"warps"``, ``"registers"``, ...
+        What limits `blocks_a_multiprocessor`, such as ``"warps"`` or ``"registers"``.
     first_level_bytes : int
-        Bytes of L1. Shared memory and L1 divide one memory of the multiprocessor.
+        The size of L1 in bytes. (L1 and shared memory are parts of one memory, so more shared
+        memory means a smaller L1.)
     caches : dict or None
-        The traffic of the caches by name: ``"l2_reads"`` and ``"l2_writes"`` in sectors,
-        ``"dram_read_bytes"``, ... (``coalesce::model::CacheCounts``). ``"blocks_replayed"`` is the
-        number of blocks whose accesses the model of the caches replayed, and ``"blocks"`` the
-        number of all blocks. None if the caches were not modelled.
+        The traffic of the caches, such as ``"l2_reads"`` in sectors or ``"dram_read_bytes"``.
+        ``coalesce::model::CacheCounts`` describes the keys. None if the caches were not modelled.
+        ``"blocks"`` is the number of blocks. ``"blocks_replayed"`` is the number of blocks whose
+        accesses the model of the caches used.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Modelled:
 
     @classmethod
     def of(cls, model: Mapping[str, Any]) -> Modelled:
-        """Return the simulator's estimates. `model` is the attribute ``LaunchResult.model``."""
+        """Make the object from ``LaunchResult.model``, the result of the simulator in C++."""
         time, occupancy = model["time"], model["occupancy"]
         return cls(
             ms=time["ms"],
@@ -89,13 +89,16 @@ class Modelled:
 
     @property
     def share(self) -> float | None:
-        """The share of the blocks that the cache model replayed; None if it was not used."""
+        """Which part of the blocks the model of the caches used, from 0 to 1.
+
+        None if the caches were not modelled.
+        """
         if self.caches is None:
             return None
         return self.caches["blocks_replayed"] / max(1, self.caches["blocks"])
 
     def metrics(self) -> dict[str, float]:
-        """Return the estimates with the names and the units of Nsight Compute's metrics."""
+        """Return a dict of the estimates, with the names and units of Nsight Compute's metrics."""
         metrics = {"gpu__time_duration.sum": 1e6 * self.ms}
         if self.caches is None:
             return metrics
@@ -113,7 +116,7 @@ class Modelled:
 
     @property
     def why(self) -> str:
-        """What bounds the kernel, in words: ``"bound by DRAM: 8.39 MB"``."""
+        """What limits the kernel's time, in words, such as "bound by DRAM: 8.39 MB"."""
         return f"bound by {BOUNDS[self.bound]}{self._detail()}"
 
     def _detail(self) -> str:
@@ -131,7 +134,7 @@ class Modelled:
 
 
 def of_bytes(count: float) -> str:
-    """Return a number of bytes as text: ``"8.39 MB"``."""
+    """Return a number of bytes as text, such as "8.39 MB"."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(count) < 999.5 or unit == "TB":
             break

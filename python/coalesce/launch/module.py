@@ -1,8 +1,8 @@
-"""Modules: sources compiled for their devices. The kernels of one source share a module.
+"""Compiles the source of kernels for a device, and loads the code on the device.
 
-A module is compiled when a device first needs it, and is loaded once on each device. So its
-`__device__` and `__constant__` variables exist once on each device. All kernels of the module use
-the same variables.
+All kernels of one source share a `Module`. It is compiled when a device first needs it. Each device
+loads it once. Therefore the `__device__` and `__constant__` variables of the source exist once on
+each device, and all kernels of the source use the same variables.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from coalesce.cxx.host_code import DeviceCode
 
 
 class Module:
-    """CUDA C++ or PTX text, compiled for and loaded on the devices that need it.
+    """A source with one or more kernels, which is compiled for each device that needs it.
 
     Parameters
     ----------
     source : str
+        CUDA C++ or PTX.
     options : tuple of str
-        The options for NVRTC.
+        The options for the compiler (NVRTC).
     arch : str or None
-        ``"sm_80"``; None for the architecture of the device.
+        The architecture to compile for, such as ``"sm_80"``. None means that of the device.
     headers : mapping
-        Headers for ``#include``: the name of each header, and its text.
+        The user's headers: the name of each header and its text.
     filename : str
         The name of the source in messages.
     expression : str or None
-        The template instantiation to compile.
+        The template instantiation to compile, such as ``"scale<float, 4>"``.
     entry : str or None
-        A template. If the source's host code launches instantiations of this template, these are
-        compiled. By default the instantiations of every template are compiled.
+        The name of a kernel. If it is a template, only those of its instantiations are compiled
+        that the source's host code launches. For None, those of all templates are compiled.
     """
 
     def __init__(
@@ -85,21 +86,24 @@ class Module:
 
     @property
     def text(self) -> str:
-        """The CUDA C++ text that contains all declarations, or "" if the source is PTX."""
+        """The CUDA C++ source without host code, and the user's headers. For PTX, it is empty."""
         if self.device_code is not None:
             return "\n".join([self.device_code.text, *self.device_code.headers.values()])
         return "" if self.is_ptx else self.source
 
     @property
     def file_in_ptx(self) -> str:
-        """The name of the source file in the PTX.
+        """The name of the source in the PTX.
 
-        "" if the source is PTX, or if PTX escapes the name because it is not ASCII.
+        It is empty if the source is PTX, or if the name is not ASCII (then PTX has another name).
         """
         return self.filename if self.filename.isascii() and not self.is_ptx else ""
 
     def compiled(self, device: Device) -> nvrtc.Compiled:
-        """Return the PTX and, for CUDA C++, the machine code for a device."""
+        """Compile the source for a device, and return the PTX and the machine code.
+
+        If the source is PTX, there is no machine code.
+        """
         with self._lock:
             if self.is_ptx:
                 return self._compiled.setdefault("", nvrtc.Compiled(self.source, None, "", {}, ""))
@@ -120,7 +124,10 @@ class Module:
             return self._compiled[arch]
 
     def types(self, device: Device, expressions: Sequence[str]) -> dict[str, str]:
-        """Return the type of each C++ expression that the compiler accepts."""
+        """Return a dict from each C++ expression to its type, such as "float const*".
+
+        Expressions that the compiler rejects are left out.
+        """
 
         def lowered(probe: str, wanted: Sequence[str]) -> Mapping[str, str]:
             # Compile only to PTX, which is faster. Use the same architecture, because the code may
@@ -128,9 +135,9 @@ class Module:
             arch = self.compiled(device).arch.replace("sm_", "compute_")
             return self._compiled_again(arch, probe, wanted).lowered
 
-        # If the type of one kernel of a source is needed, the types of its other kernels are
-        # usually needed later. So ask for the types of all kernels at once. The next kernel then
-        # finds its type in the cache.
+        # If the type of one kernel is needed, the types of the other kernels are usually needed
+        # later. So ask the compiler for the types of all kernels at once. The cache keeps the
+        # result for the other kernels.
         entries = signature.ptx_entries(self.compiled(device).ptx)
         kernels = [f"&{entry}" for entry in entries if not entry.startswith("_Z")]
         if len(kernels) > 1 and set(expressions) <= set(kernels):
@@ -142,10 +149,12 @@ class Module:
     def structures(
         self, device: Device, entry: str, expression: str | None
     ) -> list[Structure | None]:
-        """Return the structure of each parameter of a kernel; None for other parameters.
+        """Return a list with an item for each parameter of a kernel.
 
-        If the kernel is a template instantiation, `expression` names it. The result is empty if the
-        structures are not known, for example if the source is PTX.
+        For a parameter that is a structure, the item describes its members. For any other
+        parameter, it is None. If the structures are not known, the list is empty. This is so for
+        PTX. `expression` is the template instantiation if the kernel has one, such as
+        ``"scale<float, 4>"``.
         """
         if self.is_ptx:
             return []
@@ -162,7 +171,7 @@ class Module:
     def _compiled_again(
         self, arch: str, added: str, expressions: Sequence[str], options: Sequence[str] = ()
     ) -> nvrtc.Compiled:
-        """Compile the source with a text added to its end."""
+        """Compile the source again, with the text `added` at its end."""
         code = self.device_code
         return nvrtc.compile_cuda(
             (self.source if code is None else code.text) + added,
@@ -174,14 +183,17 @@ class Module:
         )
 
     def modelled(self, device: Device, entry: str) -> dict[str, Any]:
-        """Return the properties of a kernel that the models need: options of ``Program.launch``."""
+        """Return the options of ``Program.launch`` that the models of time and caches need.
+
+        These are the name of the GPU to model, and the number of registers per thread.
+        """
         return {
             "gpu": modelled_gpu(device),
             "registers": cubin.registers(self.compiled(device).cubin, entry),
         }
 
     def program(self, device: Device) -> Any:
-        """Return the module on a simulated device."""
+        """Return the object with which the simulator runs the kernels of this module."""
         with self._lock:
             program = self._programs.get(device.name)
             if program is None:
@@ -199,11 +211,11 @@ class Module:
             return program
 
     def disassembly(self, device: Device) -> Callable[[], str] | None:
-        """Return a function that disassembles the machine code, or None.
+        """Return a function that returns the machine code as text.
 
-        None means that instructions of the PTX are counted instead of machine instructions.
-
-        The disassembler takes time, so it runs only when a launch is counted.
+        The caller calls it only if it counts a launch, because disassembling takes time. If the
+        environment variable COALESCE_COUNT_PTX is set, return None. Then the simulator counts PTX
+        instructions instead of machine instructions.
         """
         if os.environ.get("COALESCE_COUNT_PTX"):
             return None
@@ -211,7 +223,7 @@ class Module:
         return lambda: disassembler.listing(compiled)
 
     def loaded(self, device: Device) -> Any:
-        """Return the module on a GPU."""
+        """Load the module on a GPU, and return the loaded module."""
         with self._lock:
             module = self._loaded.get(device.name)
             if module is None:
@@ -224,9 +236,9 @@ class Module:
 def _image(compiled: nvrtc.Compiled, device: Device) -> bytes:
     """Return the code that a GPU loads: machine code, or PTX, which the driver compiles.
 
-    Machine code runs on GPUs with the same major compute capability and the same or a higher minor
-    one ("CUDA C++ Programming Guide", Binary Compatibility). Machine code for sm_90a runs only on
-    compute capability 9.0. Other names that end with a letter are treated in the same way.
+    Machine code for compute capability 8.6 runs on 8.6 and 8.9, but not on 8.0 or 9.0 ("CUDA C++
+    Programming Guide", Binary Compatibility). If the name of the architecture ends with a letter,
+    such as sm_90a, machine code is used only on this compute capability (9.0).
     """
     made_for = re.fullmatch(r"sm_(\d+)(\d)([af]?)", compiled.arch)
     if compiled.cubin is not None and made_for is not None:

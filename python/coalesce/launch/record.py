@@ -1,4 +1,4 @@
-"""The record of a launch: its times and counts, on any device."""
+"""The result of a launch: its times and counts."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from coalesce.launch.modelled import Modelled
 
 @dataclass(frozen=True)
 class LaunchRecord:
-    """The times and counts of one launch, as `Kernel.launch` returns them.
+    """The times and counts of one launch. `Kernel.launch` returns such an object.
 
     Attributes
     ----------
     kernel_ms : float
-        Milliseconds of the kernel, the median over `runs`; 0 if nothing was timed, NaN if there is
-        no time (`no_time`).
+        The time of the kernel in milliseconds: the median over `runs`. 0 if nothing was timed. NaN
+        if the simulator cannot model the time (see `no_time`).
     spread : float
-        (80th - 20th percentile) / median of the runs, as a fraction; 0 for a single run.
+        How much the runs differ: their 80th percentile minus their 20th percentile, divided by
+        their median. 0 for a single run.
     runs : int
-        Number of timed runs; 0 if nothing was timed.
+        The number of timed runs. 0 if nothing was timed.
     h2d_ms, d2h_ms : float
-        Milliseconds for copying NumPy arrays to the GPU and back, by the host's clock; 0 if nothing
-        was timed or copied.
+        The times in milliseconds for copying NumPy arrays to the GPU and back, measured on the
+        host. 0 if nothing was timed or copied.
     source : {"measured", "modelled"}
-        Whether `kernel_ms` was measured by CUDA events or modelled by the simulator.
+        "measured" if CUDA events measured `kernel_ms` on a GPU, "modelled" if the simulator
+        estimated it.
     device : str
-        The device of the launch: ``"cuda:0"``.
+        The device of the launch, such as ``"cuda:0"``.
     counts : object or None
-        The simulator's counts, with ``counts=True``. ``counts.metrics()`` returns them by Nsight
-        Compute's names.
+        The simulator's counts, if the launch had ``counts=True``. ``counts.metrics()`` returns a
+        dict of them, with Nsight Compute's names.
     modelled : Modelled or None
-        How the modelled time is composed; None if the time was measured or not modelled.
+        The details of a modelled time. None if no time was modelled.
     no_time : str
-        Why the simulator cannot model the time of this kernel; empty if it can.
+        Why the simulator cannot model the time of this kernel. Empty if it can.
 
     Examples
     --------

@@ -1,9 +1,12 @@
 """Converts Python and NumPy scalars to the bytes of a kernel's parameter.
 
-A scalar is converted only if nothing unexpected is lost. Integers convert to any type that holds
-their value exactly. NumPy floats convert to floating types that are at least as wide. Python floats
-convert to any floating type whose range includes them, because Python has no narrower type.
-Booleans convert to integers, but not to floats.
+A conversion must not lose anything that the user expects to keep. The rules are:
+
+- An integer is converted to any type that holds its value exactly.
+- A NumPy float is converted to a floating type with at least as many bits.
+- A Python float is converted to any floating type whose range includes it. It may be rounded,
+  because Python has no float32.
+- A boolean is converted to integers, but not to floats.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ from coalesce.cxx.signature import Parameter
 
 
 def scalar(parameter: Parameter, value: Any) -> bytes:
-    """Return the bytes of a scalar. A TypeError or ValueError names the parameter."""
+    """Return the bytes of a scalar argument.
+
+    If the value does not fit the type of the parameter, a TypeError or ValueError is raised.
+    """
     if isinstance(value, np.generic):
         return _numpy_scalar(parameter, value)
     kinds = {code[0] for code in parameter.accepted}
@@ -67,7 +73,7 @@ def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
 
 
 def _widens(given: str, code: str) -> bool:
-    """Whether every value of the type `given` is also a value of the type `code`."""
+    """Return whether the type `code` can hold every value of the type `given` exactly."""
     kind = given[0]
     if kind not in "bfc":
         return False
@@ -105,12 +111,12 @@ def _integer(parameter: Parameter, value: int) -> bytes:
     )
 
 
-# For each floating type: a number of bits. The type can hold every integer with at most these bits.
+# For each floating type, a number of bits n: the type holds all integers of at most n bits exactly.
 _PRECISION = {"f2": 11, "V2": 8, "f4": 24, "f8": 53, "c8": 24, "c16": 53}
 
 
 def _survives(value: int, code: str) -> bool:
-    """Whether a floating type holds an integer exactly."""
+    """Return whether a floating type holds an integer exactly."""
     if value.bit_length() > 1024:
         return False
     significant = value.bit_length() - ((value & -value).bit_length() - 1)
@@ -152,7 +158,7 @@ def _packed(parameter: Parameter, code: str, value: int) -> bytes:
 
 
 def register_scalars() -> None:
-    """Pass NumPy's scalar classes to the fast launcher."""
+    """Pass NumPy's scalar classes to the launcher in C++ (csrc/bindings/launcher.hpp)."""
     for code in ("b1", "i1", "u1", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "u8", "f8"):
         cuda.register_numpy_scalar(np.dtype(code).type, code)
     for kind, code in ((np.longlong, "i8"), (np.ulonglong, "u8")):

@@ -1,4 +1,4 @@
-"""Launches a kernel on the simulator. Afterwards the host arrays contain the results."""
+"""Launches a kernel on the simulator, which writes the results into the arguments' arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from coalesce.launch.tensor_map import TensorMap
 if TYPE_CHECKING:
     from coalesce.launch.module import Module
 
-# An argument that is not an array, in the form that the simulator takes; see `scalar`.
+# An argument that is not an array, in the form that the simulator needs (see `scalar`).
 Packed = bytes | tuple[int, bytes] | tuple[bytes, list[tuple[int, int]]]
 
 
@@ -42,7 +42,12 @@ def run(
     instruction_limit: int | None,
     cooperative: bool = False,
 ) -> LaunchRecord:
-    """Execute a kernel. With `counts`, count its accesses; with `runs`, also model its time."""
+    """Run a kernel on the simulator, and return its counts and its modelled time.
+
+    With `counts`, the simulator counts the memory accesses. If `runs` is not None, it also models
+    the time. `arguments` come from `arguments.prepare`. For the other parameters, see
+    `coalesce.Kernel.launch`.
+    """
     timed = runs is not None
     program = module.program(device)
     with reporter(None, name) as report:
@@ -81,9 +86,10 @@ def packed(
     arguments: Sequence[Argument],
     undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
 ) -> list[sim.Buffer | Packed]:
-    """Return the arguments in the form that the simulator takes.
+    """Return the arguments in the form that the simulator in C++ needs.
 
-    `undefined` maps the number of an argument to the mask of its undefined bytes.
+    `undefined` maps the number of an argument to a mask, which is True for each byte that was never
+    written.
     """
     masks = undefined or {}
     return [
@@ -95,12 +101,12 @@ def packed(
 
 
 def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
-    """Return an argument that is not an array, in the form that the simulator takes.
+    """Return an argument that is not an array, in the form that the simulator in C++ needs.
 
-    - A scalar: its bytes.
-    - A tensor map: the number of the array that the map describes, and the map.
-    - A structure with pointers: its bytes and, for each pointer, its offset and the number of the
-      array that it points to.
+    - For a scalar, this is its bytes.
+    - For a tensor map, it is the number of the array that the map describes, and the map.
+    - For a structure with pointers, it is the bytes of the structure, and a list. For each pointer,
+      the list has its offset and the number of the array that it points to.
     """
     if isinstance(argument, PackedStructure):
         return argument.packed, list(argument.pointers)
@@ -114,7 +120,7 @@ def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
 def check_places(
     parameters: Sequence[Parameter], arguments: Sequence[Argument], device: Device
 ) -> None:
-    """Raise ValueError for an array in the memory of another device."""
+    """Raise ValueError if an array is in the memory of another device than `device`."""
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, GpuArray) and device.kind == "sim":
             raise ValueError(
@@ -131,7 +137,11 @@ def check_places(
 
 
 def device_of(arguments: Sequence[Argument]) -> str | None:
-    """Return the simulated device of the first array that is in simulated memory."""
+    """Return the name of the simulated GPU whose memory holds an argument, such as "sim:h200".
+
+    If several arguments are in the memory of simulated GPUs, the first one counts. If there are
+    none, return None.
+    """
     for argument in arguments:
         if isinstance(argument, HostArray) and (
             place := simulated_memory.memory_of(argument.given)

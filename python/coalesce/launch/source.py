@@ -59,10 +59,11 @@ def _read(path: Path) -> tuple[str, list[str]]:
 
 
 def _decoded(content: bytes) -> str:
-    """Decode a file: UTF-16 if it begins with a byte order mark, UTF-8, else a character per byte.
+    """Decode the text of a file.
 
-    Only comments and string literals contain characters beyond ASCII. So it does not matter if such
-    a character is decoded wrongly.
+    A file that begins with the mark of UTF-16 is UTF-16. Any other file is UTF-8. If it is not
+    valid UTF-8, each byte becomes a character. This may be wrong, but only comments and string
+    literals contain characters beyond ASCII.
     """
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", "replace")
@@ -73,7 +74,7 @@ def _decoded(content: bytes) -> str:
 
 
 def _includes_neighbours(text: str, folder: Path) -> bool:
-    """Whether a file includes other files of its folder."""
+    """Return whether a file includes other files of its folder."""
     includes = re.findall(r'^[ \t]*#[ \t]*include[ \t]*(?:"|<([^>\n]+)>)', text, re.MULTILINE)
     return any(not name or (folder / name).is_file() for name in includes)
 
@@ -86,7 +87,7 @@ def module_of(
     headers: Mapping[str, str] | None,
     filename: str | None,
 ) -> Module:
-    """Make the module of a source. See `coalesce.Kernel`."""
+    """Make the `Module` of a source. The parameters are the same as for `coalesce.Kernel`."""
     chosen = nvrtc.checked_options(options)
     filename = nvrtc.checked_filename(filename)
     texts = nvrtc.checked_headers(headers)

@@ -1,4 +1,4 @@
-"""Structures as arguments: makes the bytes of a structure from a value for each member."""
+"""Converts arguments that are C++ structures: makes their bytes from the values of the members."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from coalesce.cxx.signature import Parameter
 
 @dataclass(frozen=True)
 class PackedStructure:
-    """The bytes of a structure, and the arguments whose addresses are written into them.
+    """The bytes of a structure that contains pointers to arrays.
 
-    For each address, `pointers` has a pair: the offset of the address in the bytes, and the number
-    of the argument at this address. The numbers of these arguments follow the numbers of the
-    kernel's parameters. `parameters` describes these arguments.
+    The arrays become additional arguments of the launch, after the kernel's own arguments. Their
+    addresses are not known yet.
     """
 
     packed: bytes
+    # For each pointer: its offset in the bytes, and the number of the array's argument.
     pointers: tuple[tuple[int, int], ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[Parameter, ...]  # describe the arrays
 
     def filled(self, addresses: Mapping[int, bytes]) -> bytes:
-        """Return the bytes with the addresses written into them.
+        """Return the bytes of the structure, with the addresses of the arrays in them.
 
-        `addresses` maps the number of an argument to the bytes of its address.
+        `addresses` maps the number of each array's argument to the 8 bytes of its address.
         """
         result = bytearray(self.packed)
         for offset, number in self.pointers:
@@ -40,12 +40,15 @@ class PackedStructure:
 
 
 def is_members(value: Any) -> bool:
-    """Whether a value has the members of a structure, by name or in their order."""
+    """Return whether a value lists the members of a structure: a dict, a tuple or a list."""
     return isinstance(value, Mapping | tuple | list)
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Apply a function to each value in nested members, and return the members of the results."""
+    """Apply a function to every value in nested dicts, tuples and lists.
+
+    Return the same dicts, tuples and lists with the results in place of the values.
+    """
     if isinstance(value, Mapping):
         return {name: mapped(item, function) for name, item in value.items()}
     if isinstance(value, tuple | list):
@@ -56,7 +59,7 @@ def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Part:
-    """A member of a structure, or a field of a dtype, that has no members or fields itself.
+    """A member of a structure, or a field of a NumPy dtype, with a simple type such as int.
 
     Attributes
     ----------
@@ -85,11 +88,15 @@ class _Part:
 
 @lru_cache(maxsize=256)
 def wrong_layout(structure: Structure, dtype: np.dtype[Any]) -> str:
-    """Compare the layouts of a dtype and a C++ structure. Return the difference, or "" for none.
+    """Compare the layout of a structured NumPy dtype with that of a C++ structure.
 
-    A field with the name of a member must have the member's offset and size. A field with any other
-    name must have the offset and size of some member, unless it is raw bytes. The types must agree,
-    too. Signed and unsigned integers count as the same type. Raw bytes agree with every type.
+    Return a description of the first difference. If the layouts match, return "". The rules are:
+
+    - A field with the name of a member must have the same offset, size and type as this member.
+    - A field with another name must have the same offset, size and type as some member. Only a
+      field of raw bytes (dtype "V") may be anywhere.
+    - Signed and unsigned integers count as the same type. Raw bytes match every type.
+    - Fields must cover each member, except bit fields and members of unions.
     """
     members = list(_parts_of(structure, "", 0))
     named = {m.path: m for m in members}
@@ -164,9 +171,10 @@ def _fields_of(dtype: np.dtype[Any], path: str, offset: int) -> Iterator[_Part]:
 
 
 class Packer:
-    """Packs the value of a structure into bytes.
+    """Makes the bytes of a structure from the values of its members.
 
-    `convert` converts a member that is not a structure: to bytes, or to an array for a pointer.
+    `convert` is a function that converts the value of a simple member. It takes the member's
+    description and the value. It returns bytes, or an array if the member is a pointer.
     """
 
     def __init__(self, convert: Callable[[Parameter, Any], Any]) -> None:
@@ -175,7 +183,10 @@ class Packer:
         self.found: list[tuple[int, Parameter, Any]] = []  # offset, parameter, array
 
     def pack(self, parameter: Parameter, structure: Structure, value: Any) -> bytes:
-        """Return the bytes of a structure. Afterwards `found` lists the structure's pointers."""
+        """Return the bytes of a structure whose value is `value`.
+
+        After this call, `found` lists the arrays that the structure points to.
+        """
         self._bytes = bytearray(parameter.bytes)
         self._structure(str(parameter), parameter.name, structure, value, 0)
         return bytes(self._bytes)

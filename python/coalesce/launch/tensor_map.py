@@ -1,4 +1,7 @@
-"""Tensor maps as arguments. A tensor map describes a matrix, which is another argument."""
+"""Arguments that are tensor maps. A tensor map describes a matrix to the GPU's copy unit (TMA).
+
+The matrix itself is another argument of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +14,24 @@ BYTES = 128  # the size of a tensor map
 
 @dataclass(frozen=True)
 class TensorMap:
-    """The description of a row-major matrix.
-
-    The launch makes a tensor map from this description and the address of the array.
+    """The description of a row-major matrix. A launch makes a tensor map from it.
 
     Attributes
     ----------
     of : str
-        The parameter whose array has the elements. Its memory begins at a multiple of 16 bytes.
+        The name of the parameter that gets the matrix. Its address must be a multiple of 16 bytes.
     element : str
-        ``"bfloat16"``, ``"float32"``, ``"float64"``, or ``"tfloat32"``: float32 in memory, rounded
-        to TF32 by the copy.
+        The element type: ``"bfloat16"``, ``"float32"``, ``"float64"`` or ``"tfloat32"``. With
+        ``"tfloat32"``, the elements in memory are float32, and the copy rounds them to TF32.
     shape : tuple of int
-        Rows and columns. A copy reads zeros beyond them.
+        The number of rows and of columns. Outside the matrix, a copy reads zeros.
     row_bytes : int
-        The bytes from one row to the next, a multiple of 16.
+        The distance between the starts of two rows in bytes, a multiple of 16.
     box : tuple of int
-        The rows and columns that one copy reads.
+        The number of rows and of columns that one copy reads.
     swizzled : bool
-        Whether the 16-byte parts of a box's 128-byte rows are reordered, depending on the row.
+        Whether the copy reorders the 16-byte parts of each 128-byte row. The order depends on the
+        row.
     """
 
     of: str
@@ -40,7 +42,7 @@ class TensorMap:
     swizzled: bool = True
 
     def simulated(self) -> bytes:
-        """Return the simulator's tensor map, for an array that begins at address 0."""
+        """Return the tensor map as the simulator needs it, for an array at address 0."""
         rows, cols = self.shape
         swizzle = sim.SWIZZLE_128 if self.swizzled else 0
         return sim.tensor_map(
@@ -48,7 +50,7 @@ class TensorMap:
         )
 
     def encoded(self, address: int) -> bytes:
-        """Return the tensor map's bytes for an address of the array on a GPU."""
+        """Return the bytes of the tensor map for an array at this address on a GPU."""
         return cuda.tensor_map(
             address, self.element, self.shape, self.row_bytes, self.box, self.swizzled
         )
