@@ -1,1 +1,1 @@
-"""Launches kernels: checks the arguments, runs on a GPU or the simulator, records the launch."""
+"""Launches kernels on a GPU or on the simulator, and returns their times and counts."""

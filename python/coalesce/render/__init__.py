@@ -1,1 +1,1 @@
-"""Building blocks of reports: HTML, the console, tables."""
+"""Shows reports as text in the console, and as HTML in notebooks."""

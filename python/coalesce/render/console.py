@@ -1,4 +1,7 @@
-"""Renders objects of the package rich as text: coloured in a terminal, plain elsewhere."""
+"""Converts reports, which are objects of the package rich, to text.
+
+In a terminal, the text has colours. Elsewhere, it is plain text.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,16 @@ from coalesce.render import plain
 
 LEAST, MOST = 80, 100  # the smallest and largest width of reports, in columns
 
-# The characters to write if the encoding of a stream lacks these.
+# Replacements for characters that the encoding of stdout does not have.
 _ASCII = str.maketrans("█▉▊▋▌▍▎▏▒▲✓│±…↳", "######||=!+|~.>")
 
 
 def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
-    """Render an item at a width of 80 to 100 columns; without colour as plain text."""
+    """Return an object of the package rich as text.
+
+    Lines have at most `width` characters. A width below 80 counts as 80, and above 100 as 100. With
+    `color`, the text has the codes that make a terminal show colours.
+    """
     from rich.console import Console
 
     width = require.whole("width", width, 1)
@@ -37,9 +44,10 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
 
 
 def shown(item: Any) -> str:
-    """Return an item as text for `repr`, with colours if stdout is a terminal that has them.
+    """Return an object of the package rich as text for stdout, for example for `repr`.
 
-    Characters that the encoding of stdout lacks are replaced.
+    If stdout is a terminal with colours, the text has colours. Characters that the encoding of
+    stdout does not have are replaced.
     """
     from rich.console import Console
 

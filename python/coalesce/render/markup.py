@@ -1,16 +1,20 @@
-"""HTML for saved notebooks, GitHub and files: light and dark, without scripts.
+"""Makes the HTML of reports, for notebooks, for GitHub and for files.
 
-JupyterLab sanitizes the output of notebooks that are not trusted: it drops `<svg>`, `<style>` and
-unknown tags. GitHub drops all styles, too. A report must stay readable without them. Therefore
-reports are tables and text, bars are made of characters, styles are inline and only decorate, and
-pictures are `<img>` with an `alt`. Text has the colour of the page. Two other colours mark good and
-bad values: Okabe and Ito's blue and vermilion. Colour-blind readers can distinguish them, and both
-are readable on white and on black.
+A report must stay readable where parts of its HTML are removed. JupyterLab removes `<svg>`,
+`<style>` and unknown tags from notebooks that are not trusted. GitHub also removes all styles.
+Therefore:
 
-The functions below return `markupsafe.Markup`, a string that is already HTML. They escape every
-plain string that they get, and do not change `Markup`. So callers pass plain text and need not
-escape it. Build HTML with these functions, with `joined` and with ``+``. Do not use an f-string:
-its result is a plain string, which would be escaped again.
+- Reports consist of tables and text. There are no scripts.
+- Bars are made of characters. Pictures are `<img>` with an `alt` text.
+- Styles are inline, and the report is readable without them.
+- Text has the colour of the page, which may be light or dark. Only good and bad values have their
+  own colours: Okabe and Ito's blue and vermilion. Colour-blind readers can distinguish the two, and
+  both are readable on white and on black.
+
+The functions return `markupsafe.Markup`, a string that is HTML. If you pass a plain string to these
+functions, they escape it. If you pass `Markup`, they do not change it. So pass plain text, and do
+not escape it yourself. Connect pieces with `joined` or ``+``, and not with an f-string: its result
+is a plain string, and would be escaped.
 """
 
 from __future__ import annotations
@@ -57,12 +61,19 @@ _PAGE = Markup(
 
 
 def joined(parts: Iterable[str], between: str = "") -> Markup:
-    """Join pieces of text and HTML to one piece of HTML. Text is escaped."""
+    """Join pieces of text and HTML to one piece of HTML, with `between` between them.
+
+    Text is escaped, HTML is not.
+    """
     return escape(between).join(parts)
 
 
 def tag(name: str, content: Content | None = None, style: str = "", **attributes: str) -> Markup:
-    """Return an HTML element. Without content, it has no end tag."""
+    """Return the HTML element `name`, such as "p", with its content.
+
+    `attributes` are the attributes of the element. If `content` is None, the element has no end
+    tag, as ``<img>`` does.
+    """
     if style:
         attributes["style"] = style
     given = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
@@ -73,7 +84,7 @@ def tag(name: str, content: Content | None = None, style: str = "", **attributes
 
 
 def code_of(text: str) -> Markup:
-    """Return a line of source. Its indentation is kept even where styles are dropped."""
+    """Return a line of source code as HTML. Its indentation stays even if styles are removed."""
     code = text.lstrip()
     space = Markup("&nbsp;")
     indent = space * len(text[: len(text) - len(code)].expandtabs(4))
@@ -100,7 +111,7 @@ def table(rows: Content, style: str = "") -> Markup:
 
 
 class Drawing(Protocol):
-    """The attributes of `coalesce.draw.Picture` that an image needs."""
+    """What `image` needs to know about a picture. `coalesce.draw.Picture` has these attributes."""
 
     @property
     def svg(self) -> str: ...
@@ -111,31 +122,32 @@ class Drawing(Protocol):
 
 
 def image(picture: Drawing) -> Markup:
-    """Return a picture as HTML. Where pictures cannot be shown, its headline is shown."""
+    """Return a picture as HTML. A page that cannot show it shows its headline instead."""
     return image_of(picture.svg, picture.headline, width=f"{picture.width:.0f}")
 
 
 def image_of(svg: str, alt: str, style: str = "max-width:100%", **attributes: str) -> Markup:
-    """Return an SVG as an image that needs no other file."""
+    """Return an ``<img>`` that contains the whole SVG. `alt` is the text in place of the image."""
     return tag("img", None, style, alt=alt, src=data_url(svg), **attributes)
 
 
 def data_url(svg: str) -> str:
-    """Return a ``data:`` URL that contains the whole SVG."""
+    """Return a ``data:`` URL that contains the whole SVG, so that no other file is needed."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
 def folded(summary: Content, content: str, *, unfolded: bool = False) -> Markup:
-    """Return `content`, hidden below the line `summary` until the reader clicks on that line.
+    """Return the line `summary`. If the reader clicks on it, it shows `content` below it.
 
-    This is HTML's <details>, which needs no JavaScript.
+    With `unfolded`, the content is shown at first. This is HTML's <details>, which needs no
+    JavaScript.
     """
     opened = {"open": ""} if unfolded else {}
     return tag("details", [tag("summary", summary), content], **opened)
 
 
 def write(title: str, body: Markup, path: str | Path | None) -> str | None:
-    """Write `body` as a whole page, or return the page if there is no path."""
+    """Write an HTML page with this title and body to a file. If `path` is None, return the page."""
     where = None if path is None else require.path("path", path)
     page = str(_PAGE.format(title=title, body=body))
     if where is None:

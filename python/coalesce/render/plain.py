@@ -1,7 +1,7 @@
-"""Lays out reports without colour as the package rich does, but faster.
+"""Converts reports to plain text. The result is the same as that of the package rich, but faster.
 
-A report consists of texts and tables, which are objects of rich. Most of them need neither wrapping
-nor styles, so this file lays them out. It leaves the others to rich.
+A report consists of texts and tables, which are objects of rich. Most of them need no line breaks
+and no styles. This module converts these, and leaves the others to rich.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def lines(item: Any, console: Console) -> Iterator[str]:
-    """Yield the lines of an item of a report. Lines may end with spaces."""
+    """Yield the lines of a text, a table or a whole report. Lines may end with spaces."""
     from rich.table import Table
     from rich.text import Text
 
@@ -31,14 +31,17 @@ def lines(item: Any, console: Console) -> Iterator[str]:
 
 
 def printed(item: Any, console: Console) -> list[str]:
-    """Return the lines that rich prints for an item."""
+    """Return the lines that the package rich prints for an object."""
     with console.capture() as capture:
         console.print(item, soft_wrap=True)
     return capture.get().splitlines()
 
 
 def _rows(table: Table, width: int) -> list[str] | None:
-    """Return the lines of a table; None if it is wider than `width` or needs more than padding."""
+    """Return the lines of a table.
+
+    If the table is wider than `width`, or needs more than padding of its cells, return None.
+    """
     from rich.cells import cell_len, set_cell_size
     from rich.text import Text
 

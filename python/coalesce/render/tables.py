@@ -18,18 +18,18 @@ def table(
     right: Collection[str] = (),
     wrap: Collection[str] = (),
 ) -> Table:
-    """Return a table.
+    """Return a table of the package rich.
 
     Parameters
     ----------
     columns : sequence of str
         The headings of the columns.
     rows : sequence of sequences of str
-        The cells.
+        The cells of each row.
     right : collection of str
-        The columns that are aligned right.
+        The headings of the columns that are aligned right.
     wrap : collection of str
-        The columns whose cells are wrapped if the table is too wide.
+        The headings of the columns whose cells are broken into lines if the table is too wide.
     """
     from rich.table import Table
 
@@ -46,5 +46,5 @@ def table(
 def as_text(
     columns: Sequence[str], rows: Sequence[Sequence[str]], wrap: Collection[str] = ()
 ) -> str:
-    """Return a table as text for `repr`."""
+    """Return a table as text, for example for `repr`. `table` describes the parameters."""
     return console.shown(table(columns, rows, wrap=wrap))

@@ -1,1 +1,1 @@
-"""Runs launches on the simulator and observes them: counts, samples of blocks, memory events."""
+"""Runs kernels on the simulator, counts what they do, and records their memory accesses."""

@@ -1,4 +1,7 @@
-"""Simulates a launch, counts what its accesses cost, and keeps some events as examples."""
+"""Simulates a launch, and counts what its memory accesses cost.
+
+It also keeps some of the accesses as examples.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,20 @@ class Counted:
     Attributes
     ----------
     counts : Counts
-        Counts of the whole grid; with a sample, of the simulated blocks.
+        The counts of the whole grid. With a sample, the counts of the simulated blocks.
     arguments : list
-        The arguments of the launch: packed scalars and `HostArray`.
+        The arguments of the launch: bytes for scalars, `HostArray` for arrays, and so on.
     arrays : list of TraceArray
-        The named memory.
+        The arrays and variables that the kernel may access.
     blocks_run, blocks_total : int
-        The numbers of simulated blocks and of all blocks.
+        How many blocks were simulated, and how many blocks the grid has.
     exemplars : Trace or None
-        Events of each memory instruction; None if the argument `exemplars` of `count` was 0.
+        Some executions of each memory instruction, as examples. None if `count` was called with
+        ``exemplars=0``.
     modelled : Modelled or None
-        The modelled caches and time; None with a sample or an executor.
+        The modelled time and caches. None with a sample or an executor.
     estimate : Estimate or None
-        With a sample, the estimates for the whole grid.
+        The estimates for the whole grid. None without a sample.
     """
 
     counts: sim.Counts
@@ -61,25 +65,29 @@ def count(
     exemplars: int = 0,
     caches: bool = False,
 ) -> Counted:
-    """Simulate a launch and count what its memory accesses cost.
+    """Simulate a launch, and count what its memory accesses cost.
+
+    Without a sample and without an executor, the NumPy arrays of the launch contain its results
+    afterwards. GPU arrays do not change, because the simulator uses copies of them.
 
     Parameters
     ----------
     launch : Prepared
-        The launch. Afterwards the NumPy arrays contain its results. GPU arrays were copied to the
-        host and do not change.
+        The launch.
     sample : float, optional
-        The share of the blocks to run, above 0 and below 1, on copies of the arrays. The counts are
-        then counts of the sample. At least a few dozen blocks are run; a small grid is run whole.
+        Which part of the blocks to simulate, above 0 and below 1. They use copies of the arrays. At
+        least 32 blocks are simulated. If the grid has no more blocks, all are simulated. By
+        default, all blocks are simulated.
     executor : concurrent.futures.Executor, optional
-        Runs ranges of blocks elsewhere, on copies of the arrays.
+        Simulates the blocks in other processes, on copies of the arrays.
     progress : bool or callable, optional
-        Whether to show a bar; or a function that is called with the numbers of finished and of all
-        blocks. By default terminals and notebooks show a bar after two seconds.
+        Whether to show a progress bar. A function is called with two numbers instead: how many
+        blocks are finished, and how many there are. By default, terminals and notebooks show a bar
+        after two seconds.
     exemplars : int
-        The number of events to keep of each memory instruction.
+        How many executions of each memory instruction to keep as examples.
     caches : bool
-        Whether to model the caches, if the whole grid is simulated in this process.
+        Whether to model the caches. This needs all blocks, and no executor.
     """
     if sample is not None or executor is not None:
         dependencies.refuse(launch, "executor" if sample is None else "sample")

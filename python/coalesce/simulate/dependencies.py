@@ -1,7 +1,8 @@
-"""Finds out whether blocks of a kernel may communicate.
+"""Finds out whether the blocks of a kernel may communicate.
 
-A block may be simulated without the other blocks if they cannot affect it. Some instructions let
-blocks communicate; the C++ core finds them (csrc/analysis/dependence.hpp).
+Blocks communicate by certain instructions, such as an atomic whose result is used. The C++ core
+finds these instructions (csrc/analysis/dependence.hpp). If a kernel has none, the other blocks
+cannot affect a block. Then a block can be simulated without the others.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
 
 
 def may_communicate(launch: Prepared) -> bool:
-    """Whether blocks of the kernel may communicate."""
+    """Return whether the blocks of the launch's kernel may communicate."""
     return bool(launch.program.exchanges(launch.kernel.entry))
 
 
 def refuse(launch: Prepared, argument: str) -> None:
-    """Raise LaunchError if blocks may communicate. `argument` is what the caller must leave out."""
+    """Raise LaunchError if the blocks may communicate.
+
+    The message advises the user to leave out `argument`, such as "sample".
+    """
     rows = launch.program.exchanges(launch.kernel.entry)
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""Traces: the memory instructions that warps executed, one after the other, as arrays."""
+"""Traces: lists of the memory instructions that warps executed, in order, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ WARP_SIZE = 32
 
 
 class TraceArray(NamedTuple):
-    """Named memory that a kernel accesses: an argument, or a variable of the module.
+    """An array that a kernel accesses: an argument, or a variable such as a `__shared__` array.
 
     Attributes
     ----------
     name : str
+        The name of the parameter or variable.
     shape : tuple of int
+        The extents of the array.
     dtype : str
-        NumPy's name of the element type. The element type of a variable is not known; its elements
-        are unsigned integers, as wide as the narrowest recorded access to it.
+        NumPy's name of the element type, such as "float32". For a variable, the type is not known.
+        Its elements are taken to be unsigned integers of the size of the smallest recorded access.
     space : {"global", "constant", "shared"}
+        The kind of memory.
     address : int
-        Address of its first byte. Addresses of shared memory count from the start of the block's
-        shared memory.
+        The address of the first byte. In shared memory, addresses count from the start of the
+        block's shared memory.
     parameter : int
-        Index of the kernel's parameter; -1 for a variable.
+        The index of the kernel's parameter. -1 for a variable.
 
     Examples
     --------
@@ -67,7 +70,8 @@ class TraceArray(NamedTuple):
         Returns
         -------
         str
-            ``"a[3, 17]"``. If the address is not the start of an element: ``"a[3, 17] + 2 bytes"``.
+            A name such as ``"a[3, 17]"``. If the address is inside an element, the name is such as
+            ``"a[3, 17] + 2 bytes"``.
         """
         itemsize = np.dtype(self.dtype).itemsize
         index, byte = divmod(address - self.address, itemsize)
@@ -78,10 +82,10 @@ class TraceArray(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TraceEvent:
-    """One event of a `Trace`: a memory instruction that a warp executed.
+    """One event of a `Trace`: one execution of a memory instruction by a warp.
 
-    The fields have the same meaning as in `Trace`, for one event. Inactive lanes have address 0
-    and index -1.
+    `Trace` describes the fields. In the arrays with an item for each lane, inactive lanes have
+    address 0 and index -1.
 
     Examples
     --------
@@ -110,57 +114,63 @@ COLUMNS = tuple(field.name for field in fields(TraceEvent))
 
 
 class Trace:
-    """The memory instructions that warps executed, as arrays with a row for each.
+    """The memory instructions that warps executed.
 
-    ``trace[i]`` is event i. ``trace[a:b]`` and ``trace[mask]`` are traces of some events. `select`
-    returns the events of a line, an array or a warp. Events are sorted by block, then by warp, then
-    by time.
+    Each execution of a memory instruction by a warp is an event. The attributes are arrays with a
+    row for each of the n events. Events are sorted by block, then by warp, then by time.
+
+    ``trace[i]`` is event i. ``trace[a:b]`` and ``trace[mask]`` are traces of some of the events.
+    `select` returns the events of a line, an array or a warp.
 
     Attributes
     ----------
     block : ndarray of shape (n, 3), int32
-        blockIdx.
+        The block: blockIdx.x, blockIdx.y and blockIdx.z.
     warp : ndarray of shape (n,), int32
-        Index of the warp in its block.
+        The index of the warp in its block.
     step : ndarray of shape (n,), int64
-        The number of memory instructions that the warp had executed before. -1 if it is not known,
-        as for some of the events that a profile keeps as examples.
+        How many memory instructions the warp executed before this event. -1 if this is not known.
+        Some of the events that a profile keeps as examples have -1.
     execution : ndarray of shape (n,), int64
-        How often the warp had executed this instruction before: the iteration of a loop.
+        How often the warp executed the same instruction before this event. In a loop, this is the
+        number of the iteration.
     instruction : ndarray of shape (n,), int32
-        The PTX instruction, a row of ``Counts.table()``.
+        The number of the PTX instruction. It is a row of ``Counts.table()``.
     line : ndarray of shape (n,), int32
-        The line of the CUDA source; 0 if it is not known.
+        The line of the CUDA source. 0 if it is not known.
     opcode : ndarray of shape (n,), str
-        The PTX opcode: ``"ld.global.f32"``.
+        The PTX instruction's name, such as ``"ld.global.f32"``.
     kind : ndarray of shape (n,), str
         ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or ``"async_copy"``. An asynchronous
         copy has two events, one in global and one in shared memory.
     space : ndarray of shape (n,), str
         ``"global"``, ``"shared"``, ``"local"`` or ``"constant"``.
     width : ndarray of shape (n,), int32
-        Bytes that a lane accesses.
+        How many bytes each lane accesses.
     mask : ndarray of shape (n,), uint32
-        Bit i is set if lane i is active.
+        The active lanes: bit i is set if lane i is active.
     addresses : ndarray of shape (n, 32), uint64
-        The address of each lane; 0 for inactive lanes. Addresses of shared and local memory count
-        from the start of the block's shared or the thread's local memory.
+        The address of each lane. 0 for inactive lanes. In shared memory, addresses count from the
+        start of the block's shared memory. In local memory, they count from the start of the
+        thread's local memory.
     array : ndarray of shape (n,), int32
-        Index in `arrays` of the array that the first active lane accesses; -1 for other memory.
+        The array that the first active lane accesses, as an index in `arrays`. -1 for memory
+        outside of these arrays.
     index : ndarray of shape (n, 32), int64
-        The element of that array that each lane accesses, counted in C order; -1 for inactive
-        lanes and for lanes that access something else.
+        The element of this array that each lane accesses, counted in C order. -1 for inactive
+        lanes, and for lanes that access other memory.
     active : ndarray of shape (n, 32), bool
-        `mask` with one column per lane.
+        Whether each lane is active. (This is `mask` as an array.)
     thread : ndarray of shape (n, 32, 3), int32
-        threadIdx of each lane, active or not.
+        The threadIdx (x, y, z) of each lane, also of inactive lanes.
     arrays : list of TraceArray
-        The named memory.
+        The arrays and variables that the kernel may access.
     kernel : str
+        The name of the kernel.
     grid, block_shape : tuple of int
-        The extents of the launch, as (x, y, z).
+        The number of blocks in the grid and of threads in a block, as (x, y, z).
     omitted : int
-        The number of events that were left out because of the limit; `repr` shows it, too.
+        How many further events were not recorded because of the limit.
 
     Examples
     --------
@@ -198,46 +208,52 @@ class Trace:
 
     @cached_property
     def line(self) -> Array:
-        """See the attributes of `Trace`."""
+        """For each event, the line of the CUDA source. 0 if it is not known."""
         return self._table["line"][self.instruction]
 
     @cached_property
     def opcode(self) -> Array:
-        """See the attributes of `Trace`."""
+        """For each event, the name of the PTX instruction, such as "ld.global.f32"."""
         return self._table["opcode"][self.instruction]
 
     @cached_property
     def kind(self) -> Array:
-        """See the attributes of `Trace`."""
+        """For each event, its kind, such as "load" or "store"."""
         kinds: Array = np.array(sim.KINDS)[self._columns["kind"]]
         return kinds
 
     @cached_property
     def space(self) -> Array:
-        """See the attributes of `Trace`."""
+        """For each event, the memory: "global", "shared", "local" or "constant"."""
         spaces: Array = np.array(sim.SPACES)[self._columns["space"]]
         return spaces
 
     @cached_property
     def active(self) -> Array:
-        """See the attributes of `Trace`."""
+        """For each event, whether each of the 32 lanes is active."""
         return lanes_of(self.mask)
 
     @cached_property
     def thread(self) -> Array:
-        """See the attributes of `Trace`."""
+        """For each event, the threadIdx (x, y, z) of each of the 32 lanes."""
         linear = self.warp[:, None] * np.int32(WARP_SIZE) + np.arange(WARP_SIZE, dtype=np.int32)
         x, y, _ = self.block_shape
         return np.stack([linear % x, linear // x % y, linear // (x * y)], axis=-1)
 
     @property
     def array(self) -> Array:
-        """See the attributes of `Trace`."""
+        """For each event, the array that the first active lane accesses: an index in `arrays`.
+
+        -1 for memory outside of these arrays.
+        """
         return self._place[0]
 
     @property
     def index(self) -> Array:
-        """See the attributes of `Trace`."""
+        """For each event, the element that each of the 32 lanes accesses, counted in C order.
+
+        -1 for inactive lanes, and for lanes that do not access the array of the event.
+        """
         return self._place[1]
 
     @cached_property
@@ -297,8 +313,8 @@ class Trace:
         Returns
         -------
         str
-            ``"a[3, 17]"``. If the memory has no name, its space and the address:
-            ``"global address 0x7f..."``.
+            A name such as ``"a[3, 17]"``. If the address is outside of all arrays, the result is
+            such as ``"global address 0x7f1200"``.
 
         Raises
         ------
@@ -328,26 +344,28 @@ class Trace:
         block: tuple[int, ...] | None = None,
         execution: int | Sequence[int] | None = None,
     ) -> Trace:
-        """Return the events that match all arguments, for example the loads of one warp.
+        """Return some of the events, for example all loads of one warp.
+
+        An event is returned if it matches all arguments that you pass.
 
         Parameters
         ----------
         line, kind, space, instruction, warp, execution
-            One value of the column of that name, or a sequence of values.
+            The wanted value of the attribute with this name, or a sequence of wanted values.
         array : str or sequence of str
-            Names of arrays.
+            The name of an array, or several names.
         block : tuple of int
-            blockIdx, of one to three coordinates.
+            The blockIdx of a block: one to three coordinates.
 
         Returns
         -------
         Trace
-            Copies of these events, in the same order. It may be empty.
+            Copies of the events, in the same order. It may be empty.
 
         Raises
         ------
         ValueError
-            There is no array of that name.
+            There is no array with this name.
 
         Examples
         --------
@@ -381,29 +399,31 @@ class Trace:
         return self[keep]
 
     def wavefronts(self, lanes: int = 64, line_bytes: int = 64) -> wavefronts.Wavefronts:
-        """Return which cache lines the wavefronts of an AMD GPU would access.
+        """Estimate how many cache lines the kernel would access on an AMD GPU.
 
-        Two neighbouring warps form a wavefront of 64 lanes. For each instruction, the result counts
-        the cache lines of the vector L1 cache that the active lanes of the wavefronts access in
-        global memory. The kernel was compiled for an NVIDIA GPU, and the result was not compared
-        with an AMD GPU.
+        On AMD GPUs, a group of lanes that execute together is called a wavefront. Most have 64
+        lanes. Here, two neighbouring warps form a wavefront. For each instruction, the result
+        counts the cache lines of the vector L1 cache that the active lanes access in global memory.
+        This is an estimate: the kernel was compiled for an NVIDIA GPU, and the result was not
+        compared with an AMD GPU.
 
         Parameters
         ----------
         lanes : {64, 32}
-            The number of lanes of a wavefront: 64 on CDNA; 32 is usual on RDNA.
+            The number of lanes of a wavefront. It is 64 on CDNA, and usually 32 on RDNA.
         line_bytes : {64, 128, 32, 256}
-            The size of a cache line: 64 on MI200 (CDNA 2), 128 on MI300 (CDNA 3).
+            The size of a cache line. It is 64 on MI200 (CDNA 2), and 128 on MI300 (CDNA 3).
 
         Returns
         -------
         Wavefronts
-            A sequence with a `WavefrontAccess` for each instruction. Printed, it is a table.
+            A sequence with a `WavefrontAccess` for each instruction. If you print it, it is a
+            table.
 
         Raises
         ------
         ValueError
-            There are no wavefronts or cache lines of this size.
+            `lanes` or `line_bytes` is not one of the values above.
 
         Examples
         --------
@@ -495,13 +515,13 @@ class Trace:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the trace as dicts, lists, strings and numbers, for `json.dump`.
+        """Return the trace as a dict that `json.dump` can write.
 
         Returns
         -------
         dict
-            ``kernel``, ``grid``, ``block_shape``, ``omitted``, ``arrays`` (a list of dicts) and
-            ``events``, a dict of equally long lists.
+            It has the keys ``kernel``, ``grid``, ``block_shape``, ``omitted``, ``arrays`` (a list
+            of dicts) and ``events``. ``events`` is a dict of lists with an item for each event.
         """
         return {
             "kernel": self.kernel,
@@ -518,8 +538,8 @@ class Trace:
         Parameters
         ----------
         lanes : bool
-            Whether to make a row for each active lane of each event, with its lane, thread, address
-            and index. By default there is a row for each event.
+            False: the table has a row for each event. True: it has a row for each active lane of
+            each event, with additional columns for the lane, thread, address and index.
 
         Returns
         -------
@@ -556,7 +576,7 @@ class Trace:
 
 
 def lanes_of(mask: Any) -> Array:
-    """Return masks as booleans, with a last axis of 32 lanes."""
+    """Convert masks of lanes to arrays of 32 booleans. Item i is True if bit i of a mask is set."""
     bits = np.asarray(mask, np.uint32)[..., None] >> np.arange(WARP_SIZE, dtype=np.uint32)
     return (bits & 1).astype(bool)
 

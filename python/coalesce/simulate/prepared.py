@@ -1,4 +1,4 @@
-"""A launch on the simulator with its arguments checked, ready to be run and observed."""
+"""Prepares launches on the simulator: checks the arguments, and runs a launch in different ways."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A launch on the simulator with its arguments checked."""
+    """A launch on the simulator whose arguments were checked."""
 
     kernel: BaseKernel
     device: Device
@@ -50,7 +50,7 @@ class Prepared:
 
     @property
     def program(self) -> sim.Program:
-        """The kernel's module, decoded."""
+        """The object with which the simulator runs the kernels of the source."""
         program: sim.Program = self.kernel._program(self.device)
         return program
 
@@ -59,9 +59,10 @@ class Prepared:
         undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
         **options: Any,
     ) -> sim.LaunchResult:
-        """Simulate the launch on the arrays. `options` are the options of ``Program.launch``.
+        """Simulate the launch. The kernel writes its results into the arrays of the arguments.
 
-        `undefined` maps the number of an argument to the mask of its undefined bytes.
+        `undefined` maps the number of an argument to a mask, which is True for each byte that was
+        never written. `options` are passed to ``Program.launch``.
         """
         return self.program.launch(
             self.kernel.entry,
@@ -78,9 +79,10 @@ class Prepared:
         )
 
     def step(self, number: int, **options: Any) -> sim.Stepping:
-        """Start one block, so that it can be executed step by step.
+        """Start to simulate one block, instruction by instruction.
 
-        `number` is the linear number of the block. `options` are passed to ``Program.step``.
+        `number` is the linear number of the block. `options` are passed to ``Program.step``. The
+        methods of the result execute the instructions.
         """
         return self.program.step(
             self.kernel.entry,
@@ -97,7 +99,7 @@ class Prepared:
         )
 
     def detached(self) -> Prepared:
-        """Return the same launch with copies of the arrays that the kernel may write."""
+        """Return the same launch, but with copies of all arrays that the kernel may write to."""
         given = [a for a in self.arguments if isinstance(a, HostArray)]
         arrays, writable = [a.array for a in given], [a.writable for a in given]
         copies = iter(ArrayCopies.of(arrays, writable).arrays())
@@ -112,13 +114,21 @@ class Prepared:
         )
 
     def finish(self, watched: bool = False) -> None:
-        """Write copies back to the caller's arrays. `HostArray.finish` explains `watched`."""
+        """After the launch, copy the results to the caller's arrays.
+
+        If an array is not C-contiguous, the kernel got a copy of it, which is now copied back.
+        `HostArray.finish` explains `watched`.
+        """
         for argument in self.arguments:
             if isinstance(argument, HostArray):
                 argument.finish(watched)
 
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
-        """Return a `TraceArray` for each entry of `memory`, which is part of a result."""
+        """Return descriptions of the arrays and variables that the kernel may access.
+
+        `memory` comes from the result of a run. It is a list of tuples: the space, the name, the
+        address, the size in bytes, and the number of the argument (-1 for a variable).
+        """
         arrays = []
         for space, name, address, size, argument in sorted(
             memory, key=lambda m: (m[4] < 0, m[4], m[0], m[2])
@@ -134,7 +144,7 @@ class Prepared:
         return arrays
 
     def trace(self, result: sim.LaunchResult) -> Trace:
-        """Return the events that a result recorded."""
+        """Return the events in the result of `run` as a `Trace`."""
         assert result.counts is not None
         assert result.events is not None
         return self.events(result.events, result.counts.table(), result.memory, result.omitted)
@@ -146,7 +156,11 @@ class Prepared:
         memory: Sequence[tuple[str, str, int, int, int]],
         omitted: int,
     ) -> Trace:
-        """Return recorded events as a trace. `table` has the instructions to which they belong."""
+        """Return recorded events as a `Trace`.
+
+        `columns` has the events. `table` has the instructions to which they belong. `memory` is the
+        same as for `arrays`. `omitted` is the number of events that were not recorded.
+        """
         trace = Trace(
             columns,
             dict(table),
@@ -168,7 +182,11 @@ def prepare(
     device: str | Device | None = None,
     cooperative: bool = False,
 ) -> Prepared:
-    """Check a launch that is to be simulated."""
+    """Check the grid, the block and the arguments of a launch, and prepare it for the simulator.
+
+    The parameters are the same as for `coalesce.Kernel.launch`. If `device` is None and the kernel
+    is for a GPU, the device is the default simulated GPU.
+    """
     extents = geometry.extent("grid", grid), geometry.extent("block", block)
     geometry.check_block(extents[1])
     require.flag("cooperative", cooperative)
@@ -188,7 +206,10 @@ def with_arguments(
     device: Device,
     cooperative: bool = False,
 ) -> Prepared:
-    """Check the arguments of a launch. The grid, the block and the device were checked before."""
+    """Check the arguments of a launch, and prepare it for the simulator.
+
+    The caller has checked the grid, the block and the device already.
+    """
     names = launch_arguments.names(kernel.signature, arguments)
     here = [on_host(value, name) for value, name in zip(arguments, names, strict=True)]
     prepared = launch_arguments.prepare(kernel.signature, here)
@@ -196,7 +217,7 @@ def with_arguments(
 
 
 def _with_elements(trace: Trace, arguments: int) -> Trace:
-    """Choose an element type for each variable: unsigned integers as wide as the accesses to it."""
+    """Choose an element type for each variable: unsigned integers of the size of the accesses."""
     arrays = list(trace.arrays)
     for number in range(arguments, len(arrays)):
         (bytes_,) = arrays[number].shape
@@ -209,9 +230,9 @@ def _with_elements(trace: Trace, arguments: int) -> Trace:
 
 
 def on_host(value: Any, name: str = "the array") -> Any:
-    """Return an argument, or a copy of it on the host if it is a GPU array.
+    """Return a NumPy copy of an argument that is a GPU array. Return any other argument unchanged.
 
-    `name` is the name of the argument in error messages.
+    In a structure, all members are converted. `name` is the name of the argument in error messages.
     """
     if is_members(value):
         return mapped(value, lambda item: on_host(item, name))

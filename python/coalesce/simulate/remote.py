@@ -1,11 +1,12 @@
-"""Counts a launch in other processes or on other machines. Each gets a part of the blocks.
+"""Counts a launch in several processes, which may be on other machines.
 
-Any `concurrent.futures.Executor` can be used. A job consists of the PTX, the machine code, the
-arguments, and the numbers of the blocks to run. The process of a job simulates these blocks on
-copies of the arrays, and returns counts. The counts of all jobs are added. The sum is the same as
-in a run in one process, because every instruction of every block is counted once. A block does not
-see what the blocks of other jobs write. This is correct if blocks do not communicate. If they may
-communicate, the launch is refused before (dependencies.py).
+Each process gets a part of the blocks as a job. `concurrent.futures.Executor` starts the jobs. A
+job consists of the PTX, the machine code, the arguments, and the numbers of its blocks. It
+simulates these blocks on copies of the arrays, and returns the counts. Then the counts of all jobs
+are added. The sum is the same as the counts of one process, because each block is counted once.
+
+A block does not see what the blocks of other jobs write. This is correct only if blocks do not
+communicate. If they may communicate, the launch is refused (dependencies.py).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _JOBS_PER_WORKER = 4  # more than one, so that a fast worker can do more jobs th
 
 @dataclass(frozen=True)
 class RemoteLaunch:
-    """The part of a launch that a job needs."""
+    """What a job needs to know about a launch. It can be pickled and sent to another process."""
 
     ptx: str
     source: str
@@ -60,7 +61,7 @@ class RemoteLaunch:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of all jobs together, with the attributes of `sim.LaunchResult`."""
+    """The result of all jobs together. It has the same attributes as `sim.LaunchResult`."""
 
     counts: Any
     events: dict[str, np.ndarray[Any, Any]] | None
@@ -71,7 +72,7 @@ class Result:
 
 
 def check(executor: Any) -> None:
-    """Raise TypeError for anything but an executor."""
+    """Raise TypeError if the argument is not a `concurrent.futures.Executor` or similar."""
     with require.reading("executor", executor):
         submit = getattr(executor, "submit", None)
     if isinstance(executor, type) or not callable(submit):
@@ -82,7 +83,10 @@ def check(executor: Any) -> None:
 
 
 def ranges(blocks: int, executor: Executor) -> list[np.ndarray[Any, np.dtype[np.uint64]]]:
-    """Divide the blocks of a grid into a range for each job."""
+    """Divide the blocks of a grid into ranges, one for each job.
+
+    There are up to four jobs for each worker of the executor. `blocks` is the number of blocks.
+    """
     client: Any = getattr(executor, "_client", None)  # Dask's executor
     if hasattr(client, "nthreads"):
         workers = sum(client.nthreads().values()) or 1
@@ -99,7 +103,12 @@ def run(
     exemplars: int,
     progress: Callable[[int, int], object] | None,
 ) -> Result:
-    """Run each list of blocks as a job. In the result, `groups` has the counts of each list."""
+    """Simulate several lists of blocks. Each list is a job.
+
+    `chosen` are the lists: linear numbers of blocks. `exemplars` is the number of executions of
+    each memory instruction to keep. `progress` is called with two numbers: how many blocks are
+    finished, and how many there are. In the result, `groups` has the counts of each list.
+    """
     shipped = _shipped(launch)
     total, done = sum(map(len, chosen)), 0
     futures = {
@@ -128,7 +137,10 @@ def run(
 def run_blocks(
     launch: RemoteLaunch, blocks: np.ndarray[Any, np.dtype[np.uint64]], exemplars: int
 ) -> tuple[Any, dict[str, np.ndarray[Any, Any]] | None, list[Any]]:
-    """Simulate some blocks on one core. Return counts, events and the names of the memory."""
+    """Simulate some blocks on one core of the CPU. This is the function that a job runs.
+
+    Return the counts, the recorded events, and the list of the arrays and variables.
+    """
     program = _program(launch)
     for name, value in launch.variables:
         program.write_variable(name, value)
@@ -194,7 +206,10 @@ def _shipped(launch: Prepared) -> RemoteLaunch:
 
 
 def _machine_code(launch: Prepared) -> str | None:
-    """Return the disassembled machine code, so that all jobs count the same instructions."""
+    """Return the machine code as text, so that all jobs count the same instructions.
+
+    If there is none, return None.
+    """
     make = launch.kernel._module.disassembly(launch.device)
     try:
         return None if make is None else make()
@@ -202,7 +217,7 @@ def _machine_code(launch: Prepared) -> str | None:
         return None
 
 
-# Only one launch of a program can run at a time. So each thread has a program of its own.
+# A program can only run one launch at a time. So each thread has its own program.
 _programs = threading.local()
 
 

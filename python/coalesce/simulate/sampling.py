@@ -1,12 +1,14 @@
-"""Samples of a grid's blocks, and estimates of the whole grid's counts with their errors.
+"""Chooses a sample of a grid's blocks, and estimates the counts of the whole grid from it.
 
 METHOD
-For a sample of n blocks, the grid is divided into n ranges of consecutive blocks, and one random
-block of each range is run. So the sample has blocks from all parts of the grid (a stratified
-sample). The blocks of the sample are divided into a few groups, and each group gives an estimate of
-its own. The standard error of the result is computed from the differences between these estimates.
-This is the method of random groups, with the correction for a finite population (K. M. Wolter,
-Introduction to Variance Estimation, 2007, chapter 2). Every run chooses the same blocks.
+For a sample of n blocks, the grid is divided into n ranges of consecutive blocks. One random block
+of each range is simulated. So the sample has blocks from all parts of the grid (it is a stratified
+sample). The random numbers are the same in every run.
+
+The blocks of the sample are divided into 16 groups, and the counts of each group give an estimate
+for the grid. The more these estimates differ, the larger is the standard error of the result. This
+is the method of random groups, with the correction for a finite population (K. M. Wolter,
+Introduction to Variance Estimation, 2007, chapter 2).
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ class Estimate:
     Attributes
     ----------
     blocks_run, blocks_total : int
-        The numbers of simulated blocks and of all blocks.
+        How many blocks were simulated, and how many blocks the grid has.
     groups : list of Counts
-        Counts of each group of blocks.
+        The counts of each group of blocks.
     sizes : list of int
-        The number of blocks of each group.
+        The number of blocks in each group.
     """
 
     blocks_run: int
@@ -45,16 +47,19 @@ class Estimate:
 
     @property
     def share(self) -> float:
-        """Blocks run / blocks of the grid."""
+        """The number of simulated blocks divided by the number of blocks in the grid."""
         return self.blocks_run / self.blocks_total
 
     @property
     def scale(self) -> float:
-        """The factor from counts of the sample to counts of the grid."""
+        """The factor by which counts of the sample are multiplied to estimate those of the grid."""
         return self.blocks_total / self.blocks_run
 
     def error(self, figure: Callable[[Any], float]) -> float:
-        """Return the standard error of an estimate. `figure` computes the estimate from Counts."""
+        """Return the standard error of an estimate for the whole grid.
+
+        `figure` is a function that computes the figure of interest from a `Counts` object.
+        """
         totals = [
             figure(counts) * self.blocks_total / size
             for counts, size in zip(self.groups, self.sizes, strict=True)
@@ -63,9 +68,10 @@ class Estimate:
         return spread * math.sqrt(1 - self.share)
 
     def metrics(self, of_sample: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the metrics of the whole grid and their errors, from the metrics of the sample.
+        """Estimate the metrics of the whole grid from the metrics of the sample.
 
-        Sums are scaled up; ratios and percentages are not.
+        Return two dicts: the estimates, and their standard errors. Sums are multiplied by `scale`.
+        Ratios and percentages are not.
         """
         of_groups = [counts.metrics() for counts in self.groups]
         metrics, errors = {}, {}
@@ -83,10 +89,11 @@ class Estimate:
 
 
 def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-    """Choose which of the `total` blocks of a grid to run, and divide them into groups.
+    """Choose a sample of the `total` blocks of a grid. `share` is the wanted part, from 0 to 1.
 
-    Returns the blocks' indices and the group of each; see the top of this file. Returns None if the
-    grid is so small that all of its blocks are run.
+    Return the linear numbers of the chosen blocks, and the number of each block's group. (The top
+    of this file explains the groups.) If all blocks must be simulated because there are so few,
+    return None.
     """
     share = require.number("sample", share)
     if not 0 < share < 1:

@@ -1,12 +1,14 @@
-"""Counts the L1 cache lines that wavefronts of 64 lanes, as on AMD's GPUs, would access.
+"""Estimates how many L1 cache lines a kernel would access on an AMD GPU.
 
-The kernel was compiled for an NVIDIA GPU and was executed by warps of 32 lanes. Here two
-neighbouring warps of a block are treated as one wavefront: execution number i of an instruction in
-one warp and execution number i in the other warp become one instruction of the wavefront. Each
-cache line that the active lanes of the wavefront access counts once. AMD's tools count in the same
-way: the bytes looked up are the number of cache lines requested times their size (ROCm Compute
-Profiler, "Vector L1 cache"). An AMD GPU may split an instruction into further accesses; this is not
-modelled. Nothing here was compared with an AMD GPU.
+AMD GPUs execute instructions for a wavefront, which usually has 64 lanes. The simulated kernel was
+compiled for an NVIDIA GPU, and ran in warps of 32 lanes. Here, two neighbouring warps of a block
+are treated as one wavefront: execution i of an instruction in the one warp and execution i in the
+other warp become one instruction of the wavefront.
+
+A cache line counts once for each instruction of a wavefront, even if many of its active lanes
+access it. AMD's tools count in the same way (ROCm Compute Profiler, "Vector L1 cache"). An AMD GPU
+may split an instruction into several accesses. This is not modelled. Nothing here was compared with
+an AMD GPU.
 """
 
 from __future__ import annotations
@@ -39,22 +41,23 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class WavefrontAccess:
-    """The accesses of one instruction to global memory, in wavefronts.
+    """How one instruction accesses global memory, if wavefronts execute it.
 
     Attributes
     ----------
     line : int
-        The line of the CUDA source; 0 if it is not known.
+        The line of the CUDA source. 0 if it is not known.
     kind : str
         ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or ``"async_copy"``.
     array : str
-        The array of the first access; "" if it has no name.
+        The name of the array that the first access is in. Empty if the memory has no name.
     requests : int
-        How often a wavefront executed the instruction.
+        How often wavefronts executed the instruction.
     cache_lines : int
-        The number of cache lines, summed over the requests.
+        The number of accessed cache lines, summed over the requests.
     needed : int
-        The smallest number of cache lines that could hold the bytes that the lanes access.
+        The number of cache lines that would be enough for the accessed bytes, summed over the
+        requests.
 
     Examples
     --------
@@ -72,14 +75,14 @@ class WavefrontAccess:
 
     @property
     def lines_per_request(self) -> float:
-        """The cache lines of an average request."""
+        """The average number of cache lines per request."""
         return self.cache_lines / self.requests
 
 
 class Wavefronts(Sequence[WavefrontAccess]):
-    """Accesses to global memory by wavefronts, as `Trace.wavefronts` returns them.
+    """The accesses to global memory, if wavefronts execute the kernel. See `Trace.wavefronts`.
 
-    They are derived from the accesses of warps. They are neither measured nor exact.
+    This is a sequence of `WavefrontAccess`. It is an estimate from the accesses of warps.
 
     Attributes
     ----------
@@ -88,7 +91,7 @@ class Wavefronts(Sequence[WavefrontAccess]):
     line_bytes : int
         The size of a cache line.
     omitted : int
-        The number of events that the trace left out because of its limit.
+        The number of events that were not recorded because of the trace's limit.
 
     Examples
     --------
@@ -136,16 +139,20 @@ class Wavefronts(Sequence[WavefrontAccess]):
 def derive(
     events: Mapping[str, Any], arrays: Sequence[str], omitted: int, lanes: int, line_bytes: int
 ) -> Wavefronts:
-    """Group accesses to global memory into wavefronts; see `Trace.wavefronts`.
+    """Group the accesses of warps to global memory into wavefronts. See `Trace.wavefronts`.
 
     Parameters
     ----------
     events : dict
-        The `COLUMNS` of a trace.
+        The columns of a trace. Their names are in `COLUMNS`.
     arrays : sequence of str
         The names of the arrays. The column ``array`` has indices into this sequence.
     omitted : int
-        The number of events that the trace left out.
+        The number of events that were not recorded.
+    lanes : int
+        The number of lanes of a wavefront.
+    line_bytes : int
+        The size of a cache line in bytes.
     """
     if require.integer("lanes", lanes) not in (32, 64):
         raise ValueError(f"lanes must be 32 or 64; got {lanes!r}")
