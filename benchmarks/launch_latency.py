@@ -60,7 +60,7 @@ def main() -> None:
         print("PyTorch is not installed")
 
     gpu = cuda.Device(device.ordinal)
-    planned = cuda.PlannedCall(device.ordinal, 1, "nothing", overlap=False)
+    planned = cuda.PlannedCall(device.ordinal, 1, "nothing")
     function = kernel._function(device)
     values = [(0, 0), (1, 0), size.tobytes()]
     for _ in range(PLANNED):

@@ -1,6 +1,7 @@
-"""Runs every shipped kernel once on the GPU, for compute-sanitizer.
+"""Runs every shipped kernel on the GPU, for compute-sanitizer.
 
-The sizes are not multiples of a tile.
+The sizes are not multiples of a tile. The variants for Hopper run with each of their tiles. They
+also run with matrices of several tiles whose rows are aligned, and with a larger K.
 
 compute-sanitizer --tool memcheck python tests/every_kernel.py
 compute-sanitizer --tool racecheck python tests/every_kernel.py
@@ -11,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 import coalesce
+
+HOPPER = ("tma", "split_k", "tensor_map", "bf16", "tf32", "tf32x3", "dmma")
 
 
 def main() -> None:
@@ -27,6 +30,14 @@ def main() -> None:
                 function = getattr(coalesce, operation)
                 function(*given, variant=variant.name, device="cuda")
                 ran += 1
+        for m, n, k in ((45, 37, 70), (300, 264, 200), (40, 36, 2500)):
+            a, b = random.random((m, k)).astype(dtype), random.random((k, n)).astype(dtype)
+            for variant in coalesce.variants("matmul"):
+                if variant.name not in HOPPER or variant.dtype != np.dtype(dtype).name:
+                    continue
+                for tile in variant.tiles or (None,):
+                    coalesce.matmul(a, b, variant=variant.name, tile=tile, device="cuda")
+                    ran += 1
         x = random.random(1000).astype(dtype)
         index = random.permutation(1000).astype(np.int32)
         options = {

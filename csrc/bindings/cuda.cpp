@@ -407,11 +407,14 @@ void add_launches(py::module_& m) {
           py::arg("values"), py::arg("stream"), py::arg("runs"), py::arg("cooperative") = false,
           "-> (median ms, spread, runs)");
     py::class_<cuda::PlannedCall>(m, "PlannedCall")
-        .def(py::init([](int ordinal, size_t workspace, const std::string& what, bool overlap) {
-                 return std::make_unique<cuda::PlannedCall>(cuda::Device::get(ordinal), workspace,
-                                                            what, overlap);
+        .def(py::init([](int ordinal, size_t workspace, const std::string& what, bool overlap,
+                         bool pinned_result) {
+                 return std::make_unique<cuda::PlannedCall>(
+                     cuda::Device::get(ordinal), workspace, what,
+                     cuda::PlannedCall::Options{overlap, pinned_result});
              }),
-             py::arg("ordinal"), py::arg("workspace"), py::arg("what"), py::arg("overlap"))
+             py::arg("ordinal"), py::arg("workspace"), py::arg("what"), py::kw_only(),
+             py::arg("overlap") = false, py::arg("pinned_result") = false)
         .def("to_device", &cuda::PlannedCall::to_device, py::arg("array"), py::arg("at"),
              py::arg("place"), py::arg("bytes"))
         .def("to_host", &cuda::PlannedCall::to_host, py::arg("array"), py::arg("at"),

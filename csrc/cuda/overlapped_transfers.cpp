@@ -249,7 +249,7 @@ class Transfers::Overlapped {
                         return result;
                 }
                 sent_ = false;
-                action.launch->launch(streams_.compute);
+                action.launch->launch(streams_.compute, 0);
             } else {
                 if (const Result result =
                         driver_.event_record(own_.computed_[action.index], streams_.compute))

@@ -8,10 +8,24 @@ namespace coalesce::cuda {
 
 namespace {
 
-// Enqueues a launch. `base` is the address of the workspace, and `arrays` has those of GPU arrays.
+// Where a launch finds its arrays.
+struct Addresses {
+    Address workspace = 0;
+    std::span<const Address> arrays = {};  // of GPU arrays
+    // The bytes of the workspace from `moved` on, `bytes` of them, are at the address `there`.
+    size_t moved = 0, bytes = 0;
+    Address there = 0;
+
+    [[nodiscard]] Address of(const PlannedCall::Place& place) const {
+        if (place.array != PlannedCall::in_workspace) return arrays[place.array] + place.offset;
+        const bool elsewhere = place.offset >= moved && place.offset < moved + bytes;
+        return elsewhere ? there + (place.offset - moved) : workspace + place.offset;
+    }
+};
+
 void launch_at(Function& function, const Geometry& geometry,
-               const std::vector<PlannedCall::Argument>& arguments, Address base,
-               std::span<const Address> arrays, Stream stream) {
+               const std::vector<PlannedCall::Argument>& arguments, const Addresses& places,
+               Stream stream) {
     struct alignas(64) Value {
         std::array<char, 128> bytes;
     };
@@ -25,9 +39,7 @@ void launch_at(Function& function, const Geometry& geometry,
             std::memcpy(value, argument.bytes.data(), argument.bytes.size());
             continue;
         }
-        const auto [array, offset] = *argument.place;
-        const Address begin = array == PlannedCall::in_workspace ? base : arrays[array];
-        const Address address = begin + offset;
+        const Address address = places.of(*argument.place);
         if (argument.map) {
             TiledMatrix matrix = *argument.map;
             matrix.address = address;
@@ -68,24 +80,33 @@ size_t PlannedCall::bytes_of(size_t array) const {
 
 void PlannedCall::run(std::span<char* const> arrays, const Waiting& waiting) {
     const std::shared_ptr<Memory> workspace = device_.allocate(workspace_, what_);
-    const Address base = workspace->address();
+    Addresses places{.workspace = workspace->address()};
     std::vector<Step> steps;
     steps.reserve(steps_.size());
     for (const Planned& planned : steps_) {
         Step step{.kind = planned.kind};
         if (planned.kind == Step::Kind::launch) {
-            step.launch = [&planned, base](Stream stream) {
-                launch_at(*planned.function, planned.geometry, planned.arguments, base, {}, stream);
+            step.launch = [&planned, &places](Stream stream, Address pinned) {
+                Addresses own = places;
+                own.there = pinned;
+                launch_at(*planned.function, planned.geometry, planned.arguments, own, stream);
             };
         } else {
             step.host = arrays[planned.array] + planned.at;
-            step.device = base + planned.place;
+            step.device = places.workspace + planned.place;
             step.bytes = planned.bytes;
         }
         steps.push_back(std::move(step));
     }
+    if (options_.pinned_result && Transfers::is_small(steps))
+        for (size_t i = 0; i < steps.size(); ++i) {
+            if (steps[i].kind != Step::Kind::to_host) continue;
+            steps[i].written = true;
+            places.moved = steps_[i].place;
+            places.bytes = steps_[i].bytes;
+        }
     try {
-        device_.run(steps, overlap_, waiting);
+        device_.run(steps, options_.overlap, waiting);
     } catch (...) {
         workspace->used_elsewhere();  // a launch may still run
         throw;
@@ -94,9 +115,9 @@ void PlannedCall::run(std::span<char* const> arrays, const Waiting& waiting) {
 
 void PlannedCall::enqueue(std::span<const Address> arrays) {
     const std::shared_ptr<Memory> workspace = device_.allocate(workspace_, what_);
+    const Addresses places{.workspace = workspace->address(), .arrays = arrays};
     for (const Planned& step : steps_)
-        launch_at(*step.function, step.geometry, step.arguments, workspace->address(), arrays,
-                  nullptr);
+        launch_at(*step.function, step.geometry, step.arguments, places, nullptr);
 }
 
 }  // namespace coalesce::cuda

@@ -43,9 +43,17 @@ class PlannedCall {
         std::string element;             // the memory of the map's `element`
     };
 
-    // `what` names the memory in messages. If `overlap` is true, copies overlap with launches.
-    PlannedCall(Device& device, size_t workspace, std::string what, bool overlap)
-        : device_(device), workspace_(workspace), what_(std::move(what)), overlap_(overlap) {}
+    // What a call may do beyond executing its steps one after another:
+    // - overlap: copies overlap with launches.
+    // - pinned_result: if the arrays are small, launches write the result to pinned memory instead
+    //   of to the workspace. Then the GPU need not copy it. There is only one copy to the host.
+    struct Options {
+        bool overlap = false, pinned_result = false;
+    };
+
+    // `what` names the memory in messages.
+    PlannedCall(Device& device, size_t workspace, std::string what, Options options)
+        : device_(device), workspace_(workspace), what_(std::move(what)), options_(options) {}
 
     // These functions append a step; see Step. A copy transfers `bytes` bytes between a host array
     // and the workspace. `array` is the number of the array. `at` is an offset in bytes in the
@@ -77,7 +85,7 @@ class PlannedCall {
     Device& device_;
     size_t workspace_;
     std::string what_;
-    bool overlap_;
+    Options options_;
     std::vector<Planned> steps_;
 };
 

@@ -24,6 +24,11 @@ StepBytes bytes_of(std::span<const Step> steps) {
     return sum;
 }
 
+bool Transfers::is_small(std::span<const Step> steps) {
+    const auto [up, down] = bytes_of(steps);
+    return std::max(up, down) <= small_bytes && steps.size() <= small_steps;
+}
+
 Transfers::~Transfers() {
     if (forgotten_) return;
     for (Ring* ring : {&up_, &down_})
@@ -94,10 +99,9 @@ bool Transfers::is_pinned(const void* pointer) const {
 
 Result Transfers::run(std::span<const Step> steps, const Streams& streams, const Waiting& waiting) {
     if (const Result result = wait_for_abandoned(waiting)) return result;
-    const auto [up, down] = bytes_of(steps);
     try {
-        const bool small = std::max(up, down) <= small_bytes && steps.size() <= small_steps;
-        return small ? run_small(steps, streams, waiting) : run_overlapped(steps, streams, waiting);
+        return is_small(steps) ? run_small(steps, streams, waiting)
+                               : run_overlapped(steps, streams, waiting);
     } catch (...) {
         // Each slot of a ring has an event, which says when its copy has ended. The desk has none.
         is_abandoned_ = event(abandoned_) == success &&
@@ -162,9 +166,10 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
         }
         if (const Result result = send()) return result;
         if (step.kind == Kind::launch) {
-            step.launch(stream);
+            step.launch(stream, reinterpret_cast<Address>(desk_ + half));
             continue;
         }
+        if (step.written) continue;
         if (const Result result =
                 driver_.copy_to_host(desk_ + fetched, step.device, step.bytes, stream))
             return result;

@@ -41,8 +41,12 @@ struct Step {
     char* host = nullptr;
     Address device = 0;
     size_t bytes = 0;
-    // A launch: enqueues work on the stream. May throw.
-    std::function<void(Stream)> launch = nullptr;
+    // A copy to the host in a small list: the launches write the bytes to pinned memory, and the
+    // GPU copies nothing. Such a list has no other copy to the host.
+    bool written = false;
+    // A launch: enqueues work on the stream. The address is that of the pinned memory to which
+    // launches of a small list may write. May throw.
+    std::function<void(Stream, Address)> launch = nullptr;
 };
 
 // The number of bytes that a list of steps copies in each direction.
@@ -70,6 +74,7 @@ class Transfers {
     // GPU are then sent to the GPU with one copy.
     static constexpr size_t small_bytes = size_t{512} << 10;
     static constexpr size_t small_steps = 64;
+    [[nodiscard]] static bool is_small(std::span<const Step> steps);
 
     explicit Transfers(const Driver& driver) : driver_(driver) {}
     ~Transfers();

@@ -416,6 +416,10 @@ def called(
     check: bool,
 ) -> Any:
     """Run an operation. Return its result and, if requested, a Timing or Findings."""
+    if return_timing is False and check is False:
+        planned, device = planned_calls.run(operation, arrays, options, device)
+        if planned is not None:
+            return planned
     require.flag("return_timing", return_timing)
     if require.flag("check", check):
         if return_timing:
@@ -423,9 +427,5 @@ def called(
                 "check=True and return_timing=True exclude each other: a checked run is not timed"
             )
         return check_run.of_operation(operation, arrays, device, options)
-    if not return_timing:
-        planned, device = planned_calls.run(operation, arrays, options, device)
-        if planned is not None:
-            return planned
     result, run = OPERATIONS[operation].run(arrays, options, device=device, timed=return_timing)
     return (result, run.timing()) if return_timing else result

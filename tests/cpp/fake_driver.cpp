@@ -69,6 +69,7 @@ struct State {
     int broken = ok;  // the permanent error of the context
     int retained = 0;
     int busy_queries = 0;
+    int copies_to_host = 0;
     int arrays = 0, objects = 0;  // CUDA arrays, and texture and surface objects
     bool endless = false;         // true while the kernel endless() runs, until end() is called
     void* current = nullptr;
@@ -220,8 +221,11 @@ FAKE cuMemcpyHtoDAsync_v2(Address target, const void* source, size_t size, void*
 }
 FAKE cuMemcpyDtoHAsync_v2(void* target, Address source, size_t size, void*) {
     if (state().broken == ok) std::memcpy(target, reinterpret_cast<const void*>(source), size);
+    ++state().copies_to_host;
     return state().broken;
 }
+// Returns how many copies to the host there were.
+FAKE fakeCopiesToHost() { return state().copies_to_host; }
 FAKE cuMemcpyDtoDAsync_v2(Address target, Address source, size_t size, void*) {
     std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), size);
     return state().broken;

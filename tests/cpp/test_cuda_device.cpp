@@ -159,7 +159,7 @@ TEST(Launch, RunsTheKernelWithItsArguments) {
 // A call that scales slabs of an array, each with its own launch.
 std::vector<float> scaled_in_slabs(std::vector<float> x, size_t slabs, bool overlap, bool pinned) {
     const size_t bytes = x.size() * sizeof(float), slab = (bytes / slabs + 255) / 256 * 256;
-    PlannedCall call(device(), bytes, "test", overlap);
+    PlannedCall call(device(), bytes, "test", {.overlap = overlap});
     const auto scale = std::make_shared<Function>(device(), "image", "scale");
     for (size_t at = 0; at < bytes; at += slab) {
         const size_t size = std::min(slab, bytes - at);
@@ -201,12 +201,50 @@ TEST(PlannedCall, CopiesAndLaunchesInOrder) {
             }
 }
 
+// The result of a function of the fake driver that takes no arguments.
+int of_fake_driver(const char* name) {
+    return reinterpret_cast<int (*)()>(dlsym(dlopen(COALESCE_FAKE_DRIVER, RTLD_NOW), name))();
+}
+
+TEST(PlannedCall, LaunchesWriteASmallResultToPinnedMemory) {
+    const auto add = std::make_shared<Function>(device(), "image", "add");
+    for (const size_t count : {size_t{1000}, size_t{1000000}}) {
+        std::vector<float> a(count), b(count, 2.0f), out(count), right(count);
+        std::iota(a.begin(), a.end(), 0.0f);
+        std::iota(right.begin(), right.end(), 2.0f);
+        const size_t bytes = count * sizeof(float), place = (bytes + 255) / 256 * 256;
+        const int n = int(count);
+        PlannedCall call(device(), 3 * place, "test", {.pinned_result = true});
+        call.to_device(0, 0, 0, bytes);
+        call.to_device(1, 0, place, bytes);
+        const auto at = [](size_t offset) {
+            return PlannedCall::Argument{
+                {}, PlannedCall::Place{PlannedCall::in_workspace, offset}, {}, {}};
+        };
+        call.launch(add, {},
+                    {at(0),
+                     at(place),
+                     at(2 * place),
+                     {std::string(reinterpret_cast<const char*>(&n), 4), {}, {}, {}}});
+        call.to_host(2, 0, 2 * place, bytes);
+        char* arrays[] = {reinterpret_cast<char*>(a.data()), reinterpret_cast<char*>(b.data()),
+                          reinterpret_cast<char*>(out.data())};
+        const int before = of_fake_driver("fakeCopiesToHost");
+        for (int run = 0; run < 2; ++run) {
+            std::fill(out.begin(), out.end(), 0.0f);
+            call.run(arrays, {});
+            EXPECT_EQ(out, right);
+        }
+        EXPECT_EQ(of_fake_driver("fakeCopiesToHost") == before, count < 100000);
+    }
+}
+
 TEST(PlannedCall, LaunchesWithGpuArrays) {
     constexpr size_t bytes = 400;
     const auto scale = std::make_shared<Function>(device(), "image", "scale");
     const float factor = 3;
     const int n = 50;
-    PlannedCall call(device(), bytes, "test", false);
+    PlannedCall call(device(), bytes, "test", {});
     call.launch(scale, {},
                 {{{}, PlannedCall::Place{1, 100}, {}, {}},
                  {std::string(reinterpret_cast<const char*>(&factor), 4), {}, {}, {}},
@@ -266,7 +304,7 @@ TEST(PlannedCall, AnInterruptedCallLeavesTheNextOneIntact) {
     void* none[] = {nullptr};
     for (const size_t count : {size_t{1000}, size_t{3000000}}) {
         std::vector<float> x(count, 1.0f), out(count);
-        PlannedCall call(device(), count * sizeof(float), "test", true);
+        PlannedCall call(device(), count * sizeof(float), "test", {.overlap = true});
         call.to_device(0, 0, 0, count * sizeof(float));
         call.launch(endless, {}, {{{}, PlannedCall::Place{PlannedCall::in_workspace, 0}, {}, {}}});
         call.to_host(1, 0, 0, count * sizeof(float));
@@ -278,11 +316,7 @@ TEST(PlannedCall, AnInterruptedCallLeavesTheNextOneIntact) {
 }
 
 // Returns how many CUDA arrays and objects the fake driver has.
-int existing_textures() {
-    static const auto count =
-        reinterpret_cast<int (*)()>(dlsym(dlopen(COALESCE_FAKE_DRIVER, RTLD_NOW), "fakeTextures"));
-    return count();
-}
+int existing_textures() { return of_fake_driver("fakeTextures"); }
 
 TEST(Texture, CopiesElementsToItsArrayAndBack) {
     Device& gpu = device();

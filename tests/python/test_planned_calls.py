@@ -29,10 +29,18 @@ class SimulatedCall:
 
     made: ClassVar[list[SimulatedCall]] = []
 
-    def __init__(self, _ordinal: int, workspace: int, _what: str, overlap: bool) -> None:
+    def __init__(
+        self,
+        _ordinal: int,
+        workspace: int,
+        _what: str,
+        *,
+        overlap: bool = False,
+        pinned_result: bool = False,
+    ) -> None:
         self.memory = np.full(workspace, 0xFF, np.uint8)  # NaN: nothing may be read before a copy
         self.steps: list[tuple[Any, ...]] = []
-        self.overlap = overlap
+        self.overlap, self.pinned_result = overlap, pinned_result
         self.made.append(self)
 
     def to_device(self, *step: int) -> None:
@@ -204,6 +212,31 @@ def test_only_the_best_variant_has_slabs(
     assert not any(call.overlap for call in SimulatedCall.made)
 
 
+def test_the_result_may_overlap_an_operand(
+    monkeypatch: pytest.MonkeyPatch, random: np.random.Generator
+) -> None:
+    a = random.random((300, 300), np.float32)
+    out = a.copy()
+    assert coalesce.matmul(out, out, out=out) is out
+    np.testing.assert_allclose(out, a @ a, 1e-5)
+    assert len(SimulatedCall.made) == 1
+    # In slabs, rows of the result are written before the last rows of `a` are read.
+    monkeypatch.setattr(planned_calls, "_SLABS_FROM", 0)
+    options = {"variant": "best", "tile": None, "out": a}
+    assert planned_calls.run("matmul", (a, a), options, None)[0] is None
+
+
+def test_the_best_variant_writes_small_results_to_pinned_memory(
+    random: np.random.Generator,
+) -> None:
+    a = random.random((40, 30), np.float32)
+    for variant in ("tiled", "best"):
+        coalesce.matmul(a, a.T.copy(), variant=variant)
+        assert SimulatedCall.made[-1].pinned_result == (variant == "best")
+    coalesce.access(a.ravel(), pattern="offset", offset=1)
+    assert not SimulatedCall.made[-1].pinned_result
+
+
 @pytest.mark.parametrize("operation", ["transpose", "row_sums", "column_sums"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_operations_on_one_matrix(
@@ -292,7 +325,6 @@ def test_what_needs_the_general_way(random: np.random.Generator) -> None:
     assert not planned(a, a.astype(">f4"))
     assert not planned(a, np.ma.masked_array(a))
     assert not planned(a.astype(np.int32), a)
-    assert not planned(a, a, out=a)
     assert not planned(a, a, out=np.empty((8, 8), np.float32, "F"))
     assert not planned(a, a[:, :0])
 

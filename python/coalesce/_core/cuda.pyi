@@ -74,7 +74,15 @@ class Function:
     def resources(self) -> Any: ...
 
 class PlannedCall:
-    def __init__(self, ordinal: int, workspace: int, what: str, overlap: bool) -> None: ...
+    def __init__(
+        self,
+        ordinal: int,
+        workspace: int,
+        what: str,
+        *,
+        overlap: bool = ...,
+        pinned_result: bool = ...,
+    ) -> None: ...
     def to_device(self, array: int, at: int, place: int, bytes: int) -> None: ...  # noqa: A002
     def to_host(self, array: int, at: int, place: int, bytes: int) -> None: ...  # noqa: A002
     def launch(

@@ -38,6 +38,7 @@ from coalesce.launch.record import LaunchRecord
 from coalesce.launch.tensor_map import TensorMap
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_OPTION_TYPES = frozenset((str, int, float, type(None)))
 _CODES = ("f4", "f8")  # the same types, as the attribute `code` of a GpuArray
 _MOST_PLANS = 256
 _ALIGNMENT = 256  # each array in a workspace begins at a multiple of this number of bytes
@@ -59,6 +60,7 @@ class _Plan:
     call: Any  # a cuda.PlannedCall
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    in_slabs: bool = False
 
 
 _plans: OrderedDict[Any, _Plan] = OrderedDict()
@@ -79,13 +81,13 @@ def run(
     given = operands if out is None else (*operands, out)
     rest = []
     for name, value in options.items():
-        if name not in ("out", "c"):
+        if name != "out" and name != "c":
             # A bool is refused, because True and 1 would be the same key.
-            if type(value) not in (str, int, float, type(None)):
+            if type(value) not in _OPTION_TYPES:
                 return None, device
             rest.append(value)
     key = (operation, out is None, c is None, *rest)
-    if any(type(array) is np.ndarray for array in given):
+    if type(given[0]) is np.ndarray or any(type(array) is np.ndarray for array in given[1:]):
         return _on_host_arrays(key, operands, options, device)
     return _on_gpu_arrays(key, operands, options, device)
 
@@ -95,21 +97,27 @@ def _on_host_arrays(
 ) -> tuple[np.ndarray[Any, Any] | None, Any]:
     """Run a call with NumPy arrays; see `run`. `operands` has `c`, too, if there is one."""
     out = options["out"]
-    layouts = []
-    for array in operands if out is None else (*operands, out):
-        layout = _layout(array)
-        if layout is None:
+    given = operands if out is None else (*operands, out)
+    layouts: list[Any] = []
+    for array in given:
+        if type(array) is not np.ndarray:
             return None, device
-        layouts.append(layout)
-    if out is not None and not _is_separate(out, operands):
-        return None, device
+        layouts += array.shape, array.strides, array.dtype
     chosen = devices.resolve(device)
     if chosen.kind != "cuda":
         return None, chosen
     key = (*key, chosen.name, *layouts)
     plan = _plans.get(key)
     if plan is None:
+        if not all(map(_can_be_planned, given)) or not (out is None or out.flags.c_contiguous):
+            return None, chosen
         plan = _kept(key, _planned(key[0], operands, dict(options), chosen))
+    if out is not None:
+        if not out.flags.writeable:
+            return None, chosen
+        # Without slabs, all operands are copied before anything is written to `out`.
+        if plan.in_slabs and any(np.may_share_memory(out, operand) for operand in operands):
+            return None, chosen
     result = empty_on_host(plan.shape, plan.dtype) if out is None else out
     report = _Waiting(chosen)
     try:
@@ -156,21 +164,10 @@ def _kept(key: Any, plan: _Plan) -> _Plan:
     return plan
 
 
-def _layout(array: Any) -> tuple[Any, ...] | None:
-    """Return the properties of an array that a plan depends on, or None if there can be no plan."""
-    if type(array) is not np.ndarray or array.dtype not in _DTYPES or array.size == 0:
-        return None
-    flags = array.flags
-    if not (flags.forc and flags.aligned and array.dtype.isnative):
-        return None
-    return array.shape, array.strides, array.dtype.char
-
-
-def _is_separate(out: np.ndarray[Any, Any], operands: Sequence[np.ndarray[Any, Any]]) -> bool:
-    flags = out.flags
-    if not (flags.c_contiguous and flags.writeable):
-        return False
-    return not any(np.may_share_memory(out, operand) for operand in operands)
+def _can_be_planned(array: np.ndarray[Any, Any]) -> bool:
+    """Whether there can be a plan for arrays with the shape, strides and dtype of this array."""
+    dtype = array.dtype
+    return dtype in _DTYPES and dtype.isnative and array.flags.forc and array.size > 0
 
 
 def _gpu_array(array: Any) -> GpuArray | None:
@@ -300,9 +297,9 @@ class _Planner:
         self._steps.append(("launch", step))
         return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", self._device.name)
 
-    def call(self, what: str, overlap: bool) -> Any:
-        """Return the call with all steps."""
-        call = cuda.PlannedCall(self._device.ordinal, self.size, what, overlap)
+    def call(self, what: str, **options: bool) -> Any:
+        """Return the call with all steps. csrc/cuda/planned_call.hpp explains the options."""
+        call = cuda.PlannedCall(self._device.ordinal, self.size, what, **options)
         append: dict[str, Callable[..., None]] = {
             "to_device": call.to_device,
             "to_host": call.to_host,
@@ -340,8 +337,12 @@ def _planned(
             *(places[:-1] if with_c else places), **options, **how
         )
         planner.copy("to_host", len(operands), result)
-    call = planner.call(f"the arrays of {operation}", overlap=bool(slab))
-    return _Plan(call, result.shape, result.dtype)
+    # The kernels of "best" write each element of the result once, with coalesced stores. So they
+    # can write to the host's memory.
+    pinned = not slab and options.get("variant") == catalogue.BEST
+    what = f"the arrays of {operation}"
+    call = planner.call(what, overlap=bool(slab), pinned_result=pinned)
+    return _Plan(call, result.shape, result.dtype, in_slabs=bool(slab))
 
 
 def _planned_on_gpu(
@@ -370,7 +371,7 @@ def _planned_on_gpu(
     if options["out"] is None:  # now the shape and dtype of the result are known: plan again
         out = replace(result, address=(len(seen) + 2) * _BASE)
         planner, result = planned(out)
-    call = planner.call(f"scratch memory of {operation}", overlap=False)
+    call = planner.call(f"scratch memory of {operation}")
     return _Plan(call, result.shape, result.dtype)
 
 
