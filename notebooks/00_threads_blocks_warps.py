@@ -12,11 +12,11 @@
 # **The question.** A block of 16 x 16 threads loads one element per thread. A GPU executes these loads 32 at a time.
 # Which 32 threads load together? All later lessons need the answer. It depends only on the shape of the block.
 #
-# **Time:** 50 minutes. **You need:** C, and NumPy arrays. No GPU. Every term is in the [glossary](glossary.md).
+# **Time:** 50 minutes. You need C and NumPy arrays, but no GPU. The [glossary](glossary.md) explains every term.
 #
-# **How the lessons work.** Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell.
-# The cell then shows the measured value beside your guess, and the reason. If you only read, guess first, and then open the
-# answer with a click.
+# **How the lessons work.** Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell. It
+# then shows the measured value beside your guess, and explains it. If you only read the lesson, guess first. Then open
+# the answer with a click.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -35,14 +35,19 @@ from coalesce import draw, lessons
 # %% [markdown]
 # ## Kernels, threads, blocks
 #
-# A GPU executes one C function many times. The function is a **kernel**; it is marked with `__global__`. Each execution of
-# it is a **thread**. Threads are grouped in **blocks** of equal size. All blocks of one launch are the **grid**. A thread
-# knows its place: `threadIdx` is its index in its block, `blockIdx` is the index of its block in the grid, and `blockDim` is
-# the size of a block. Each of them has the components x, y and z.
+# A GPU executes one C function many times. This function is called a **kernel**; it is marked with `__global__`. Each
+# execution of it is a **thread**. Threads are grouped in **blocks** of equal size. All blocks of one launch are the
+# **grid**. A thread can read three variables that say where it is:
 #
-# The kernel below adds 10 to each element of an array. It has no loop: each thread changes one element. (`extern "C"` keeps the
-# name `add_ten` in the compiled code. Without it, a C++ compiler adds the types of the parameters to the name. `coalesce` finds
-# a kernel with and without `extern "C"`; the exercises leave it out.)
+# - `threadIdx` is its index in its block;
+# - `blockIdx` is the index of its block in the grid;
+# - `blockDim` is the size of a block.
+#
+# Each of these variables has the components x, y and z.
+#
+# The kernel below adds 10 to each element of an array. It has no loop: each thread changes one element. (`extern "C"`
+# keeps the name `add_ten` in the compiled code. Without it, a C++ compiler adds the types of the parameters to the name.
+# `coalesce` finds a kernel in both cases. The exercises leave `extern "C"` out.)
 
 # %%
 add_ten = coalesce.Kernel(
@@ -59,12 +64,13 @@ add_ten[4, 256](x, 1000)  # kernel[grid, block](arguments)
 x[[0, 1, 2, 999]]
 
 # %% [markdown]
-# `add_ten[4, 256]` launches 4 blocks of 256 threads. These are 1,024 threads for 1,000 elements. The `if` keeps the last 24
-# threads from accessing elements that do not exist.
+# `add_ten[4, 256]` launches 4 blocks of 256 threads. These are 1,024 threads for 1,000 elements. The last 24 threads have
+# no element. Because of the `if`, they do nothing.
 #
-# The array is in **global memory**, the large memory of the GPU, which all threads can access. `coalesce` copies the NumPy
-# array there and back. If this machine has no GPU, `coalesce` runs the kernel on a simulator. The simulator executes the
-# machine code that the CUDA compiler makes for an NVIDIA H200, and it counts what this code does.
+# While the kernel runs, the array is in **global memory**, the large memory of the GPU, which all threads can access.
+# `coalesce` copies the NumPy array there and back. If this machine has no GPU, `coalesce` runs the kernel on a simulator.
+# The simulator executes the machine code that the CUDA compiler makes for an NVIDIA H200, and it counts what this code
+# does.
 
 # %% tags=["counts"]
 lessons.predict(
@@ -80,9 +86,9 @@ lessons.predict(
 # A GPU does not execute an instruction for one thread, but for 32 threads at once. Such a group is a **warp**. The 32 threads
 # of a warp are its **lanes**, 0 to 31.
 #
-# Which threads form a warp? A kernel sees its thread's index as up to three numbers, `threadIdx.x`, `.y` and `.z`. The
-# hardware arranges the threads of a block in one line. In this line **x changes fastest**, then y, then z. Every 32 threads
-# of the line are a warp. The number of a thread in the line is
+# Which threads form a warp? The index of a thread has up to three numbers: `threadIdx.x`, `.y` and `.z`. The hardware
+# puts the threads of a block in one line. Along this line **x changes fastest**, then y, then z. Each group of 32
+# successive threads of the line is a warp. The number of a thread in the line is
 #
 # ```c
 # t = threadIdx.x + threadIdx.y * blockDim.x + threadIdx.z * blockDim.x * blockDim.y
@@ -112,15 +118,16 @@ lessons.predict(
 # %% [markdown]
 # ## Ask the machine
 #
-# Check the formula by an experiment. The kernel below does not compute which warp a thread is in. It asks the hardware, in two
-# steps:
+# Let us check the formula by an experiment. The kernel below does not use the formula to find a thread's lane and warp.
+# It asks the hardware, in two steps:
 #
-# - The thread's lane. The hardware keeps it in a special register, `%laneid`. C++ has no name for this register, so the kernel
-#   reads it with a line of assembly: `asm(...)` copies `%laneid` to the variable `id`. (Inside `asm`, one `%` is written as
-#   `%%`.)
-# - The thread's warp. Every thread has computed its number `t`. `__shfl_sync(..., t, 0)` gives each thread the `t` of lane 0 of
-#   its **own warp**. So all threads of a warp receive the same number. We call the thread with this number the *leader* of the
-#   warp. The first argument, `0xffffffff`, has one bit per lane. All 32 bits are set: all 32 lanes take part.
+# - The thread's lane. The hardware keeps it in a special register, `%laneid`. C++ has no name for this register.
+#   Therefore the kernel uses a line of assembly: `asm(...)` copies `%laneid` to the variable `id`. (Inside `asm`, `%%`
+#   stands for one `%`.)
+# - The thread's warp. Every thread has computed its number `t`. `__shfl_sync(..., t, 0)` gives each thread the `t` of
+#   lane 0 of its **own warp**. So all threads of a warp get the same number. It is the number of the warp's first thread,
+#   which we call the *leader* of the warp. (The first argument, `0xffffffff`, has 32 bits, one per lane. All of them are
+#   set: all lanes take part.)
 
 # %%
 source = """
@@ -150,7 +157,7 @@ draw.thread_block(block)
 
 # %% [markdown]
 # The block in the picture has three layers of 8 x 4 threads. The hardware cuts the *line* of threads after every 32
-# threads. It does not look at rows or layers. Here, a layer has exactly 32 threads, so each layer is a warp.
+# threads, without regard to rows or layers. In this block, a layer has exactly 32 threads, so each layer is a warp.
 #
 # ## Odd shapes
 
@@ -164,10 +171,12 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Suppose that a warp contains threads of two rows of its block, and that each thread loads `a[row][col]`. Then the warp loads
-# from two rows of the matrix. These are usually two separate pieces of memory. The next cell copies 480 x 480 floats, with blocks
-# of several shapes, and counts two things. A **request** is one load (or store) instruction of one warp. A **sector** is a piece
-# of 32 bytes, or 8 floats. A GPU moves memory in whole sectors. The matrix has 480 · 480 / 8 = 28,800 sectors.
+# Suppose that a warp contains threads of two rows of its block, and that each thread loads `a[row][col]`. Then the warp
+# loads from two rows of the matrix. These are usually two separate pieces of memory. What does this cost?
+#
+# The next cells copy a matrix of 480 x 480 floats with blocks of several shapes, and count two things. A **request** is
+# one load (or store) instruction of one warp. A **sector** is a piece of 32 bytes, or 8 floats. A GPU moves memory in
+# whole sectors. The matrix has 480 · 480 / 8 = 28,800 sectors.
 
 # %%
 copy = coalesce.Kernel(
@@ -232,10 +241,12 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Blocks of 20 x 6 move 8,640 sectors too many, for **two** reasons. First, a row of a block ends in the middle of a
-# sector, and the neighbouring block moves this sector again. Second, a warp may end inside a row, in the middle of a
-# sector, and the next warp moves this sector again. To separate the two reasons, count the sectors as if
-# each row of 20 threads were one request. Then only the first reason is left.
+# Blocks of 20 x 6 move 8,640 sectors too many, for **two** reasons. First, a row of a block may end in the middle of a
+# sector. The neighbouring block then moves this sector again. Second, a warp may end inside a row, in the middle of a
+# sector. The next warp then moves this sector again.
+#
+# How large is each of the two parts? The next cell counts the sectors as if each row of 20 threads were one request. Then
+# only the first reason is left.
 
 # %% tags=["counts"]
 starts = np.arange(0, 480, 20)  # where the rows of the blocks start, in floats
@@ -249,8 +260,9 @@ print(f"counted                       {found:6}")
 # %% [markdown]
 # ## What does flattening change?
 #
-# Some tutorials replace a block of 32 x 32 threads by a block of 1024 x 1 threads, and compute `row` and `col` from
-# `threadIdx.x`. They say that this makes the kernel fast. Does the new shape put any thread into another warp?
+# Some tutorials "flatten" a block: they replace a block of 32 x 32 threads by a block of 1024 x 1 threads, and compute
+# `row` and `col` from `threadIdx.x`. They say that this makes the kernel fast. Does the new shape put any thread into
+# another warp?
 
 # %%
 flat, square = np.full((2, 1024), -1, np.int32), np.full((2, 1024), -1, np.int32)
@@ -266,20 +278,27 @@ lessons.predict(
 )
 
 # %% [markdown]
-# What matters is *which element each lane accesses*: neighbouring lanes need neighbouring values of `col`. In both blocks, `row =
-# t / 32, col = t % 32` gives them neighbouring values of `col`. `row = t % 32, col = t / 32` does not. Lesson 2 counts
-# the cost.
+# What matters is *which element each lane accesses*: neighbouring lanes need neighbouring values of `col`. With `row = t
+# / 32, col = t % 32` they have neighbouring values, in both blocks. With `row = t % 32, col = t / 32` they do not. Lesson
+# 2 counts the cost.
 
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
-# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
-# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
-# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
+# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them.
+#
+# The check runs the kernel on arrays of two sizes, and tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
+#   at least one of them writes, and nothing decides which access comes first.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists.
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
+# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
+# contains the call for a solution.
 
 # %%
 # %load_ext coalesce

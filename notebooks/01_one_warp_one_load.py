@@ -9,10 +9,11 @@
 # %% [markdown]
 # # 1. One warp, one load
 #
-# **The question.** A warp executes one load: 32 lanes, 32 addresses, one instruction. What does the memory
-# system do with such a load, and what does the load cost if the addresses are not side by side?
+# **The question.** A warp executes one load: one instruction, with an address for each of the 32 lanes. What does the
+# memory system do with such a load? And what does the load cost if the addresses are not side by side?
 #
-# **Time:** 60 minutes. **You need:** [lesson 0](00_threads_blocks_warps.ipynb). No GPU. Terms: [glossary](glossary.md).
+# **Time:** 60 minutes. You need [lesson 0](00_threads_blocks_warps.ipynb), but no GPU. The [glossary](glossary.md)
+# explains the terms.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -41,24 +42,25 @@ from coalesce import draw, lessons
 # multiprocessors share a larger cache, **L2**. Behind L2 is the memory itself, **DRAM**. The 32 addresses of a request
 # first arrive at L1.
 #
-# The cost of a request is the number of **distinct sectors** that its active lanes touch. (A lane is active if it has a thread
-# that executes the instruction.) Everything below follows from this rule. A request is **coalesced** if it touches only as many
-# sectors as its bytes need.
+# The cost of a request is the number of **distinct sectors** that its active lanes touch. A lane is active if it has a
+# thread that executes the instruction. Everything below follows from this rule. A request is **coalesced** if it touches
+# only as many sectors as its bytes need.
 #
 # The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the same numbers.
 #
 # ## Side by side
 #
-# This lesson uses small kernels, the variants of `coalesce.access`. Each kernel loads one element per thread and stores it. The
-# kernels differ in the index of the load. The kernel below has a stride. `ELEMENT` is `float`:
+# This lesson uses small kernels, the variants of `coalesce.access`. In each kernel, a thread loads one element and stores
+# it. The kernels differ in the index of the element that is loaded. In the kernel below, the indices of neighbouring
+# threads are `stride` apart. `ELEMENT` is `float`:
 
 # %%
 lessons.code("access", "stride")
 
 # %% [markdown]
-# `coalesce.profile` runs such a kernel and returns the counts. The type `float4` is a struct of four floats. A thread loads it
-# with one instruction. This is the widest load: 16 bytes per lane. For 8 bytes per lane, the cell below loads a `double`.
-# (`float2`, a struct of two floats, has 8 bytes, too.)
+# `coalesce.profile` runs such a kernel and returns the counts. The cell below loads elements of three sizes: a `float` (4
+# bytes), a `double` (8 bytes) and a `float4` (16 bytes). The type `float4` is a struct of four floats. A thread loads it
+# with one instruction. No instruction loads more than these 16 bytes per lane.
 
 # %%
 x = np.arange(1 << 14, dtype=np.float32)
@@ -92,8 +94,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A tutorial claims: the GPU moves 32 bytes for each lane, so a lane that loads 4 or 8 bytes wastes the rest. Elements of 32 bytes
-# would then be ideal. Here is a kernel that loads such elements:
+# A tutorial claims that the GPU moves 32 bytes for each lane, so that a lane that loads 4 or 8 bytes wastes the rest. If
+# this were true, elements of 32 bytes would be ideal. Here is a kernel that loads such elements:
 
 # %%
 wide = coalesce.Kernel(
@@ -230,8 +232,8 @@ lessons.predict(
 # %% [markdown]
 # ## Who decides? The same machine code, coalesced or not
 #
-# Does the compiler decide whether a load is coalesced? The kernel below receives its stride as an argument, so the
-# compiler does not know the stride. Compare the machine code that the kernel executes with two strides:
+# Does the compiler decide whether a load is coalesced? The kernel below gets its stride as an argument, so the compiler
+# does not know the stride. Compare the machine code that the kernel executes with two strides:
 
 # %% tags=["counts"]
 text = """
@@ -248,25 +250,27 @@ for stride in (1, 32):
 print("different programs:", len(programs))
 
 # %% [markdown]
-# The kernel executes the same machine code for both strides. So it is not the compiler that decides. When a request
-# arrives, the hardware finds the distinct sectors from its 32 addresses.
+# The kernel executes the same machine code for both strides. So the compiler does not decide. The hardware does: when a
+# request arrives, the hardware finds the distinct sectors from its 32 addresses.
 #
 # ## The clock
 #
-# The upper plot shows the sectors per request. The lower plot shows the bandwidth. The bandwidth was measured on the
-# GPU of this machine, or recorded on another GPU, which the legend then names. Only the bytes that the lanes *ask for*
-# are counted: 4 bytes per lane for the load, and 4 for the store.
+# The upper plot below shows the sectors per request. The lower plot shows the bandwidth, measured on a GPU. If this
+# machine has no GPU, the bandwidth was recorded on another one, and the legend names it. The bandwidth counts only the
+# bytes that the lanes *ask for*: 4 bytes per lane for the load, and 4 for the store.
 
 # %%
 data = lessons.sweep("stride", range(1, 33))
 axes = coalesce.plots.sweep(data, theme="transparent")
 
 # %% [markdown]
-# **Why only 2,700 GB/s at stride 1?** By its datasheet, the memory of an H200 delivers 4,800 GB/s. Every byte is used, and yet
-# the memory is not busy all the time. According to our time model, the limit is the **latency** of the memory: the time from a
-# load to the arrival of its data. Each thread makes one load of 4 bytes and ends. So the GPU does not ask for enough bytes at the
-# same time to keep the memory busy during the latency. If that is right, wider loads must help: a load of 16 bytes asks for 4
-# times as many bytes with each request.
+# **Why only 2,700 GB/s at stride 1?** By its datasheet, the memory of an H200 delivers 4,800 GB/s. At stride 1 every
+# loaded byte is used, and yet the memory is not busy all the time. According to our time model, the limit is the
+# **latency** of the memory, the time from a load to the arrival of its data.
+#
+# Each thread makes one load of 4 bytes and ends. So at any moment, the GPU has asked for only a few bytes that are still
+# on their way. These are not enough to keep the memory busy. If this explanation is right, wider loads must help: a load
+# of 16 bytes asks for 4 times as many bytes with each request.
 
 # %%
 large = np.zeros(1 << 24, np.float32)
@@ -286,16 +290,17 @@ if recorded.gbps is not None:
     print(f"measured: 16 bytes per lane are {rates[16] / rates[4]:.2f} times as fast as 4 bytes")
 
 # %% [markdown]
-# Wider loads did help. The limit is no longer latency. The bytes that are loaded and stored all pass through **L2**, and
-# according to the model, L2 is the next limit. DRAM needs nearly as many cycles as L2. The model assumes that two units which
-# are nearly equally busy delay each other. For this kernel the assumed delay seems too long: the measured bandwidth is higher
-# than the modelled one.
+# Wider loads did help, and the limit is no longer latency. All bytes that are loaded and stored pass through **L2**.
+# According to the model, L2 is the next limit.
+#
+# DRAM needs nearly as many cycles as L2. The model assumes that two units which are nearly equally busy delay each other.
+# For this kernel, the model assumes too much delay: the measured bandwidth is higher than the modelled one.
 #
 # ## What the memory behind the caches moves
 #
-# From stride 8 to stride 16 the number of sectors stays the same, but the bandwidth falls to half. So far we counted the bytes
-# that the lanes ask for. Now count the bytes that the memory must move to deliver them. Suppose first that it moves single
-# sectors:
+# From stride 8 to stride 16 the number of sectors stays the same, but the bandwidth falls to half. So far we counted the
+# bytes that the lanes ask for. Now count the bytes that the memory must move to deliver them. Let us first assume that
+# the memory moves single sectors:
 
 
 # %%
@@ -313,9 +318,11 @@ if data.gbps is not None:
     moved(32)
 
 # %% [markdown]
-# If the memory moved single sectors, a request would move as many bytes with stride 8 as with stride 16, and both would be
-# equally fast. But stride 16 is half as fast. So the memory must move larger pieces. To test a size, compute the bandwidth that
-# each stride would need with pieces of this size. This bandwidth cannot be more than the 4,800 GB/s of the memory.
+# If the memory moved single sectors, strides 8 and 16 would be equally fast, because a request would move as many bytes
+# with both. But stride 16 is half as fast. So the memory must move larger pieces.
+#
+# How large are they? To test a size, compute the bandwidth that each stride would need with pieces of this size. This
+# bandwidth cannot be more than the 4,800 GB/s of the memory.
 
 
 # %%
@@ -344,20 +351,23 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For each address, a DRAM delivers a **burst** of several bytes, not one byte. So scattered accesses waste bandwidth. A tutorial
-# reports that its bandwidth falls from 110 to 15 GB/s if the accesses are scattered. This is a factor of 7.3. Can we conclude from
-# this factor how large the pieces are? The tutorial does not say at which stride it measured, so there are two cases:
+# A DRAM never delivers a single byte: for each address, it delivers a **burst** of several bytes. So scattered accesses
+# waste bandwidth. A tutorial reports that its bandwidth falls from 110 to 15 GB/s if the accesses are scattered. This is
+# a factor of 7.3. Can we conclude from this factor how large the pieces are? The tutorial does not say at which stride it
+# measured, so there are two cases:
 #
-# 1. The kernel uses 4 of every 32 bytes that the memory moves. This is so at stride 8, and at larger strides if the
-#    pieces have 32 bytes. Then the bandwidth falls by a factor of 8 at most.
-# 2. The kernel uses 4 of every 64 bytes that the memory moves. This is so from stride 16 on, if the pieces have 64
-#    bytes. Then the bandwidth falls by a factor of 16 at most.
+# 1. The kernel uses 4 of every 32 bytes that the memory moves. This happens at stride 8. If the pieces have 32 bytes, it
+#    also happens at larger strides. Then the bandwidth falls by a factor of 8 at most.
+# 2. The kernel uses 4 of every 64 bytes that the memory moves. If the pieces have 64 bytes, this happens from stride 16
+#    on. Then the bandwidth falls by a factor of 16 at most.
 #
-# The factor is the bandwidth at stride 1, divided by the bandwidth at the larger stride. It reaches its largest value
-# (8 or 16) only if the memory is fully busy at stride 1, too. If the memory is not fully busy there, the factor is
-# smaller. So 7.3 fits the first case, because it is nearly 8. But it also fits the second case, if the memory was only
-# half busy at stride 1. The factor alone does not say how large the pieces are. The GPU of our plot is an example: at
-# stride 1 it reaches only 2,700 of 4,800 GB/s, so its factors are far below 8 and 16:
+# The factor is the bandwidth at stride 1, divided by the bandwidth at the larger stride. It reaches its largest value (8
+# or 16) only if the memory is fully busy at stride 1, too. Otherwise it is smaller. So a factor of 7.3 fits the first
+# case, because it is nearly 8. But it also fits the second case, if the memory was only half busy at stride 1. The factor
+# alone does not say how large the pieces are.
+#
+# The GPU of our plot is an example. At stride 1 it reaches only 2,700 of 4,800 GB/s. So its factors are far below 8 and
+# 16:
 
 # %%
 if data.gbps is not None:
@@ -403,13 +413,20 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
-# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
-# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
-# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
+# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them.
+#
+# The check runs the kernel on arrays of two sizes, and tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
+#   at least one of them writes, and nothing decides which access comes first.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists.
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
+# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
+# contains the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -450,12 +467,13 @@ print(lessons.exercise("pair_means").check(pair_means))
 
 # %% [markdown]
 # **To remember**
-# - Cost of a request = distinct 32-byte sectors. If every byte is used, this is 4 sectors for 4-byte elements, 8
-#   for 8-byte elements, and 16 for 16-byte elements.
-# - The order of the lanes costs nothing. A broadcast costs one sector. An offset costs at most one sector more.
+# - The cost of a request is the number of distinct 32-byte sectors that it touches. If every byte is used, these are 4
+#   sectors for 4-byte elements, 8 for 8-byte elements, and 16 for 16-byte elements.
+# - It does not matter in which order the lanes access the elements. A broadcast costs one sector. An offset costs at most
+#   one sector more.
 # - With a stride of s elements, a request touches s times as many sectors, but at most one sector per lane.
-# - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes. It is fast only if the loads ask for many bytes at the
-#   same time.
+# - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes. It is fast only if, at any moment, the GPU
+#   has asked for many bytes.
 
 # %%
 lessons.score()

@@ -9,10 +9,12 @@
 # %% [markdown]
 # # 2. Matrix multiplication, from naive to coalesced
 #
-# **The question.** Two kernels compute the same product with the same arithmetic, one thread for each element of
-# the result. Their times are below. Why do the times differ, and could we have predicted this without a GPU?
+# **The question.** Two kernels compute the same matrix product with the same arithmetic. Each thread computes one element
+# of the result. The table below shows how long the kernels take. Why do the times differ, and could we have predicted
+# this without a GPU?
 #
-# **Time:** 60 minutes. **You need:** [lesson 1](01_one_warp_one_load.ipynb). No GPU. Terms: [glossary](glossary.md).
+# **Time:** 60 minutes. You need [lesson 1](01_one_warp_one_load.ipynb), but no GPU. The [glossary](glossary.md) explains
+# the terms.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -38,17 +40,17 @@ lessons.times("matmul", ["naive", "coalesced"])
 # %% [markdown]
 # ## The first kernel
 #
-# The library interface BLAS defines the operation as `out = alpha * a @ b + beta * c`. Here, `alpha` is 1 and `beta` is
-# 0, so the result is the product `a @ b`. `a` has M x K elements, and `b` has K x N. Each thread computes one element
-# `(row, col)` of the result. The thread walks along a row of `a` and down a column of `b`.
+# BLAS, a standard interface of libraries, defines the operation as `out = alpha * a @ b + beta * c`. Here, `alpha` is 1
+# and `beta` is 0, so the result is the product `a @ b`. `a` has M x K elements, and `b` has K x N. Each thread computes
+# one element `(row, col)` of the result. For this, it walks along a row of `a` and down a column of `b`.
 
 # %%
 lessons.code("matmul", "naive")
 
 # %% [markdown]
-# `INDEX` and `REAL` are macros, `int` and `float` here. `TILE` is 32. `block_y` is `blockIdx.y`; the rest of line 21 is for
-# matrices with more than 65,535 blocks along y. The number of blocks is a **ceil division**: enough blocks of 32 to cover the
-# rows and the columns. The last block may reach beyond the matrix.
+# `INDEX` and `REAL` are macros, `int` and `float` here. `TILE` is 32. `block_y` is `blockIdx.y`; the rest of line 21 is
+# for matrices with more than 65,535 blocks along y. The number of blocks is rounded up (a **ceil division**), so that
+# blocks of 32 x 32 cover all rows and columns. The last blocks may reach beyond the matrix.
 
 # %% tags=["counts"]
 M, width = 100, 70
@@ -68,10 +70,13 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The `if` on `row` and `col` makes the threads beyond the matrix do nothing. What happens if the kernel tests only the row? The
-# next kernel does so. The blocks cover 96 columns, 26 more than the matrix has. So 100 x 26 = 2,600 threads write where they
-# should not. `check` finds accesses outside the arrays and **races**. In a race, two threads access the same element, at least
-# one of them writes, and nothing orders the two accesses. Blocks run in any order.
+# The `if` on `row` and `col` makes the threads beyond the matrix do nothing. What happens if the kernel tests only the
+# row? The next kernel does so. The blocks cover 96 columns, 26 more than the matrix has. So 100 x 26 = 2,600 threads
+# write to wrong places.
+#
+# `check` finds two kinds of mistakes here: accesses outside the arrays, and **races**. In a race, two threads access the
+# same element, at least one of them writes, and nothing decides which access comes first. Here, for example, blocks run
+# in any order.
 
 # %%
 no_column_test = coalesce.Kernel(
@@ -117,8 +122,8 @@ lessons.predict(
 # %% [markdown]
 # ## Where do the lanes read?
 #
-# The lanes of a warp differ in `threadIdx.x`, and in the naive kernel `row` comes from `threadIdx.x`. So the 32 lanes have 32
-# different rows, and one column.
+# The lanes of a warp differ in `threadIdx.x`. In the naive kernel, `threadIdx.x` decides the row. So the 32 lanes have 32
+# different rows, and all of them have the same column.
 
 # %%
 lanes = range(32)
@@ -147,8 +152,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The picture shows where the lanes read; now count the sectors. In the report below, first read the line marked ▲. Then look at line
-# 28 of the source: it lists both loads, the sectors that each request takes, and the sectors that it needs.
+# The picture shows where the lanes read; now count the sectors. In the report below, first read the line marked ▲. Then
+# look at line 28 of the source. The report lists both loads of this line, the number of sectors per request, and the
+# number that would be enough.
 
 # %%
 p_naive
@@ -156,18 +162,18 @@ p_naive
 # %% [markdown]
 # ## The fix: two lines
 #
-# `threadIdx.x` must count columns. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row. It is enough to swap
-# `x` and `y` in the two lines that compute `row` and `col`. The variant `naive_2d` does this; its blocks still have 32 x 32
-# threads. The marked lines are those that `naive` does not have:
+# `threadIdx.x` must count columns. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row. It is enough to
+# swap `x` and `y` in the two lines that compute `row` and `col`. The variant `naive_2d` does this. Its blocks still have
+# 32 x 32 threads. Marks show the lines that are new, compared with `naive`:
 
 # %%
 lessons.code("matmul", "naive_2d", since="naive")
 
 # %% [markdown]
-# The variant `coalesced` below reaches the same goal in another way. Its blocks have 1024 x 1 threads, and `/` and `%` compute
-# the row and the column of a thread. As lesson 0 showed, the shape of the block alone changes nothing. What matters is that
-# neighbouring lanes have neighbouring values of `col`. (In `coalesced`, `blockIdx.x` still chooses the rows, as in `naive`. In
-# `naive_2d` it chooses the columns.)
+# The variant `coalesced` below does the same in another way. Its blocks have 1024 x 1 threads, and `/` and `%` compute
+# the row and the column of a thread. As lesson 0 showed, the shape of the block alone changes nothing. What matters is
+# that neighbouring lanes have neighbouring values of `col`. (The two variants number their blocks differently: in
+# `coalesced`, `blockIdx.x` chooses the rows, as in `naive`. In `naive_2d` it chooses the columns.)
 
 # %%
 lessons.code("matmul", "coalesced")
@@ -208,15 +214,21 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # ## Why 12.6 times, if the sectors fall 6.6 times?
 #
-# Does `naive` read more from the memory? No, as the next cells show, so there must be another reason. The cells profile
-# matrices of 512 x 512, which are large enough to fill the GPU. The counts are exact. The caches and the time are
-# modelled: the time model estimates how long each resource is busy.
+# The kernel became 12.6 times as fast, but it touches only 6.6 times fewer sectors. Does `naive` also read more from
+# DRAM? No, as the next cells show, so there must be another reason. The cells profile matrices of 512 x 512, which are
+# large enough to fill the GPU. The counts are exact. The caches and the time are modelled: the time model estimates how
+# long each resource of the GPU is busy.
 #
-# A request passes through several resources. The **load-store unit** of a multiprocessor accepts one request at a time. Our
-# time model counts 1.25 cycles per request: in our recordings, an H200 accepts less than 0.8 requests per cycle. Then the
-# **data stage** of L1 serves the request; in these kernels it needs one pass per line (128 bytes). Data that is not in L1 comes
-# from L2. Data that is not in L2 comes from DRAM. The multipliers compute at the same time. The resource that needs the most time
-# decides how long the kernel takes: it is the **bound**.
+# A request passes through several resources:
+#
+# 1. The **load-store unit** of a multiprocessor accepts one request at a time. Our time model counts 1.25 cycles per
+#    request, because an H200 accepted less than 0.8 requests per cycle in all our recordings.
+# 2. The **data stage** of L1 serves the request. In these kernels it needs one pass per line (128 bytes).
+# 3. Data that is not in L1 comes from L2.
+# 4. Data that is not in L2 comes from DRAM.
+#
+# The multipliers compute at the same time. The resource that needs the most time decides how long the kernel takes. It is
+# called the **bound**.
 
 
 # %%
@@ -296,9 +308,9 @@ lessons.predict(
 # %% [markdown]
 # ## What L1 does between warps
 #
-# Many warps of a block want the same data at nearly the same time. In `coalesced`, the 32 warps of a block share
-# 32 columns of `b`: each warp reads the same row of `b` in iteration `k`. One warp fetches the row into L1, and
-# the other warps hit in L1.
+# Many warps of a block want the same data at nearly the same time. In `coalesced`, the 32 warps of a block compute 32
+# rows of the same 32 columns. So in iteration `k`, all of them read the same 32 elements of `b`. One warp fetches these
+# elements into L1, and the other warps hit in L1.
 
 # %%
 for name, p in big.items():
@@ -311,20 +323,20 @@ for name, p in big.items():
     )
 
 # %% [markdown]
-# Neither kernel waits for the memory, because the caches hold nearly all data that the loads ask for. But `naive` waits for L1
-# itself: L1 looks up 33 lines per iteration for `naive`, and 2 for `coalesced`.
+# Neither kernel waits for DRAM, because the caches hold nearly all data that the loads ask for. But `naive` waits for L1
+# itself: L1 looks up 33 lines per iteration for `naive`, and only 2 for `coalesced`.
 #
 # ## The trap
 #
-# One printed version of this optimisation flattens the block to 1024 threads and computes
+# One printed version of this optimisation has a mistake. It flattens the block to 1024 threads and computes
 #
 # ```
 # col = blockIdx.x * 32 + threadIdx.x / 32;
 # row = blockIdx.y * 32 + threadIdx.x % 32;
 # ```
 #
-# The variant `coalesced_swapped` computes `row` and `col` in this way. (It numbers its blocks along the other axis, which
-# makes no difference within a warp.)
+# The variant `coalesced_swapped` computes `row` and `col` in this way, with `/` for the column and `%` for the row. (It
+# swaps `blockIdx.x` and `blockIdx.y`. This makes no difference within a warp.)
 
 
 # %%
@@ -350,8 +362,7 @@ lessons.predict(
 # ## The same numbers from a GPU: Nsight Compute
 #
 # Nsight Compute (`ncu`) is NVIDIA's profiler for kernels. It needs a GPU and the permission to read the GPU's counters.
-# Its metrics have the same names as those of our `metrics()`. These are the commands of a tutorial, with the metrics
-# that matter here:
+# Our `metrics()` uses the names of its metrics. These are commands from a tutorial, with the metrics that matter here:
 #
 # ```sh
 # ncu --metrics l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,\
@@ -369,9 +380,13 @@ lessons.predict(
 # | `l1tex__t_sector_hit_rate.pct` | share of the sectors that were in L1 | the same row: Hit Rate |
 # | `dram__bytes_read.sum` | bytes from the memory | the chart: Device Memory |
 #
-# The tutorial has a table of what it expects. It expects a "Global Load Efficiency" of about 50 % for the naive kernel,
-# and of 90 to 100 % for the coalesced one. It expects L1 hit rates below 5 % in both kernels. It also expects that the
-# coalesced kernel has less "memory replay overhead", a counter of older profilers. The counts say:
+# The tutorial also has a table of expected results:
+#
+# - The "Global Load Efficiency" is about 50 % for the naive kernel, and 90 to 100 % for the coalesced one.
+# - The L1 hit rate is below 5 % in both kernels.
+# - The coalesced kernel has less "memory replay overhead", a counter of older profilers.
+#
+# These are the counts:
 
 # %% tags=["counts"]
 for name, p in big.items():
@@ -383,18 +398,20 @@ for name, p in big.items():
         print(f"{name:10} {metric:72} {m[metric]:6.4g}")
 
 # %% [markdown]
-# **Bytes used, two definitions.** Nsight Compute divides the distinct bytes that the lanes ask for by the bytes of the sectors.
-# `coalesced` has two loads: a broadcast (4 bytes of 1 sector), and 32 neighbouring floats (128 bytes of 4 sectors). Together,
-# these are 132 of 160 bytes: 82.5 %, although no load could be cheaper. In `naive`, one load uses 4 bytes of each of its 32
-# sectors, and the other is a broadcast. These are 132 of 1,056 bytes: 12.5 %.
+# **Bytes used, two definitions.** Nsight Compute divides the number of distinct bytes that the lanes ask for by the
+# number of bytes in the sectors. In `coalesced`, one load is a broadcast (4 bytes of 1 sector), and the other loads 32
+# neighbouring floats (128 bytes of 4 sectors). Together, these are 132 of 160 bytes: 82.5 %, although no load could be
+# cheaper. In `naive`, one load uses 4 bytes of each of its 32 sectors, and the other is a broadcast. Together, these are
+# 132 of 1,056 bytes: 12.5 %.
 #
-# Our reports count the bytes of every lane, even if several lanes ask for the same bytes. But a load never counts more bytes than
-# it moves. In the broadcast of `naive`, 32 lanes ask for 4 bytes each, which would be 128 bytes. It moves only one sector, so 32 of
-# 32 bytes count as used: 100 %. The other load uses 128 of 1,024 bytes. Together, these are 160 of 1,056 bytes: 15 %.
+# Our reports count the bytes of every lane, even if several lanes ask for the same bytes. But a load never counts more
+# bytes than it moves. Take the two loads of `naive`. In the broadcast, 32 lanes ask for 4 bytes each, which would be 128
+# bytes. The load moves only one sector, so 32 of 32 bytes count as used: 100 %. The other load uses 128 of 1,024 bytes.
+# Together, these are 160 of 1,056 bytes: 15 %.
 #
 # ## alpha and beta
 #
-# `beta` decides whether the kernel reads `c`. BLAS defines that `c` is not read if `beta == 0`.
+# `beta` decides whether the kernel reads `c`. BLAS requires that `c` is not read if `beta == 0`.
 
 # %%
 c = rng.random((N, N), dtype=np.float32)
@@ -418,13 +435,20 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
-# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
-# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
-# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
+# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them.
+#
+# The check runs the kernel on arrays of two sizes, and tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
+#   at least one of them writes, and nothing decides which access comes first.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists.
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
+# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
+# contains the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -488,12 +512,12 @@ print(lessons.exercise("gram").check(gram))
 
 # %% [markdown]
 # **To remember**
-# - Ask of each load: in this iteration, where are lane 0, lane 1, lane 2?
-# - If all lanes read one element, it is a broadcast: 1 sector. If the lanes are side by side, the load is
-#   contiguous: 4 sectors. If they are a row apart: 32 sectors.
-# - If L1 holds nearly all data, the memory has little to do. But then L1 itself can be the limit. Ask which resource is the
-#   limit.
-# - If `/` and `%` are exchanged, the result is still right, but the kernel is slow. Count the sectors.
+# - For each load ask: which elements do lane 0, lane 1 and lane 2 read in the same iteration?
+# - If all lanes read the same element (a broadcast), the load touches 1 sector. If they read neighbouring floats, it
+#   touches 4 sectors. If their elements are a row apart, it touches 32 sectors.
+# - If L1 holds nearly all data, DRAM has little to do. But then L1 itself can be the limit. Always ask which resource is
+#   the limit.
+# - If you exchange `/` and `%`, the result is still right, but the kernel is slow. Count the sectors.
 
 # %%
 lessons.score()

@@ -10,10 +10,11 @@
 # # 3. Tiles and corner turning
 #
 # **The question.** The coalesced kernel wastes no sector, but it reads every element of `a` and `b` many times from
-# global memory. How often must it read them? **Shared memory** lets the threads of a block share what they load. But shared
-# memory brings a new problem: the pattern of the accesses to it matters, too.
+# global memory. How often must it read them? With **shared memory**, the threads of a block can share the elements that
+# they load. But there is a new problem: the order in which the lanes access shared memory matters, too.
 #
-# **Time:** 75 minutes. **You need:** [lesson 2](02_matmul_naive_to_coalesced.ipynb). No GPU. Terms: [glossary](glossary.md).
+# **Time:** 75 minutes. You need [lesson 2](02_matmul_naive_to_coalesced.ipynb), but no GPU. The [glossary](glossary.md)
+# explains the terms.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -34,14 +35,15 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## An example small enough to draw
 #
-# Each multiprocessor has some shared memory. It is as fast as L1. An array that is declared with `__shared__` in a kernel is in
-# shared memory. Each block has its own copy, and all threads of the block can read and write it.
+# Each multiprocessor has some shared memory, which is as fast as L1. If a kernel declares an array with `__shared__`, the
+# array is in shared memory. Each block has its own copy of the array, and all threads of the block can read and write
+# this copy.
 #
 # Take matrices of 8 x 8 elements, and divide them into squares of 4 x 4, called **tiles**. Block (0, 0) computes the
-# upper left tile of the result. It needs 4 rows of `a` and 4 columns of `b`. It loads them in two **phases**: one tile
-# of `a` and one tile of `b` per phase. In each phase, each of its 16 threads loads one element of `a` and one of `b`,
-# and stores them in shared memory. The threads wait for each other. Then each thread can use the elements that any of
-# them loaded.
+# upper left tile of the result. For this, it needs 4 rows of `a` and 4 columns of `b`. It loads them in two **phases**:
+# one tile of `a` and one tile of `b` per phase. In each phase, each of its 16 threads loads one element of `a` and one of
+# `b`, and stores them in shared memory. The threads wait until all of them have done so. Then each thread can use all
+# elements of both tiles.
 
 # %%
 T = 4
@@ -75,7 +77,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Each element in shared memory is used by four threads: those of a row or of a column of the block. Without a tile,
+# Four threads use each element in shared memory: the threads of one row or of one column of the block. Without a tile,
 # each of these threads would load the element from global memory. So a tile changes **how often** an element is loaded.
 # Both loads go along rows, so they are coalesced, like the load of `b` in the kernel without tiles (`coalesced`).
 #
@@ -85,13 +87,15 @@ lessons.predict(
 lessons.code("matmul", "tiled")
 
 # %% [markdown]
-# `__syncthreads()` is a **barrier**: no thread of the block continues before all of them have arrived. The kernel has two barriers
-# per phase, in lines 34 and 38. A thread that has no element of the result must still load its elements of the tiles, because
-# other threads of the block use them. So no thread may return before a barrier. This is why the threads without an
-# element return only in line 40, after the loop.
+# `__syncthreads()` is a **barrier**: no thread of the block continues before all of them have arrived. The kernel has two
+# barriers per phase, in lines 34 and 38.
 #
-# The warps of a block do not run at the same speed. The next cells take a small version of the kernel, remove one of
-# the two barriers, run the kernel, and check it for races:
+# Some threads have no element of the result, because their block reaches beyond the matrix. Such a thread must still load
+# its elements of the tiles, because other threads of the block use them. And no thread may return before a barrier.
+# Therefore these threads return only in line 40, after the loop.
+#
+# Are both barriers needed? The warps of a block do not run at the same speed. The next cells take a small version of the
+# kernel, remove one of the two barriers, run the kernel, and check it for races:
 
 # %%
 tiled_16 = """
@@ -142,8 +146,8 @@ lessons.predict(
 # %% [markdown]
 # ## Count the traffic
 #
-# Without tiles, each of the N² threads loads 2 N elements: 2 N³ in all. With tiles of T x T, each loaded element serves T
-# threads, so the blocks load 2 N³ / T elements.
+# Without tiles, each of the N² threads loads 2 N elements. These are 2 N³ loads of an element in all. With tiles of T x
+# T, T threads use each loaded element. So the blocks load only 2 N³ / T elements.
 
 # %%
 kernels = {
@@ -227,22 +231,25 @@ lessons.predict(
 )
 
 # %% [markdown]
-# **Arithmetic intensity** is the number of operations per loaded byte. It does not explain the time here. With a tile of `a` and
-# a tile of `b`, a block makes T · T · T multiplications and as many additions: 2 T³ operations. The two tiles have 2 T² floats of
-# 4 bytes. So the arithmetic intensity is 2 T³ / (2 T² · 4 bytes) = T / 4 operations per byte.
+# **Arithmetic intensity** is the number of operations per loaded byte. Many texts explain the time of such a kernel by
+# it. Let us compute it. With a tile of `a` and a tile of `b`, a block makes T · T · T multiplications and as many
+# additions: 2 T³ operations. The two tiles have 2 T² floats of 4 bytes. So the arithmetic intensity is 2 T³ / (2 T² · 4
+# bytes) = T / 4 operations per byte.
 #
-# According to its datasheet, an H200 computes 66.9 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. This is 14 operations
-# per byte. With a tile of 32, the kernel makes only 8 operations per byte, so the memory seems to be the limit. But the cell
-# above shows that the tiled kernel needs far less bandwidth than the memory has. The limit is inside the multiprocessor: for
-# every multiplication a warp loads from *shared* memory, and the load-store unit takes one request at a time. To load less, each
-# thread must compute several elements and keep its operands in registers. Lesson 7 does this.
+# According to its datasheet, an H200 computes 66.9 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. This is 14
+# operations per byte. With a tile of 32, the kernel makes only 8 operations per byte, so the memory seems to be the
+# limit. But the cell above shows that the tiled kernel needs far less bandwidth than the memory has.
+#
+# The limit is inside the multiprocessor. For every multiplication, a warp loads from *shared* memory, and the load-store
+# unit takes one request at a time. To load less, each thread must compute several elements and keep its operands in
+# registers. Lesson 7 does this.
 #
 # ## What repeats between blocks
 #
-# A tutorial notes: "blocks with the same `bx` and different `by` still load the same tile of M" (`a` here). Is that true?
-# In `tiled`, `blockIdx.y` (here `by`) chooses the rows of the result, and `blockIdx.x` (`bx`) chooses the columns (lines 26 and
-# 27). In lesson 2's `coalesced` it was the other way round. `coalesce.trace` records the addresses of every load. From them, the
-# next cell computes which blocks load the first element.
+# A tutorial says: "blocks with the same `bx` and different `by` still load the same tile of M". (Its M is our `a`; `bx`
+# and `by` are `blockIdx.x` and `blockIdx.y`.) Is this true? In `tiled`, `by` chooses the rows of the result, and `bx`
+# chooses the columns (lines 26 and 27). In lesson 2's `coalesced` it was the other way round. `coalesce.trace` records
+# the addresses of every load. From these addresses, the next cell finds out which blocks load the first element.
 
 # %%
 blocks = {
@@ -295,15 +302,17 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Shared memory cannot help here, because it belongs to one block. Two units behind L1 can help, because several blocks use them:
+# Several blocks load the same elements. Shared memory cannot save these loads, because it belongs to one block. But two
+# units behind L1 can help, because several blocks use them:
 #
-# - The **L2 cache**. The first block that needs a sector brings it from memory to L2. Blocks that load the sector later
-#   find it there.
-# - The **[LRC](glossary.md#lrc)** of an H200, on the way to L2. If neighbouring multiprocessors read the same sector at about the
-#   same time, it merges the reads. L2 then delivers the sector once, to all of them.
+# - The **L2 cache**. When the first block needs a sector, the sector comes from DRAM to L2. Blocks that load the sector
+#   later find it there.
+# - The **[LRC](glossary.md#lrc)** of an H200, a unit between the multiprocessors and L2. If neighbouring multiprocessors
+#   read the same sector at about the same time, it merges the reads. L2 then delivers the sector once, to all of them.
 #
-# The next cell counts the bytes that the kernel loads, and models where they come from. Each loaded sector is found in L1, or its
-# read is merged with another one, or it comes from L2. So these three parts add up to all loaded bytes.
+# The next cell counts the bytes that the kernel loads, and models where they come from. There are three possibilities for
+# each loaded sector: it is found in L1, its read is merged with another read, or it comes from L2. So these three parts
+# add up to all loaded bytes.
 
 
 # %%
@@ -334,10 +343,12 @@ lessons.predict(
 # %% [markdown]
 # ## Exercise: 69 GB
 #
-# A tutorial sets this exercise for N = 2048. Each of the N x N threads reads 2 N floats, 69 GB in all. A memory of 900 GB/s needs
-# 77 ms for them, and the kernel took 150 ms. So, the tutorial says, the kernel reaches 51 % of the memory's bandwidth. The
-# tutorial's kernel has no tiles. It reads the transpose of `b`, so that each thread walks along a row. The tutorial believes that
-# this makes the loads coalesced. The kernel is our variant `transposed_b`:
+# A tutorial sets this exercise for N = 2048. Each of the N x N threads reads 2 N floats, 69 GB in all. A memory of 900
+# GB/s would need 77 ms for 69 GB. The kernel took 150 ms. So, the tutorial says, the kernel reaches 51 % of the memory's
+# bandwidth.
+#
+# The tutorial's kernel has no tiles. It reads the transpose of `b`, so that each thread walks along a row. The tutorial
+# believes that this makes the loads coalesced. The kernel is our variant `transposed_b`:
 
 # %%
 lessons.code("matmul", "transposed_b", since="naive_2d")
@@ -371,15 +382,16 @@ lessons.predict(
 )
 
 # %% [markdown]
-# To find the share of the memory's peak, start from the bytes that *the memory* delivered (`dram__bytes_read.sum`), not from the bytes
-# that the source reads. Divide them by the time, and the result by the peak bandwidth.
+# How do you find the share of the memory's peak that a kernel reaches? Take the bytes that *the memory* delivered
+# (`dram__bytes_read.sum`), not the bytes that the threads read. Divide them by the time, and divide the result by the
+# peak bandwidth.
 #
 # ## Shared memory has banks
 #
-# Shared memory consists of 32 **banks**. Word w (4 bytes) is in bank w mod 32. All banks work at the same time, but
-# each bank serves one word at a time. If the lanes of a warp want different words of one bank, the bank serves these
-# words one after the other: this is a **bank conflict**. The load then takes several passes, called **wavefronts**. In
-# the first example, the lanes of a warp read one column of words:
+# Shared memory consists of 32 **banks**. Word w (4 bytes) is in bank w mod 32. All banks work at the same time, but each
+# bank serves one word at a time. Suppose that the lanes of a warp want different words of the same bank. Then the bank
+# serves these words one after the other. This is a **bank conflict**: the load takes several passes, called
+# **wavefronts**. In the first example, the lanes of a warp read one column of words:
 
 # %%
 column = """
@@ -430,8 +442,8 @@ lessons.predict(
 # %% [markdown]
 # ## Corner turning
 #
-# Now let `b` be stored column by column, as in `transposed_b` above. The lanes of a warp need neighbouring elements of a row of
-# `b`. Their addresses are then a whole column apart.
+# Now suppose that `b` is stored column by column, as in `transposed_b` above. The lanes of a warp need neighbouring
+# elements of a row of `b`. But in memory, two neighbours of a row are a whole column apart.
 
 # %% tags=["counts"]
 lessons.predict(
@@ -447,9 +459,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A tile solves this problem. The threads can load a tile in one order and use it in another order. When the threads
-# load the tile, the lanes of a warp read neighbouring elements of **one column** of `b`; a column is contiguous. When
-# the threads use the tile in shared memory, each lane reads from a **different column**. This is corner turning.
+# A tile solves this problem, because the threads can load it in one order and use it in another order. When the threads
+# load the tile, the lanes of a warp read neighbouring elements of **one column** of `b`, which is contiguous. When the
+# threads use the tile in shared memory, each lane reads from a **different column**. This is called corner turning.
 # Textbooks say that every order is fast in shared memory. Is that true?
 
 # %%
@@ -488,26 +500,35 @@ lessons.predict(
 )
 
 # %% [markdown]
-# (Why does the profile of `corner_turned` report an 8-way conflict, and not a 32-way conflict? The assembler merges the
-# loads of four iterations, so that each lane loads four neighbouring words (16 bytes) at once. A warp then wants 128
-# words. With 32 banks, these take 4 wavefronts at best. But all of these words are in only four banks, so the load takes
-# 32 wavefronts, 8 times as many. Without the merging, each of the four iterations would take 32 wavefronts: 128 in all.
+# **Why is it an 8-way conflict?** In `corner_turned`, 32 lanes read a column of the tile, but the profile reports an
+# 8-way conflict, not a 32-way conflict. The assembler has merged the loads of four iterations: each lane loads four
+# neighbouring words (16 bytes) at once. A warp then wants 128 words. With 32 banks, these take 4 wavefronts at best. But
+# all of these words are in only four banks, so the load takes 32 wavefronts, 8 times as many. Without the merging, each
+# of the four iterations would take 32 wavefronts: 128 in all.
 #
-# The load of `a_tile` is a broadcast. If each lane loads 4 bytes, a broadcast takes 1 wavefront. But this load was
-# merged, too, and takes 2 wavefronts, although it has no conflict. The hardware serves a load of 16 bytes per lane in
-# four parts, one for each quarter of the warp, and a load of 8 bytes in two parts. If neighbouring lanes read the same
-# address, as in a broadcast, two parts are served together. So the four quarters take 2 wavefronts.)
+# **Why does a broadcast take 2 wavefronts?** The load of `a_tile` is a broadcast. If each lane loads 4 bytes, a broadcast
+# takes 1 wavefront. But the assembler has merged these loads, too. The hardware serves a load of 16 bytes per lane in
+# four parts, one for each quarter of the warp. (It serves a load of 8 bytes per lane in two parts.) If neighbouring lanes
+# read the same address, as in a broadcast, two parts are served together. So the four parts take 2 wavefronts, although
+# there is no conflict.
 
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
-# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
-# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
-# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
+# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them.
+#
+# The check runs the kernel on arrays of two sizes, and tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
+#   at least one of them writes, and nothing decides which access comes first.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists.
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
+# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
+# contains the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -601,12 +622,12 @@ print(lessons.exercise("corner").check(corner))
 
 # %% [markdown]
 # **To remember**
-# - Tiles reduce how *often* global memory is read: with tiles of width T, T times less often. They need two barriers.
-# - With a tile, threads can load in the order that is best for global memory, and use the elements in the order
-#   that the algorithm needs.
-# - Shared memory has 32 banks. Reading a column has no bank conflicts if a row has an odd number of words.
-# - Before you blame the memory, compare the bytes that the kernel asks for with the bytes that the memory
-#   delivered.
+# - Tiles reduce how *often* global memory is read: with tiles of width T, every element is read T times less often. A
+#   kernel with tiles needs two barriers per phase.
+# - With a tile, threads can load elements in the order that is best for global memory. Then they can use them in the
+#   order that the algorithm needs.
+# - Shared memory has 32 banks. If the rows of a tile have an odd number of words, reading a column has no bank conflicts.
+# - Is the memory the limit? Compare the bytes that the kernel asks for with the bytes that the memory delivered.
 
 # %%
 lessons.score()

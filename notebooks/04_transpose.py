@@ -9,11 +9,12 @@
 # %% [markdown]
 # # 4. Transpose: one side is always strided
 #
-# **The question.** A transposition computes nothing: it reads each element once and writes it once. A copy does
-# the same. Yet the two simplest transpositions take much longer than a copy. Where does the time go, and is it better to have
-# uncoalesced reads or uncoalesced writes?
+# **The question.** A transposition computes nothing: it reads each element once and writes it once. A copy does the same.
+# Yet the two simplest kernels for a transposition take much longer than a copy. What takes so long? And is it better to
+# have uncoalesced reads or uncoalesced writes?
 #
-# **Time:** 45 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb). No GPU. Terms: [glossary](glossary.md).
+# **Time:** 45 minutes. You need [lesson 3](03_tiles_and_corner_turning.ipynb), but no GPU. The [glossary](glossary.md)
+# explains the terms.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -35,8 +36,9 @@ a = rng.random((128, 128), dtype=np.float32)
 # %% [markdown]
 # ## Two simple kernels
 #
-# A warp moves 32 elements. If it reads them along a row of `a`, it must write them down a column of the result. If it reads them
-# down a column of `a`, it writes them along a row. Blocks of 32 x 8 threads move tiles of 32 x 32 elements, four per thread:
+# A warp moves 32 elements. If it reads them along a row of `a`, it must write them down a column of the result. If it
+# reads them down a column of `a`, it writes them along a row. These are the two kernels. Their blocks have 32 x 8 threads
+# and move tiles of 32 x 32 elements, four per thread:
 
 # %%
 lessons.code("transpose", "naive_read")
@@ -87,9 +89,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The two kernels have the same counts, but with loads and stores exchanged. A load of `naive_write` uses only an eighth of each
-# sector that it reads. A store of `naive_read` fills only an eighth of each sector that it writes. Are the kernels equally fast?
-# That depends on what happens behind L1 to the other seven eighths of these sectors.
+# The two kernels have the same counts, but with loads and stores exchanged. A load of `naive_write` uses only an eighth
+# of each sector that it reads. A store of `naive_read` fills only an eighth of each sector that it writes. Are the
+# kernels equally fast? This depends on the other seven eighths of each sector: what happens to them behind L1?
 
 # %%
 large = rng.random((1024, 1024), dtype=np.float32)
@@ -128,8 +130,8 @@ lessons.predict(
 # %% [markdown]
 # ## The tile
 #
-# A block can load a tile along its rows, store it in shared memory, and read it there by columns. Then it writes along the rows of
-# the result. The loads and the stores of global memory are both contiguous.
+# A block can load a tile along its rows, store it in shared memory, and read it there by columns. Then the block writes
+# along the rows of the result. So both the loads and the stores of global memory are contiguous.
 
 # %%
 lessons.code("transpose", "tiled")
@@ -144,9 +146,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Two methods avoid these bank conflicts. With **padding**, a row of the tile has 33 words. With **swizzling**, element
-# (r, c) of the tile is stored in column `c ^ r` (exclusive or). The kernel with padding differs from `tiled` only in one
-# number, the length of a row. This is the kernel with swizzling:
+# Two methods avoid these bank conflicts. With **padding**, a row of the tile has 33 words, one of them unused. With
+# **swizzling**, element (r, c) of the tile is stored in column `c ^ r` (exclusive or). The kernel with padding differs
+# from `tiled` only in one number, the length of a row. This is the kernel with swizzling:
 
 # %%
 lessons.code("transpose", "swizzled")
@@ -185,12 +187,13 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The swizzled tile needs no extra words. Its rows begin at multiples of 16 bytes, so loads of 16 bytes are possible. Rows of 33
-# words do not begin at such multiples.
+# The swizzled tile has two advantages: it needs no extra words, and its rows begin at multiples of 16 bytes. So loads of
+# 16 bytes are possible. Rows of 33 words do not begin at such multiples.
 #
 # ## How near to a copy?
 #
-# Compare bytes per second. Count only the bytes that every transposition must move: each element is read once and written once.
+# To compare the kernels with a copy, compare their bytes per second. Count only the bytes that every transposition must
+# move: each element is read once and written once.
 
 # %%
 measured = lessons.times("transpose", list(names), n=16384)
@@ -232,9 +235,9 @@ lessons.predict(
 # %% [markdown]
 # ## Transposing B first
 #
-# In lesson 2, loads were fast if neighbouring lanes read neighbouring elements of a row. One tutorial concludes that `b` should
-# be transposed before the product, so that each *thread* walks along a row of the transposed matrix. The tutorial promises 3 to 4
-# times the speed.
+# In lesson 2, loads were fast if neighbouring lanes read neighbouring elements of a row. One tutorial draws a wrong
+# conclusion from this: it transposes `b` before the product, so that each *thread* walks along a row of the transposed
+# matrix. It promises 3 to 4 times the speed. Count the sectors:
 
 # %%
 b = rng.random((128, 128), dtype=np.float32)
@@ -269,13 +272,20 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
-# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
-# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
-# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
+# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them.
+#
+# The check runs the kernel on arrays of two sizes, and tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
+#   at least one of them writes, and nothing decides which access comes first.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists.
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
+# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
+# contains the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -335,10 +345,13 @@ print(lessons.exercise("mirror").check(mirror))
 
 # %% [markdown]
 # **To remember**
-# - Compare a transposition with a copy: divide its bytes per second by the bytes per second of the copy.
-# - Without shared memory one side is strided. A tile moves the problem into shared memory; padding or a swizzle solves it there.
-# - If one side must be strided, choose the reads: L1 keeps the unused part of a sector for later reads.
-# - "Along the row" must be true of the *lanes* at one moment, not of a thread over time.
+# - To judge a transposition, compare its bytes per second with those of a copy.
+# - Without shared memory, either the reads or the writes have a stride. With a tile, only the accesses to shared memory
+#   have one, and padding or a swizzle avoids its bank conflicts.
+# - If either the reads or the writes must have a stride, choose the reads: L1 keeps the unused part of a sector for later
+#   reads.
+# - The *lanes* of a warp must read along a row at the same time. It does not help if a thread walks along a row over
+#   time.
 
 # %%
 lessons.score()

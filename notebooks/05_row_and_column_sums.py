@@ -9,11 +9,12 @@
 # %% [markdown]
 # # 5. Row sums and column sums
 #
-# **The question.** Row sums and column sums of one matrix need the same data and as many additions. With one thread for each sum,
-# one of the two kernels touches eight times as many sectors as the other. How do we repair the slow one? And why do the measured
-# times not differ by a factor of eight?
+# **The question.** Row sums and column sums of a matrix need the same data and equally many additions. One kernel has a
+# thread for each row, another has a thread for each column. One of them touches eight times as many sectors as the other.
+# How do we repair it? And why do the measured times not differ by a factor of eight?
 #
-# **Time:** 60 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb) for the banks. No GPU. Terms: [glossary](glossary.md).
+# **Time:** 60 minutes. You need [lesson 3](03_tiles_and_corner_turning.ipynb), which explains banks, but no GPU. The
+# [glossary](glossary.md) explains the terms.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -78,15 +79,16 @@ lessons.predict(
 # %% [markdown]
 # ## Rows without the stride
 #
-# To make the loads contiguous, give **one** row to a whole block, or to a whole warp. Then neighbouring lanes load neighbouring
-# elements of the row. Each thread adds up a part of the row, and at the end these parts must be added.
+# To make the loads contiguous, give **one** row to a whole block, or to a whole warp. Then neighbouring lanes load
+# neighbouring elements of the row. Each thread adds up a part of the row. At the end, the sums of these parts must be
+# added.
 
 # %%
 lessons.code("row_sums", "block_per_row")
 
 # %% [markdown]
-# The parts are added in shared memory, by a tree: half of the threads add two parts each, then half of those threads,
-# and so on. There are two other common trees. Here are all three:
+# The sums of the parts are added in shared memory, by a tree. First, half of the threads add two sums each. Then half of
+# those threads add two of the results each, and so on. There are two other common trees. Here are all three:
 
 # %%
 TREES = {
@@ -140,10 +142,12 @@ lessons.predict(
 )
 
 # %% [markdown]
-# In the last five steps of the tree, only the threads of one warp add. Inside a warp, threads can exchange values without memory.
-# With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of the lane whose
-# number is higher by `s`. `warp_per_row` adds up the parts with shuffles alone. For the columns, `column_tiles` lets 32 warps share 32
-# columns, and adds up their parts at the end:
+# In the last five steps of the tree, only the threads of one warp add. Inside a warp, threads can exchange values without
+# memory. With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of
+# the lane whose number is higher by `s`. `warp_per_row` adds up the parts with shuffles alone.
+#
+# For the columns, there is `column_tiles`: 32 warps share 32 columns, and at the end their parts are added up. These are
+# the two kernels:
 
 # %%
 lessons.code("row_sums", "warp_per_row")
@@ -212,7 +216,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Counts and times disagree a second time: `column_tiles` and `thread_per_column` both take 4 sectors per request, but
+# Counts and times disagree a second time. `column_tiles` and `thread_per_column` both take 4 sectors per request, but
 # `column_tiles` is 6 times as fast. The reason is the number of warps: `thread_per_column` has too few. An H200 has 132
 # multiprocessors, and each of them has room for 64 warps.
 
@@ -247,17 +251,18 @@ lessons.predict(
 occupancy()
 
 # %% [markdown]
-# Each warp of `thread_per_column` waits several hundred nanoseconds for its loads, and there are no other warps to run
-# meanwhile. The counts say how many sectors a load costs. They do not say how many loads the memory serves at the same
-# time. A larger matrix has more columns, so there are more warps, and the bandwidth of `thread_per_column` grows.
-# Kernels with enough warps come near the bandwidth of the memory, as the last column of the table shows. (The columns
-# 256 and 1024 say nothing about the memory. These matrices fit into L2, and each measurement runs the kernel many
-# times. So from the second run on, they are read from L2.)
+# Each warp of `thread_per_column` waits several hundred nanoseconds for its loads, and no other warps can run meanwhile.
+# The counts say how many sectors a load costs. They do not say how many loads the memory serves at the same time. A
+# larger matrix has more columns, so there are more warps, and the bandwidth of `thread_per_column` grows. Kernels with
+# enough warps come near the bandwidth of the memory, as the last column of the table shows.
+#
+# (The columns 256 and 1024 of the table say nothing about the memory. These matrices fit into L2, and each measurement
+# runs the kernel many times. From the second run on, the kernel reads them from L2.)
 #
 # ## The profiler's table of kernels
 #
-# A system profiler prints a table of kernels with their share of the total time. Some people conclude from this table which
-# kernel *accesses* memory well. Here is such a table, made of the times above:
+# A system profiler prints a table of kernels with their share of the total time. Some people conclude from this table
+# whether a kernel *accesses* memory well. Here is such a table, made of the times above:
 
 # %%
 both = [(f"{t.operation} {name}", t[name].kernel_ms) for t in (rows, columns) for name in t]
@@ -270,9 +275,10 @@ for name, ms in sorted(both, key=lambda row: -row[1]):
 #
 # ## The puzzle of 6.5 and 150 ms
 #
-# A tutorial runs both sums of a matrix of 16384 x 16384 floats on an AMD GPU (MI250X). `row_sums` takes 165 ms, `column_sums` 6.5
-# ms. In a second version of `row_sums`, each row has a block of its own, and the loads are coalesced. But this version still
-# takes 150 ms, and the author of the tutorial wonders why. Compute the bandwidth from each time:
+# A tutorial computes both sums of a matrix of 16384 x 16384 floats on an AMD GPU (MI250X). `row_sums` takes 165 ms,
+# `column_sums` takes 6.5 ms. In a second version of `row_sums`, each row has a block of its own, and the loads are
+# coalesced. But this version still takes 150 ms, and the author of the tutorial wonders why. Compute the bandwidth from
+# each time:
 
 # %% tags=["counts"]
 size = 16384**2 * 4
@@ -287,23 +293,26 @@ for name, ms in {
 lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 
 # %% [markdown]
-# Which explanation fits: slow shared memory, an access pattern that is still bad, or something that is not in the kernel?
+# Which explanation fits? Slow shared memory, an access pattern that is still bad, or something that is not in the kernel?
 #
 # <details><summary>Our answer</summary>
 #
-# Something outside the kernel. 7 GB/s is a typical speed of the bus between the host and a GPU; the memory of that GPU gives
-# 1,600 GB/s. On the recorded GPU, the two kernels of the table above differ by a factor of nine, and even `thread_per_row`
-# reaches more than 500 GB/s. In both of the tutorial's programs, `row_sums` is launched first, and so touches the data
-# first. Perhaps the data are moved to the GPU only when a kernel first accesses them. Then the first kernel must wait
-# for the bus, whatever it computes. We cannot run the tutorial's programs here, so this is a guess. To test it, launch
-# `column_sums` first, or launch each kernel twice and take the second time.
+# Something outside the kernel. A speed of 7 GB/s is typical of the bus between the host and a GPU. The memory of that GPU
+# gives 1,600 GB/s. And on the GPU of the table above, coalesced loads do help: the second kernel is nine times as fast as
+# the first, and even `thread_per_row` reaches more than 500 GB/s.
+#
+# In both of the tutorial's programs, `row_sums` is launched first, so it is the first kernel that accesses the data.
+# Perhaps the data are moved to the GPU only at the first access. Then the first kernel must wait for the bus, whatever it
+# computes. We cannot run the tutorial's programs here, so this is a guess. To test it, launch `column_sums` first, or
+# launch each kernel twice and take the second time.
 #
 # </details>
 #
 # ## Static and dynamic shared memory
 #
-# `__shared__ float partial[256]` fixes the size when the kernel is compiled; `extern __shared__ float partial[]` takes the
-# size from the launch, `kernel[grid, block, shared_bytes]`.
+# There are two ways to choose the size of an array in shared memory. `__shared__ float partial[256]` fixes the size when
+# the kernel is compiled (static). `extern __shared__ float partial[]` takes the size from the launch (dynamic):
+# `kernel[grid, block, shared_bytes]`.
 
 
 # %% tags=["counts"]
@@ -326,7 +335,8 @@ lessons.predict(
 # %% [markdown]
 # ## The same in HIP
 #
-# In HIP the kernel is the same text. Only the host's calls have other names:
+# HIP is AMD's counterpart of CUDA. The text of the kernel is the same. Only the functions that the host calls have other
+# names:
 #
 # ```cpp
 # #include <hip/hip_runtime.h>
@@ -345,7 +355,7 @@ lessons.predict(
 # hipDeviceSynchronize();                                // cudaDeviceSynchronize
 # ```
 #
-# The terms differ, and so does the number of lanes:
+# Some terms are different, and so is the number of lanes:
 #
 # | CUDA | HIP on AMD's GPUs |
 # |---|---|
@@ -354,11 +364,13 @@ lessons.predict(
 # | multiprocessor (SM) | compute unit (CU) |
 # | line of 128 bytes in 4 sectors | lines of 64 bytes in the L1 of MI200, of 128 bytes in the L1 of MI300 and in L2 |
 #
-# (Careful with the word *wavefront*: on AMD's GPUs it is what CUDA calls a warp. In Nsight Compute it is a pass of shared memory.)
+# Be careful with the word *wavefront*. For AMD, a wavefront is what CUDA calls a warp. In Nsight Compute, a wavefront is
+# a pass of shared memory.
 #
-# The profiler is `rocprof`. It takes the names of counters from a file, `rocprof -i counters.txt ./program`, with a line such
-# as `pmc: SQ_INSTS_VMEM_RD TCP_TOTAL_CACHE_ACCESSES_sum`. These counters answer the questions of this lesson ([AMD's list for
-# the MI200](https://rocm.docs.amd.com/en/docs-6.0.0/conceptual/gpu-arch/mi200-performance-counters.html)):
+# AMD's profiler is `rocprof`. It takes the names of counters from a file, `rocprof -i counters.txt ./program`, with a
+# line such as `pmc: SQ_INSTS_VMEM_RD TCP_TOTAL_CACHE_ACCESSES_sum`. These counters answer the questions of this lesson
+# ([AMD's list for the
+# MI200](https://rocm.docs.amd.com/en/docs-6.0.0/conceptual/gpu-arch/mi200-performance-counters.html)):
 #
 # | question | Nsight Compute | rocprof |
 # |---|---|---|
@@ -367,8 +379,8 @@ lessons.predict(
 # | what does the memory deliver? | `dram__bytes_read.sum` | `TCC_EA_RDREQ_sum` (requests of L2) |
 # | bank conflicts? | wavefronts above the ideal | `SQ_LDS_BANK_CONFLICT` (cycles) |
 #
-# The question stays: what do the lanes of *one* instruction touch? The next cell counts lines of 128 bytes, for both sums of a
-# matrix with rows of 256 floats.
+# The question is the same as before: which memory do the lanes of *one* instruction touch? The next cell counts lines of
+# 128 bytes, for both sums of a matrix with rows of 256 floats.
 
 
 # %% tags=["counts"]
@@ -394,13 +406,20 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
-# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
-# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
-# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
+# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them.
+#
+# The check runs the kernel on arrays of two sizes, and tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
+#   at least one of them writes, and nothing decides which access comes first.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists.
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
+# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
+# contains the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -476,10 +495,10 @@ print(lessons.exercise("column_max").check(column_max))
 
 # %% [markdown]
 # **To remember**
-# - If each thread walks along its own row, the loads of the warp have a stride.
+# - If each thread walks along its own row, neighbouring lanes access elements that are a row apart.
 # - For contiguous loads, give each row to a warp or a block. Add up the parts of the row by a tree or by shuffles.
-# - Fewer sectors help only while sectors are the limit. L1 may already have the other bytes of the sectors.
-# - Coalescing is necessary, but not sufficient: without enough warps, the GPU waits for memory.
+# - Fewer sectors help only if the sectors are the limit. L1 may already have the bytes that a load did not use.
+# - Coalesced loads are necessary, but not sufficient: without enough warps, the GPU waits for memory.
 
 # %%
 lessons.score()

@@ -9,10 +9,11 @@
 # %% [markdown]
 # # 6. Myths: twelve claims and their counts
 #
-# **The question.** Each of these twelve claims was taught somewhere. Are they right? For each claim: read the
-# kernel, give your verdict, then look at the counts.
+# **The question.** Each of these twelve claims was taught somewhere, for example in a tutorial. Are the claims right? For
+# each claim, read the kernel, give your verdict, and then look at the counts.
 #
-# **Time:** 60 minutes. **You need:** [lessons 1 to 5](01_one_warp_one_load.ipynb). No GPU. Terms: [glossary](glossary.md).
+# **Time:** 60 minutes. You need [lessons 1 to 5](01_one_warp_one_load.ipynb), but no GPU. The [glossary](glossary.md)
+# explains the terms.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -64,7 +65,7 @@ def per_iteration(variant):
 # %% [markdown]
 # ## 1. "Loads of 4 bytes waste bandwidth, since a transaction has at least 32"
 #
-# That would be true if each thread loaded alone. But does a thread load alone?
+# This would be true if each thread loaded alone. But does a thread load alone?
 
 # %% tags=["counts"]
 lessons.predict(
@@ -121,8 +122,8 @@ lessons.predict(
 # %% [markdown]
 # ## 4. "Here is the coalesced kernel: flatten the block, divide, take the remainder"
 #
-# Some tutorials show such a kernel with `/` for the column and `%` for the row, like the code below. (The code below also
-# exchanges the axes of the grid. This makes no difference within a warp.)
+# Some tutorials flatten the block of the kernel, and then compute the column with `/` and the row with `%`, as in the
+# kernel below. (The kernel below also exchanges the axes of the grid. This makes no difference within a warp.)
 
 # %%
 lessons.code("matmul", "coalesced_swapped")
@@ -142,8 +143,8 @@ lessons.predict(
 # %% [markdown]
 # ## 5. "This one cannot coalesce: it is the naive kernel"
 #
-# The tutorial of claim 4 begins with the kernel below. It calls this kernel slow, and then "improves" it to the kernel of claim
-# 4.
+# A tutorial of claim 4 begins with the kernel below. It calls this kernel slow, and then "improves" it: the result is the
+# kernel of claim 4.
 
 # %%
 lessons.code("matmul", "naive_2d")
@@ -163,8 +164,9 @@ lessons.predict(
 # %% [markdown]
 # ## 6. "The tiled kernel's load of B is strided; write the tile transposed and it coalesces"
 #
-# The tutorial promises that this change alone raises the speed from 300 to nearly 2,000 GFLOP/s, since it "reduces the number of
-# load and store instructions". Here is the tiled kernel with the tile of `b` written by columns:
+# A tutorial promises that this change alone raises the speed from 300 to nearly 2,000 GFLOP/s. The reason, it says, is
+# that the change "reduces the number of load and store instructions". Here is the tiled kernel with the tile of `b`
+# written by columns:
 
 # %%
 lessons.code("matmul", "tiled_transposed")
@@ -193,7 +195,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The tutorial's code stores the tile **twice**. First it stores the tile transposed. Some lines of comments later, it stores the
+# The tutorial's own code stores the tile **twice**. First it stores the tile transposed. A few lines later, it stores the
 # same tile again, not transposed.
 
 # %%
@@ -237,8 +239,8 @@ lessons.predict(
 # %% [markdown]
 # ## 7. "Once it is in shared memory, any order of access is fast"
 #
-# `b` is stored column by column. Its tile is loaded along the columns, so the loads coalesce. Then the tile is
-# read across the columns.
+# In this kernel, `b` is stored column by column. The lanes load a tile of `b` along its columns, so the loads coalesce.
+# Then they read the tile across the columns.
 
 # %%
 lessons.code("matmul", "corner_turned")
@@ -264,7 +266,8 @@ lessons.predict(
 # %% [markdown]
 # ## 8. "Then pad every tile: it costs nothing but a few bytes"
 #
-# This kernel is a tiled product. With `PAD` = 0, the rows of its tile of `a` have 32 words. With `PAD` = 1, they have 33.
+# Padding makes the rows of a tile longer, to avoid bank conflicts. The kernel below is a tiled product. With `PAD` = 0,
+# the rows of its tile of `a` have 32 words. With `PAD` = 1, they have 33.
 
 # %%
 text("padding")
@@ -312,8 +315,8 @@ lessons.predict(
 # %% [markdown]
 # ## 10. "Without shared memory each thread simply loads the tiles itself"
 #
-# A tutorial compares its tiled product with this "unoptimised" one. For each tile, a thread loads *its* element of `a` and *its*
-# element of `b`, and multiplies the two.
+# A tutorial compares its tiled product with the "unoptimised" product below. Here, for each tile, a thread loads *its
+# own* element of `a` and *its own* element of `b`, and multiplies the two.
 
 # %%
 untiled = coalesce.Kernel(
@@ -417,13 +420,20 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
-# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
-# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
-# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
+# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them.
+#
+# The check runs the kernel on arrays of two sizes, and tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
+#   at least one of them writes, and nothing decides which access comes first.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists.
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
+# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
+# contains the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -483,7 +493,7 @@ print(lessons.exercise("histogram").check(histogram))
 # %% [markdown]
 # **To remember**
 # - Check the result first, then requests, then sectors per request, then time.
-# - A claim about memory that comes without a count is a guess.
+# - If a claim about memory comes without a count, it is a guess.
 
 # %%
 lessons.score()

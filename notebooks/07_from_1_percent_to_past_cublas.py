@@ -10,12 +10,12 @@
 # # 7. From 1 % to past cuBLAS
 #
 # **The question.** The tiled kernel of lesson 3 reaches a sixth of the speed of cuBLAS, NVIDIA's library. What does the
-# library do that we do not? Seven more kernels lead from there to one that is faster than cuBLAS. Each kernel brings one new
-# idea. We call the kernels *rungs* of a ladder. Predict how much the idea gains, count what it costs, and compare with the
-# measured times.
+# library do that we do not? In this lesson, seven more kernels lead step by step to a kernel that is faster than cuBLAS.
+# We call the kernels the *rungs* of a ladder. Each rung brings one new idea. For each idea, predict how much it gains,
+# count what it costs, and compare with the measured times.
 #
-# **Time:** 100 minutes. **You need:** lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb). No GPU: the times were recorded on one.
-# Terms: [glossary](glossary.md).
+# **Time:** 100 minutes. You need lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb).
+# You do not need a GPU, because the times were recorded on one. The [glossary](glossary.md) explains the terms.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -61,8 +61,9 @@ lessons.Table(
 )
 
 # %% [markdown]
-# `python benchmarks/ladder.py` recorded the times. The kernels and cuBLAS ran in turn, so that all of them had the same clock
-# rate. Every result was compared with a product in float64. cuBLAS computed in float32, without TF32.
+# `python benchmarks/ladder.py` recorded the times. The kernels and cuBLAS took turns, so that all of them had the same
+# clock rate. Every result was compared with a product in float64. cuBLAS computed in float32, without TF32 (a format with
+# fewer bits).
 #
 # You know the kernels `naive`, `coalesced` and `tiled`. These are their loops:
 
@@ -85,15 +86,16 @@ lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
 # | load-store unit | take 0.8 requests (fitted: no recorded kernel exceeds this) |
 # | data stage | make 1 pass: one wavefront of shared memory, or up to four lines of a request to L1 |
 #
-# So each of the 132 multiprocessors of an H200 executes the multiply-adds of 4 x 32 threads per cycle, at most. A
-# multiply-add of a thread is 2 operations, and there are 1.98 billion cycles per second. This is the **peak** of the
-# GPU: 132 x 4 x 32 x 2 x 1.98 GHz = 66.9 TFLOP/s. Below, a *multiply-add* always means one instruction of a whole warp,
+# So in one cycle, each of the 132 multiprocessors of an H200 executes at most the multiply-adds of 4 x 32 threads. The
+# multiply-add of a thread is 2 operations, and there are 1.98 billion cycles per second. So the **peak** of the GPU is
+# 132 x 4 x 32 x 2 x 1.98 GHz = 66.9 TFLOP/s. Below, a *multiply-add* always means one instruction of a whole warp,
 # `FFMA`.
 #
-# A kernel does not only execute multiply-adds: it also needs passes of the data stage. Suppose that it needs two passes for each
-# multiply-add. The data stage makes one pass per cycle, so the kernel completes at most half a multiply-add per cycle. That is an
-# eighth of the peak, which is four per cycle. An eighth of the peak is then the **ceiling** that the data stage sets for this
-# kernel. The load-store unit and the schedulers set ceilings, too. All of them follow from counts.
+# A kernel does not only execute multiply-adds: it also needs passes of the data stage. Suppose that it needs two passes
+# for each multiply-add. The data stage makes one pass per cycle, so the kernel completes at most half a multiply-add per
+# cycle. The peak is four per cycle, eight times as much. So the data stage allows this kernel at most an eighth of the
+# peak. We call this limit a **ceiling**. The load-store unit and the schedulers set ceilings, too. All ceilings follow
+# from counts.
 
 # %% tags=["hide-input"]
 PEAK = 132 * 4 * 32 * 2 * 1.98 / 1000  # TFLOP/s
@@ -181,9 +183,9 @@ lessons.predict(
 # %% [markdown]
 # ## What the GPU's counters say
 #
-# No kernel can be faster than its ceiling. Does a kernel reach its ceiling? The GPU's counters answer this question.
-# They say how busy the units were, and what a warp was doing on average. They were recorded with Nsight Compute, for
-# products of two 4096 x 4096 matrices (`tests/data/models_h200.json`).
+# No kernel can be faster than its lowest ceiling. Does a kernel reach it? The GPU's counters answer this question. They
+# say how busy the units were, and what a warp was doing on average. They were recorded with Nsight Compute, for products
+# of two 4096 x 4096 matrices (`tests/data/models_h200.json`).
 
 # %% tags=["hide-input"]
 recorded = json.loads(Path("../tests/data/models_h200.json").read_text(encoding="utf-8"))
@@ -243,29 +245,30 @@ def on_the_gpu(*rungs):
 on_the_gpu("naive", "coalesced", "tiled")
 
 # %% [markdown]
-# The first three lines say how busy the units were. (We call the load-store unit busy for 100 % of the time if it takes
-# 0.8 requests per cycle.) The lines that begin with "a warp" say what a warp was doing:
+# The first three lines of the table say how busy the units were. For the load-store unit, 100 % means 0.8 requests per
+# cycle. The lines that begin with "a warp" say what a warp was doing:
 #
-# - *Can issue*: its next instruction is ready, and the warp waits only until a scheduler chooses it.
-# - *Full queue*: its load or store must wait, because the queue of the load-store unit is full.
-# - *Shared memory*, and *L1, L2, DRAM*: it waits for the result of a load from there.
-# - *Barrier*: it waits for other warps.
+# - *Can issue*: the next instruction of the warp is ready. The warp waits only until a scheduler chooses it.
+# - *Full queue*: the warp cannot start a load or store, because the queue of the load-store unit is full.
+# - *Shared memory*: the warp waits for the result of a load from shared memory.
+# - *L1, L2, DRAM*: the warp waits for the result of a load from global memory.
+# - *Barrier*: the warp waits for other warps.
 #
-# Branches and short fixed delays are left out. The table shows the reasons for the speed of each kernel:
+# The table leaves out branches and short fixed delays. It shows why each kernel is as fast as it is:
 #
-# - `naive`: the data stage is busy all the time (lesson 2). The requests pile up in front of it: the queue of the load-store
-#   unit is full, and the warps wait for space in this queue.
+# - `naive`: the data stage is busy all the time (lesson 2). The requests must wait for it, so the queue of the load-store
+#   unit is full. The warps wait for space in this queue.
 # - `coalesced`: the load-store unit is busy for 94 % of the time.
-# - `tiled`: the load-store unit and the data stage are both busy for about 90 % of the time. Global loads have become
-#   rare. The loads of **shared memory** keep both units busy: they take 1.25 requests and 1.5 wavefronts for each
-#   multiply-add.
+# - `tiled`: the load-store unit and the data stage are both busy for about 90 % of the time. There are few global loads
+#   now. But the loads of **shared memory** keep both units busy: for each multiply-add, they take 1.25 requests and 1.5
+#   wavefronts.
 #
 # ## Could we blame the memory? The roofline
 #
-# The usual advice is to draw a **roofline** plot. Its horizontal axis is the number of operations that a kernel makes
-# for each byte from DRAM. An H200 computes 66.9 TFLOP/s and moves 4.8 TB/s, which is 14 operations per byte. This point
-# of the axis is the **ridge**. According to the plot, a kernel to the left of the ridge is bound by memory, and a kernel
-# to the right is bound by arithmetic.
+# People often draw a **roofline** plot to find out whether memory limits a kernel. The horizontal axis of the plot is the
+# number of operations that a kernel makes for each byte from DRAM. An H200 computes 66.9 TFLOP/s and moves 4.8 TB/s,
+# which is 14 operations per byte. This point of the axis is called the **ridge**. According to the plot, memory limits
+# the kernels to the left of the ridge, and arithmetic limits the kernels to the right.
 
 
 # %%
@@ -301,9 +304,9 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 1: a thread computes 8 elements of a column
 #
-# `blocktiled_1d`: a thread computes 8 elements of the result and keeps their sums in registers. It reads one word of
-# `b` and uses it 8 times. The elements that a thread computes are its **register tile**, here 8 x 1. The lines with a
-# plus are those that `tiled` does not have.
+# `blocktiled_1d`: a thread computes 8 elements of the result and keeps their sums in registers. It reads one word of `b`
+# and uses it 8 times. The elements that a thread computes are its **register tile**, here 8 x 1. In the code below, a
+# plus marks the lines that `tiled` does not have.
 
 # %%
 lessons.code("matmul", "blocktiled_1d", since="tiled", part=("const int row = t", "sum[i] +="))
@@ -355,9 +358,10 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 2: 8 x 8 elements
 #
-# `blocktiled_2d`: for each `k`, a register tile of R x C needs R words of `a` and C words of `b`, and uses them for R x C
-# multiply-adds. With 8 x 8, these are 16 words for 64 multiply-adds: a quarter of a word per multiply-add. A thread now has 64 sums in
-# registers, and a block computes 128 x 128 elements. The picture shows a corner of its tiles.
+# `blocktiled_2d`: a register tile has R x C elements. For each `k`, the thread needs R words of `a` and C words of `b`,
+# and uses them for R x C multiply-adds. With 8 x 8 elements, these are 16 words for 64 multiply-adds: a quarter of a word
+# per multiply-add. A thread now has 64 sums in registers, and a block computes 128 x 128 elements. The picture shows a
+# corner of its tiles.
 
 
 # %%
@@ -402,9 +406,10 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 3: 16 bytes per load
 #
-# `vectorized`: one load can read 16 bytes per lane, if these bytes are adjacent. In `blocktiled_2d`, the words of `b` that a
-# thread needs are already adjacent in shared memory, so the compiler merged four loads into one. The words of `a` are adjacent
-# only if the tile of `a` is stored transposed, `a_tile[k][row]`. For each `k`, a thread then needs four loads, not ten.
+# `vectorized`: one load can read 16 bytes per lane, if these bytes are adjacent. In `blocktiled_2d`, the words of `b`
+# that a thread needs are already adjacent in shared memory, so the compiler merged four loads into one. The words of `a`
+# are not adjacent. They become adjacent if the tile of `a` is stored transposed, `a_tile[k][row]`. For each `k`, a thread
+# then needs four loads, not ten.
 
 # %%
 lessons.code(
@@ -447,9 +452,10 @@ def first_load(rung, array):
 first_load("vectorized", "b_tile")
 
 # %% [markdown]
-# In `vectorized`, each lane has 8 neighbouring columns (32 bytes), and one load takes 16 bytes of them. So the loads of neighbouring
-# lanes are 32 bytes apart. `warptiled` divides the elements that a warp computes, 32 x 64, into four quarters. Each thread computes
-# 4 x 4 elements of each quarter, so neighbouring lanes load neighbouring pieces of 16 bytes. Nothing else changes.
+# In `vectorized`, each lane has 8 neighbouring columns (32 bytes). One load takes only 16 of these bytes. So the loads of
+# neighbouring lanes are 32 bytes apart. `warptiled` changes only which elements a thread computes. A warp computes 32 x
+# 64 elements. They are divided into four quarters, and each thread computes 4 x 4 elements of each quarter. So
+# neighbouring lanes load neighbouring pieces of 16 bytes.
 
 # %%
 lessons.code(
@@ -481,16 +487,18 @@ print(f"warptiled is {gain('warptiled', 'vectorized'):.2f} times as fast as vect
 on_the_gpu("vectorized", "warptiled")
 
 # %% [markdown]
-# `warptiled` needs 40 % fewer wavefronts than `vectorized`, but it is only 5 % faster. In `vectorized`, the data stage
-# was busy for only 60 % of the time, so it was not the bound. What do the warps of `warptiled` wait for? They wait most
-# for `L1, L2, DRAM`: in each iteration all warps of a block load the next tiles, wait for the values, store them, and
-# wait at a barrier. Meanwhile none of them multiplies.
+# `warptiled` needs 40 % fewer wavefronts than `vectorized`, but it is only 5 % faster. The reason: in `vectorized`, the
+# data stage was busy for only 60 % of the time, so it was not the bound.
+#
+# What do the warps of `warptiled` wait for? Mostly for `L1, L2, DRAM`. In each iteration, all warps of a block load the
+# next tiles, wait for the values, store them, and wait at a barrier. Meanwhile none of them multiplies.
 #
 # ## Rung 5: copies that start early
 #
-# `pipelined`: shared memory holds four **stages** of tiles. `cp.async` copies from global to shared memory without waiting and
-# without registers. While the block multiplies the tiles of one stage, copies fill the other three. In the same way, a thread
-# reads its words for `k + 1` from shared memory while it multiplies its words for `k`.
+# `pipelined`: shared memory holds four **stages**, each with a tile of `a` and a tile of `b`. `cp.async` copies from
+# global to shared memory. It needs no registers, and the thread does not wait for it. While the block multiplies the
+# tiles of one stage, copies fill the other three. A thread does the same with its words from shared memory: it reads
+# those for `k + 1` while it multiplies those for `k`.
 
 # %%
 lessons.code(
@@ -513,16 +521,20 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 6: a copy engine, and nothing but multiply-adds
 #
-# Now the schedulers are busy. A third of the instructions that they issue are not multiply-adds, but compute addresses,
-# test conditions or copy. `tma` leaves the copying to a separate unit of the GPU, the TMA (tensor memory accelerator,
-# on GPUs of compute capability 9.0). One instruction copies 16 KB of `a`. Such a copy can only copy adjacent bytes.
-# Therefore another kernel first *packs* `a`: it stores strips of 128 rows one after the other, each strip transposed. A
-# thread of `tma` computes 16 x 8 elements. For each `k`, it needs 16 + 8 words, which are 6 loads of 16 bytes, for 128
-# multiply-adds. A block computes one tile after the other until the whole product is done, so the GPU does not start a
-# new block for each tile.
+# Now the schedulers are busy. But a third of the instructions that they issue are not multiply-adds: they compute
+# addresses, test conditions or copy. The next kernel, `tma`, leaves the copying to a separate unit, the TMA (tensor
+# memory accelerator). GPUs of compute capability 9.0 have this unit. `tma` differs from `pipelined` in three ways:
 #
-# This is the loop over the stages. `full` and `empty` are barriers in shared memory ([mbarriers](glossary.md#mbarrier)). The TMA
-# arrives at `full` when its bytes are in shared memory. The warps arrive at `empty` when they have read the bytes.
+# - One instruction copies 16 KB of `a`. Such a copy can only copy adjacent bytes. Therefore another kernel first *packs*
+#   `a`: it stores strips of 128 rows one after the other, each strip transposed.
+# - A thread computes 16 x 8 elements. For each `k`, it needs 16 + 8 words, which are 6 loads of 16 bytes, for 128
+#   multiply-adds.
+# - A block computes one tile after the other until the whole product is done. So the GPU does not start a new block for
+#   each tile.
+#
+# This is the loop over the stages. `full` and `empty` are barriers in shared memory ([mbarriers](glossary.md#mbarrier)).
+# The TMA arrives at `full` when the bytes of the stage are in shared memory. The warps arrive at `empty` when they have
+# read them.
 
 # %%
 lessons.code("matmul", "tma", part=("while (schedule.next(part)) {", "barrier_arrive(empty"))
@@ -539,10 +551,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The simulator executes `tma`, but it does not count the copies of the TMA, and it does not model their time. So we
-# count the instructions of the main loop in the machine code, and the cycles that a scheduler needs to issue them
-# (`benchmarks/cost_model.py`). Registers have banks, too: a multiply-add that needs two words of one bank takes two
-# cycles. The count of the cycles includes this.
+# The simulator executes `tma`, but it does not count the copies of the TMA, and it does not model their time. Therefore
+# we count something else: the instructions of the main loop in the machine code, and the cycles that a scheduler needs to
+# issue them (`benchmarks/cost_model.py`). The cycles also include conflicts of registers: registers have banks, too, and
+# a multiply-add that needs two words of one bank takes two cycles.
 
 # %% tags=["hide-input"]
 sys.path.append("../benchmarks")
@@ -581,16 +593,20 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The ceiling holds for the main loop alone. The kernel also needs time to pack `a` (this is part of the measured time), to start
-# copies, and to write the results. Note that the fastest kernels do *not* have many warps. A warp starts its loads long before it
-# needs the values, and has enough other work until they arrive.
+# This ceiling holds only for the main loop. The kernel also needs time to pack `a` (the measured time includes this), to
+# start copies, and to write the results.
+#
+# Note that the fastest kernels do *not* have many warps. A warp starts its loads long before it needs the values. Until
+# the values arrive, it has enough other work.
 #
 # ## Rung 7: one warpgroup copies, two multiply
 #
-# In `tma`, a stage of `b` takes 32 copies, one per row, and the warps that multiply must start them. The next kernel,
-# `tensor_map`, describes the matrix to the TMA once. After that, one instruction copies a box, that is, a rectangular part of the
-# matrix. A block has three warpgroups (four warps each). Two of them multiply. The third starts the copies. It also transposes
-# the tiles of `a` in shared memory, so `a` is not packed any more:
+# In `tma`, a stage of `b` takes 32 copies, one per row, and the warps that multiply must start them. In the next kernel,
+# `tensor_map`, a tensor map describes the matrix to the TMA. Then one instruction copies a whole box, that is, a
+# rectangular part of the matrix.
+#
+# A block has three warpgroups (four warps each). Two of them multiply. The third starts the copies, and transposes the
+# tiles of `a` in shared memory, so `a` is not packed any more:
 
 # %%
 lessons.code("matmul", "tensor_map", part=("if (threadIdx.x >= THREADS) {", "setmaxnreg.inc.sync"))
@@ -606,8 +622,9 @@ print(f"tensor_map is {gain('tensor_map', 'cublas'):.3f} times as fast as cuBLAS
 loops("tma", "tensor_map")
 
 # %% [markdown]
-# According to this count, the two loops are about equally fast. But the two kernels also differ in their copies, and
-# `tma` needs time for packing. The count includes neither. **A model of one part does not predict the whole.**
+# According to this count, the two loops are about equally fast. But `tensor_map` is faster. The count leaves out two
+# differences: the kernels copy in different ways, and only `tma` needs time for packing. **A model of one part does not
+# predict the whole.**
 #
 # ## The ladder
 
@@ -631,13 +648,14 @@ on_the_gpu(*RUNGS)
 counted(*RUNGS)
 
 # %% [markdown]
-# Read the tables from top to bottom. In the first kernels, the data stage and the load-store unit are busy all the time. In the
-# next kernels, no unit is busy all the time: the warps wait for shared memory, and then for global memory. In the last kernels,
-# the schedulers are busy. Such a kernel gets faster only if it executes fewer instructions that are not multiply-adds.
+# Read the tables from top to bottom. In the first kernels, the data stage and the load-store unit are busy all the time.
+# In the next kernels, no unit is busy all the time: the warps wait for shared memory, and then for global memory. In the
+# last kernels, the schedulers are busy. To make such a kernel faster, we must remove instructions that are not
+# multiply-adds.
 #
-# In the roofline plot below, even the first kernels lie to the right of the ridge, so DRAM is not their limit. Larger
-# tiles move the kernels further to the right. According to this plot, larger tiles therefore bring nothing. Yet
-# `pipelined` is 73 times as fast as `naive`:
+# What does the roofline plot below say? Even the first kernels lie to the right of the ridge, so DRAM is not their limit.
+# Larger tiles move a kernel further to the right, where, according to the plot, this gains nothing. Yet `pipelined` is 73
+# times as fast as `naive`:
 
 # %%
 ax = roof(*RUNGS)
@@ -645,8 +663,8 @@ ax = roof(*RUNGS)
 # %% [markdown]
 # ## How good is the time model?
 #
-# The simulator does not measure the time of a GPU; it estimates the time with a model. For products of 512 x 512 we have both,
-# the estimate and a time recorded on a GPU. So we can test the model:
+# The simulator does not measure the time of a GPU; it estimates the time with a model. For products of 512 x 512 matrices
+# we have both: the estimate, and a time recorded on a GPU. So we can test the model:
 
 # %% tags=["hide-input"]
 at_512 = recorded_at(512)
@@ -683,27 +701,30 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The model puts the kernels in the right order. For products of this size, the modelled times of the kernels with
-# register tiles are too short by up to a quarter. One reason: the recorded runs are first runs, and a first run has
-# costs that the model does not include, such as the fetch of instructions. When four of these kernels run again on the
-# GPU, they are faster by 15 to 24 %. (Empty caches are not the reason, because the model starts with empty caches,
-# too.) The modelled time of `pipelined` is shorter than even the time of its later runs, and we do not know why. So take
-# the microseconds of such kernels as a rough figure. Their counts are exact.
+# The model puts the kernels in the right order. But for the kernels with register tiles, the modelled times are too short
+# by up to a quarter. One reason: each recorded time is the time of a first run. A first run has costs that the model does
+# not include, such as the fetch of instructions. When four of these kernels run again on the GPU, they are faster by 15
+# to 24 %. (Empty caches are not the reason, because the model starts with empty caches, too.)
+#
+# The modelled time of `pipelined` is even shorter than the time of its later runs, and we do not know why. So for such
+# kernels, take the microseconds as a rough figure. Their counts are exact.
 #
 # ## Small products: `split_k` and `best`
 #
-# Large tiles are efficient. But a small product has only few large tiles, so most multiprocessors have no work. `split_k` takes
-# smaller tiles. Several groups of warps share the work on one tile: each group adds up the products for a part of the values of
-# `k`. The groups belong to two blocks, which form a [*cluster*](glossary.md#cluster): they can read each other's shared memory.
-# At the end, the groups add up their sums. If K is large and the result is small, as in 64 x 64 x 8192 (M x N x K), `split_k`
-# also cuts `k` into slices, and each slice has its own blocks. A second kernel adds up the results of the slices.
+# Large tiles are efficient. But a small product has only few large tiles, so most multiprocessors have no work. Therefore
+# `split_k` takes smaller tiles, and several groups of warps share the work on one tile. Each group adds up the products
+# for a part of the values of `k`. At the end, the groups add up their sums. The groups belong to two blocks, which form a
+# [*cluster*](glossary.md#cluster): they can read each other's shared memory.
+#
+# If K is large and the result is small, as in 64 x 64 x 8192 (M x N x K), `split_k` also cuts `k` into slices. Each slice
+# has its own blocks. A second kernel adds up the results of the slices.
 
 # %%
 lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
 
 # %% [markdown]
-# `variant="best"` looks up the measured shape that is most similar to yours, and takes the rung that was fastest there. Is it
-# always faster than cuBLAS?
+# A table has the measured speeds for many shapes. `variant="best"` looks up the shape that is most similar to yours, and
+# takes the rung that was fastest there. Is it always faster than cuBLAS?
 
 
 # %% tags=["hide-input"]
@@ -739,16 +760,16 @@ lessons.predict(
 # For 16384 x 128 x 2048, `split_k` is slower than cuBLAS by 3 %. This difference is as small as differences between
 # measurements: in an earlier measurement, `split_k` was the faster one.
 #
-# For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS, but an earlier version of it was slower. The earlier
-# version packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time depends on `M` and `K` alone.
-# If the result has few columns (a small `N`), packing takes a large share of the whole time.
-# [The ladder, measured](../docs/ladder.md) says what limits the rungs, and which change to try next.
+# For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS, but an earlier version of it was slower. The earlier version
+# packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time depends only on `M` and `K`. If `N` is
+# small (the result has few columns), packing takes a large share of the whole time. [The ladder,
+# measured](../docs/ladder.md) says what limits the rungs, and which change to try next.
 #
 # ## Past the float32 pipes: tensor cores
 #
-# `tensor_map` reaches 83 % of the peak, and no kernel can exceed the peak. But a multiprocessor has another unit, the **tensor
-# core**. One instruction of this unit multiplies small matrices. Here is a product of float16 matrices; each warp computes 16
-# x 16 elements:
+# `tensor_map` reaches 83 % of the peak, and no kernel that multiplies in the float32 pipes can exceed the peak. But a
+# multiprocessor has another unit, the **tensor core**. One instruction of this unit multiplies small matrices. Here is a
+# product of float16 matrices; each warp computes 16 x 16 elements:
 
 # %%
 on_tensor_cores = coalesce.Kernel(
@@ -791,9 +812,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# `bf16`, `tf32` and `tf32x3` use larger instructions: four warps execute a `wgmma` together, which multiplies a matrix of 64 x 16
-# by a matrix of 16 x 256 bfloat16 values. The tensor cores read these values from shared memory. (`dmma`, for float64, uses
-# instructions of one warp. The simulator executes `mma`, `wmma` and `wgmma`.) This is the inner loop of `bf16`:
+# `bf16`, `tf32` and `tf32x3` use a larger instruction, `wgmma`, which four warps execute together. In `bf16`, it
+# multiplies a matrix of 64 x 16 bfloat16 values by a matrix of 16 x 256. The tensor cores read these values from shared
+# memory. (`dmma`, for float64, uses instructions of one warp. The simulator executes `mma`, `wmma` and `wgmma`.) This is
+# the inner loop of `bf16`:
 
 # %%
 lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait<1>();"))
@@ -842,9 +864,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# `bf16` was given matrices that were bfloat16 already, so its error does not include the rounding of the operands. These kernels
-# draw so much power that the GPU lowers its clock: for `bf16`, `tf32` and `dmma` the bound is **power**. Not all of these kernels
-# are faster than cuBLAS:
+# The matrices for `bf16` were bfloat16 already, so the error of `bf16` does not include the rounding of the operands. The
+# kernels on tensor cores draw so much power that the GPU lowers its clock: for `bf16`, `tf32` and `dmma` the bound is
+# **power**. Not all of these kernels are faster than cuBLAS:
 
 # %%
 for (rung, size), rungs in tensor.items():
@@ -856,12 +878,12 @@ for (rung, size), rungs in tensor.items():
 # %% [markdown]
 # ## What this is worth, and what not
 #
-# - The figures are of one GPU, one compiler and one library: see below. With another version of the compiler, these kernels can
-#   be several percent slower: the compiler chooses the registers, and the choice decides how many bank conflicts the main loop
-#   has.
-# - cuBLAS runs on all of NVIDIA's GPUs, with many types and layouts. Our top rungs need compute capability 9.0, and `tma` and
-#   `tensor_map` are worthwhile for large products only.
-# - In a program, call the library. Write such kernels for a product that no library has, or to learn what is
+# - The figures hold for one GPU, one version of the compiler and one version of the library; the next cell names them.
+#   With another compiler, these kernels can be several percent slower. The reason: the compiler chooses the registers,
+#   and this choice decides how many bank conflicts the main loop has.
+# - cuBLAS runs on all of NVIDIA's GPUs, with many types and layouts. Our fastest rungs need compute capability 9.0. `tma`
+#   and `tensor_map` are worthwhile only for large products.
+# - In a program, call the library. Write a kernel of your own for a product that no library has, or to learn what is
 #   possible.
 
 # %%
@@ -879,13 +901,20 @@ print(
 #
 # ## Exercises
 #
-# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
-# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
-# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
-# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
+# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them.
+#
+# The check runs the kernel on arrays of two sizes, and tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
+#   at least one of them writes, and nothing decides which access comes first.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists.
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
+# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
+# contains the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -972,11 +1001,12 @@ print(lessons.exercise("turned_tile").check(turned_tile))
 # %% [markdown]
 # **To remember**
 # - Count what one multiply-add costs: instructions, requests, wavefronts. Each unit of a multiprocessor sets a ceiling.
-# - With register tiles, a kernel reads fewer words from shared memory. Wide loads save requests, and compact warp tiles
-#   save wavefronts. If copies start early, warps wait less.
-# - It helps little to reduce the work of a unit that is not the bound. Look at what the warps wait for, then choose the next
-#   idea.
-# - The fastest float32 kernel has few warps and much work in each: high occupancy is not an aim in itself.
+# - With register tiles, a kernel reads fewer words from shared memory. Wide loads save requests. Compact warp tiles save
+#   wavefronts. If copies start early, warps wait less.
+# - If a unit is not the bound, it helps little to reduce its work. Look at what the warps wait for, and then choose the
+#   next idea.
+# - The fastest float32 kernel has few warps, and each of them has much work. So do not aim at high occupancy for its own
+#   sake.
 
 # %%
 lessons.score()

@@ -9,11 +9,12 @@
 # %% [markdown]
 # # 8. Your own kernel
 #
-# **The question.** You wrote a kernel, and its result is right. Is the kernel *correct*, that is, right in every run? And is it
-# wasteful? A right result answers neither question. Three tools do: profiles, checks and assertions. This lesson shows each tool
-# with a small kernel, and then it is your turn.
+# **The question.** You wrote a kernel, and its result is right. Will the result be right in every run (is the kernel
+# *correct*)? And is the kernel wasteful? One right result does not answer these questions. Three tools do: profiles,
+# checks and assertions. This lesson shows each tool with a small kernel, and then it is your turn.
 #
-# **Time:** 90 minutes. **You need:** [lessons 0 to 5](00_threads_blocks_warps.ipynb). No GPU. Terms: [glossary](glossary.md).
+# **Time:** 90 minutes. You need [lessons 0 to 5](00_threads_blocks_warps.ipynb), but no GPU. The [glossary](glossary.md)
+# explains the terms.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -63,9 +64,9 @@ lessons.predict(
 # %% [markdown]
 # ## Check it: a race that gives the right answer
 #
-# In the kernel below, each thread adds two elements: its own, and the element 32 places before it. (The first 32 threads of a
-# block have no such element in their block, and copy their own.) The threads pass the elements to each other through shared
-# memory.
+# In the kernel below, each thread adds two elements: its own, and the element 32 places before it. The first 32 threads
+# of a block have no such element in their block; they only copy their own. The threads pass the elements to each other
+# through shared memory.
 
 # %%
 # %%cuda
@@ -101,7 +102,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# One `__syncthreads()` between the two lines makes the kernel correct:
+# With one `__syncthreads()` between the last two lines, the kernel is correct:
 
 # %%
 # %%cuda --grid 4 --block 256 --check x out
@@ -117,8 +118,9 @@ lessons.predict(
 # %% [markdown]
 # ## Keep it correct: assertions
 #
-# Counts do not depend on the machine or its load, so a test can assert them. A failing assertion shows the line and one of the
-# warps that executed it. Under pytest, the failed test shows the same lines.
+# Counts are the same on every machine, no matter what else runs there. So a test can assert them. If an assertion fails,
+# its message shows the source line, and one of the warps that executed it. If this happens in a test, pytest shows the
+# same.
 
 # %% tags=["counts"]
 p = to_grey.profile(n // 256, 256, pixels, grey, n)
@@ -131,13 +133,20 @@ except AssertionError as error:
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has a cell with a kernel, and below it a cell with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the cell. After that, the kernel's name is known in the notebook.) You cannot
-# change the grid and the block: the exercise sets them. The check runs the kernel on arrays of two sizes. It looks for accesses
-# outside the arrays and for races (unordered accesses of several threads to one element), and compares the result with NumPy's.
-# Then it tests whether the counts are within the limits that the exercise lists. If something is wrong, the last line
-# of the message contains a Python call that shows a hint. Copy this call into a cell and run it. If the check fails
-# again, its message contains the call for a stronger hint. After the last hint, it contains the call for a solution.
+# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them.
+#
+# The check runs the kernel on arrays of two sizes, and tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
+#   at least one of them writes, and nothing decides which access comes first.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists.
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
+# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
+# contains the call for a solution.
 
 
 # %% [markdown]
@@ -202,8 +211,8 @@ print(lessons.exercise("smooth").check(smooth))
 # **To remember**
 # - A right result does not prove that a kernel is correct. Check the kernel, then profile it, then write
 #   assertions.
-# - The sectors per request say how much one load costs. The requests say how often the kernel loads. A kernel can waste in both
-#   ways.
+# - The sectors per request say how much one load costs. The number of requests says how often the kernel loads. A kernel
+#   can waste memory traffic in both ways.
 # - Write a test. It needs no GPU, and it fails if a later change makes the accesses worse.
 
 # %%
