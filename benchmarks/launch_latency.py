@@ -3,7 +3,8 @@
 The script launches a kernel that does almost nothing many times, asynchronously, on arrays that are
 already on the GPU. A time is the host's time for one call. All rounds are interleaved in one run.
 "from C++" is the time of a launch in a list of planned launches, which C++ executes without Python:
-hardly more than the driver's own time.
+hardly more than the driver's own time. "in a CUDA graph" is the time of a launch in a graph of 100
+launches, which one call of the driver starts.
 
     python benchmarks/launch_latency.py
 """
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from gpu import Gpu
 
 import coalesce
 from coalesce._core import cuda
@@ -67,13 +69,19 @@ def main() -> None:
         planned.launch(function, (1, 1, 1), (N, 1, 1), 0, values)
     addresses = [array.__cuda_array_interface__["data"][0] for array in own]
     calls["from C++"] = lambda: planned.enqueue(addresses)
+    bench = Gpu()
+    given = [*(address.to_bytes(8, "little") for address in addresses), size.tobytes()]
+    calls["in a CUDA graph"] = bench.graph(
+        lambda: cuda.launch(function, (1, 1, 1), (N, 1, 1), 0, given, bench.stream.value), PLANNED
+    )
+    many = ("from C++", "in a CUDA graph")  # one call has PLANNED launches
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
             call()
             gpu.synchronize()
             start = time.perf_counter()
-            for _ in range(LAUNCHES // PLANNED if name == "from C++" else LAUNCHES):
+            for _ in range(LAUNCHES // PLANNED if name in many else LAUNCHES):
                 call()
             times[name].append((time.perf_counter() - start) / LAUNCHES)
             gpu.synchronize()

@@ -3,7 +3,9 @@
     python benchmarks/numpy_products.py
 
 Prints milliseconds of wall time, including the copies to the GPU and back, for float32 without
-TF32. A time is the median of interleaved rounds after a warm-up. "pinned" has its operands and its
+TF32. A time is the median of the rounds after a warm-up. Each round has another random order: a
+call takes longer after a call of another library, because the processor's caches hold other code.
+"pinned" has its operands and its
 result in pinned memory (`coalesce.pinned_empty`). "copies" is only the time of the pinned copies of
 both operands and the result, and "product" only that of the product, with all arrays on the GPU. 64
 rows of every result are compared with the product in float64.
@@ -12,6 +14,7 @@ rows of every result are compared with the product in float64.
 from __future__ import annotations
 
 import os
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -68,8 +71,11 @@ def measure(n: int) -> dict[str, float]:
     # would keep the processors busy that the copies need.
     time.sleep(0.3)
     times: dict[str, list[float]] = {name: [] for name in works}
+    order, shuffled = list(works), random.Random(1)
     for _ in range(ROUNDS if n > 64 else 100 * ROUNDS):
-        for name, work in works.items():
+        shuffled.shuffle(order)
+        for name in order:
+            work = works[name]
             started = time.perf_counter()
             work()
             times[name].append(1e3 * (time.perf_counter() - started))
