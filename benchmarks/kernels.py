@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import figures
 import numpy as np
 from gpu import Gpu, median_and_spread
 from products import recorded
@@ -84,9 +85,10 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", help="by default all")
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument("--device", choices=("cuda", "sim"), default="cuda")
+    figures.add_option(parser)
     options = parser.parse_args()
-    for shape in options.shapes or [(options.n, options.n)]:
-        measure(shape, options)
+    shapes = options.shapes or [(options.n, options.n)]
+    figures.write([row for shape in shapes for row in measure(shape, options)], options.json)
 
 
 def on_graphs(operation: str, arrays: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
@@ -110,8 +112,8 @@ def modelled(operation: str, a: np.ndarray[Any, Any], names: Sequence[str]) -> d
     return times
 
 
-def measure(shape: tuple[int, int], options: argparse.Namespace) -> None:
-    """Print the table of one shape."""
+def measure(shape: tuple[int, int], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the figures of one shape, and print them as a table."""
     (rows, cols), dtype = shape, np.dtype(options.dtype)
     on_gpu = options.device == "cuda"
     a: Any = np.random.default_rng(0).random(shape, dtype)
@@ -130,9 +132,12 @@ def measure(shape: tuple[int, int], options: argparse.Namespace) -> None:
         "column_sums": rows * cols + cols,
     }
 
-    def rates(operation: str, ms: float) -> tuple[str, str]:
+    def row(operation: str, variant: str, ms: float, spread: str) -> dict[str, Any]:
         gflops = f"{2 * rows**3 / ms / 1e6:.0f}" if operation == "matmul" else ""
-        return gflops, f"{elements[operation] * dtype.itemsize / ms / 1e6:.0f}"
+        gbps = elements[operation] * dtype.itemsize / ms / 1e6
+        table.add_row(operation, variant, f"{ms:.4f}", spread, gflops, f"{gbps:.0f}")
+        named = {"rows": rows, "cols": cols, "operation": operation, "variant": variant}
+        return {**named, "ms": ms, "gbps": gbps}
 
     for operation in options.operations:
         if operation == "matmul" and rows != cols:
@@ -145,10 +150,9 @@ def measure(shape: tuple[int, int], options: argparse.Namespace) -> None:
         ]
         times = on_graphs(operation, arguments, names) if on_gpu else modelled(operation, a, names)
         for name, (ms, spread) in times.items():
-            table.add_row(operation, name, f"{ms:.4f}", f"{spread:.1%}", *rates(operation, ms))
+            yield row(operation, name, ms, f"{spread:.1%}")
         for name, work in theirs.get(operation, {}).items():
-            ms = median_ms(work)
-            table.add_row(operation, name, f"{ms:.4f}", "", *rates(operation, ms))
+            yield row(operation, name, median_ms(work), "")
         table.add_section()
     Console(width=100).print(table)
 

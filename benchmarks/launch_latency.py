@@ -6,16 +6,18 @@ already on the GPU. A time is the host's time for one call. All rounds are inter
 hardly more than the driver's own time. "in a CUDA graph" is the time of a launch in a graph of 100
 launches, which one call of the driver starts.
 
-    python benchmarks/launch_latency.py
+    python benchmarks/launch_latency.py [--json FILE]
 """
 
 from __future__ import annotations
 
+import argparse
 import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import figures
 import numpy as np
 from gpu import Gpu
 
@@ -32,6 +34,10 @@ LAUNCHES, PLANNED, ROUNDS, N = 5000, 100, 9, 128
 
 
 def main() -> None:
+    """Measure and print the time of each kind of launch."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    figures.add_option(parser)
+    options = parser.parse_args()
     status = coalesce.gpu_status()
     if not status:
         raise SystemExit(f"this needs a GPU; {status}")
@@ -90,9 +96,11 @@ def main() -> None:
         f"Python {platform.python_version()}"
     )
     print(f"{LAUNCHES} launches a round, {ROUNDS} rounds; microseconds a launch")
-    for name, found in times.items():
-        found = [1e6 * t for t in found]
-        print(f"  {name:34} best {min(found):6.2f}   median {np.median(found):6.2f}")
+    best = {name: 1e6 * min(found) for name, found in times.items()}
+    median = {name: 1e6 * float(np.median(found)) for name, found in times.items()}
+    for name in times:
+        print(f"  {name:34} best {best[name]:6.2f}   median {median[name]:6.2f}")
+    figures.write({"best": best, "median": median}, options.json)
 
 
 def processor() -> str:

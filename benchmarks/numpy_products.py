@@ -1,6 +1,6 @@
 """How long a product of NumPy arrays takes with a result in NumPy: this package, CuPy and PyTorch.
 
-    python benchmarks/numpy_products.py
+    python benchmarks/numpy_products.py [--json FILE]
 
 Prints milliseconds of wall time, including the copies to the GPU and back, for float32 without
 TF32. A time is the median of the rounds after a warm-up. Each round has another random order: a
@@ -13,6 +13,7 @@ rows of every result are compared with the product in float64.
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import statistics
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import figures
 import numpy as np
 from launch_latency import processor
 from rich.console import Console
@@ -33,6 +35,9 @@ SIZES, ROUNDS = (64, 1024, 4096, 8192), 9
 
 def main() -> None:
     """Measure and print a table with a column for each size."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    figures.add_option(parser)
+    options = parser.parse_args()
     status = coalesce.gpu_status()
     if not status:
         raise SystemExit(f"this needs a GPU; {status}")
@@ -42,6 +47,7 @@ def main() -> None:
     for name in columns[0]:
         table.add_row(name, *(f"{column[name]:.3f}" for column in columns))
     Console(width=100).print(table)
+    figures.write(dict(zip(SIZES, columns, strict=True)), options.json)
 
 
 def measure(n: int) -> dict[str, float]:

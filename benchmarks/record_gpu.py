@@ -2,17 +2,21 @@
 
     python benchmarks/record_gpu.py [--out FILE] [--commit NAME]
 
-The first lines of the file name the commit, the GPU and the date. docs/gpu_speed.md shows the file.
+The first line of the file names the commit, the GPU and the date. docs/gpu_speed.md shows the file.
+The figures are also in a JSON file beside it, for docs/make_goals.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 from commit import commit
 from gpu import state
@@ -40,16 +44,27 @@ def main() -> None:
         f"commit {options.commit}, {gpu['name']}, driver {gpu['driver_version']}, "
         f"{datetime.date.today()}\n"
     )
+    found: dict[str, Any] = {
+        "command": "python benchmarks/record_gpu.py",
+        "commit": options.commit,
+        "date": datetime.date.today().isoformat(),
+        "gpu": gpu,
+        "figures": {},
+    }
+    figures = Path(tempfile.mkdtemp()) / "figures.json"
     folder = Path(__file__).parent
     for command in COMMANDS:
         name, *arguments = command.split()
-        words = [sys.executable, str(folder / name), *arguments]
+        words = [sys.executable, str(folder / name), *arguments, "--json", str(figures)]
         environment = {**os.environ, "COLUMNS": "100", "PYTHONUNBUFFERED": "1"}
         done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         printed = f"\n$ python benchmarks/{command}\n{done.stdout}"
         print(printed, flush=True)
         text += printed
         options.out.write_text(text, encoding="utf-8")
+        found["figures"][command] = json.loads(figures.read_text(encoding="utf-8"))
+        recorded = json.dumps(found, indent=1) + "\n"
+        options.out.with_suffix(".json").write_text(recorded, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,14 +5,16 @@ are already allocated, and back into a new array, whose pages the system must st
 is the median of several interleaved rounds. "pinned" is the rate between pinned memory
 (`coalesce.pinned_empty`, PyTorch's `pin_memory`) and the GPU: the speed of the link itself.
 
-    python benchmarks/transfers.py
+    python benchmarks/transfers.py [--json FILE]
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 
+import figures
 import numpy as np
 from launch_latency import processor
 from rich.console import Console
@@ -25,6 +27,10 @@ MEBIBYTES, ROUNDS = (1, 16, 64, 256, 1024), 7
 
 
 def main() -> None:
+    """Measure and print a table with a column for each size."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    figures.add_option(parser)
+    options = parser.parse_args()
     status = coalesce.gpu_status()
     if not status:
         raise SystemExit(f"this needs a GPU; {status}")
@@ -34,6 +40,7 @@ def main() -> None:
     for name in sorted(columns[0], key=lambda name: name.split(":")[0], reverse=True):
         table.add_row(name, *(f"{column[name]:.1f}" for column in columns))
     Console(width=100).print(table)
+    figures.write(dict(zip(MEBIBYTES, columns, strict=True)), options.json)
 
 
 def measure(size: int) -> dict[str, float]:
