@@ -12,7 +12,7 @@
 # **The question.** A block of 16 x 16 threads loads one element per thread. A GPU executes these loads 32 at a time.
 # Which 32 threads load together? All later lessons need the answer. It depends only on the shape of the block.
 #
-# **Time:** 50 minutes. You need C and NumPy arrays, but no GPU. The [glossary](glossary.md) explains every term.
+# **Time:** 50 minutes. **You need:** C and NumPy arrays. You do not need a GPU. The [glossary](glossary.md) explains every term.
 #
 # **How the lessons work.** Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell. It
 # then shows the measured value beside your guess, and explains it. If you only read the lesson, guess first. Then open

@@ -12,7 +12,7 @@
 # **The question.** A warp executes one load: one instruction, with an address for each of the 32 lanes. What does the
 # memory system do with such a load? And what does the load cost if the addresses are not side by side?
 #
-# **Time:** 60 minutes. You need [lesson 0](00_threads_blocks_warps.ipynb), but no GPU. The [glossary](glossary.md)
+# **Time:** 60 minutes. **You need:** [lesson 0](00_threads_blocks_warps.ipynb). You do not need a GPU. The [glossary](glossary.md)
 # explains the terms.
 
 # %% tags=["install", "remove-cell"]

@@ -13,7 +13,7 @@
 # of the result. The table below shows how long the kernels take. Why do the times differ, and could we have predicted
 # this without a GPU?
 #
-# **Time:** 60 minutes. You need [lesson 1](01_one_warp_one_load.ipynb), but no GPU. The [glossary](glossary.md) explains
+# **Time:** 60 minutes. **You need:** [lesson 1](01_one_warp_one_load.ipynb). You do not need a GPU. The [glossary](glossary.md) explains
 # the terms.
 
 # %% tags=["install", "remove-cell"]

@@ -13,7 +13,7 @@
 # global memory. How often must it read them? With **shared memory**, the threads of a block can share the elements that
 # they load. But there is a new problem: the order in which the lanes access shared memory matters, too.
 #
-# **Time:** 75 minutes. You need [lesson 2](02_matmul_naive_to_coalesced.ipynb), but no GPU. The [glossary](glossary.md)
+# **Time:** 75 minutes. **You need:** [lesson 2](02_matmul_naive_to_coalesced.ipynb). You do not need a GPU. The [glossary](glossary.md)
 # explains the terms.
 
 # %% tags=["install", "remove-cell"]

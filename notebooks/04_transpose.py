@@ -13,7 +13,7 @@
 # Yet the two simplest kernels for a transposition take much longer than a copy. What takes so long? And is it better to
 # have uncoalesced reads or uncoalesced writes?
 #
-# **Time:** 45 minutes. You need [lesson 3](03_tiles_and_corner_turning.ipynb), but no GPU. The [glossary](glossary.md)
+# **Time:** 45 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb). You do not need a GPU. The [glossary](glossary.md)
 # explains the terms.
 
 # %% tags=["install", "remove-cell"]

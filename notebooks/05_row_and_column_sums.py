@@ -13,7 +13,7 @@
 # thread for each row, another has a thread for each column. One of them touches eight times as many sectors as the other.
 # How do we repair it? And why do the measured times not differ by a factor of eight?
 #
-# **Time:** 60 minutes. You need [lesson 3](03_tiles_and_corner_turning.ipynb), which explains banks, but no GPU. The
+# **Time:** 60 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb), which explains banks. You do not need a GPU. The
 # [glossary](glossary.md) explains the terms.
 
 # %% tags=["install", "remove-cell"]

@@ -12,7 +12,7 @@
 # **The question.** Each of these twelve claims was taught somewhere, for example in a tutorial. Are the claims right? For
 # each claim, read the kernel, give your verdict, and then look at the counts.
 #
-# **Time:** 60 minutes. You need [lessons 1 to 5](01_one_warp_one_load.ipynb), but no GPU. The [glossary](glossary.md)
+# **Time:** 60 minutes. **You need:** [lessons 1 to 5](01_one_warp_one_load.ipynb). You do not need a GPU. The [glossary](glossary.md)
 # explains the terms.
 
 # %% tags=["install", "remove-cell"]

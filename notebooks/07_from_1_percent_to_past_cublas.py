@@ -14,7 +14,7 @@
 # We call the kernels the *rungs* of a ladder. Each rung brings one new idea. For each idea, predict how much it gains,
 # count what it costs, and compare with the measured times.
 #
-# **Time:** 100 minutes. You need lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb).
+# **Time:** 100 minutes. **You need:** lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb).
 # You do not need a GPU, because the times were recorded on one. The [glossary](glossary.md) explains the terms.
 
 # %% tags=["install", "remove-cell"]

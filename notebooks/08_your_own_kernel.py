@@ -13,7 +13,7 @@
 # *correct*)? And is the kernel wasteful? One right result does not answer these questions. Three tools do: profiles,
 # checks and assertions. This lesson shows each tool with a small kernel, and then it is your turn.
 #
-# **Time:** 90 minutes. You need [lessons 0 to 5](00_threads_blocks_warps.ipynb), but no GPU. The [glossary](glossary.md)
+# **Time:** 90 minutes. **You need:** [lessons 0 to 5](00_threads_blocks_warps.ipynb). You do not need a GPU. The [glossary](glossary.md)
 # explains the terms.
 
 # %% tags=["install", "remove-cell"]
