@@ -108,6 +108,12 @@ OF_TEXTURES = re.compile(
     r"|m_\w*(read|write)_sectors\w*)|smsp__inst_executed_(op|pipe)_\w*(tex|surf)\w*"
 )
 
+# Metrics of the copy engine and of products of warpgroups, among those that the GPU has.
+OF_HOPPER = re.compile(
+    r"sm\w*__inst_executed_(op|pipe)_\w*(gmma|tma|tensor|uniform|bulk|ublk)\w*"
+    r"|sm__ops_path_tensor_\w*|\w*(gmma|_tma|tma_|ublkcp)\w*|l1tex__data_pipe\w*"
+)
+
 # Metrics that show in which set of tags a line is.
 OF_TAG_SETS = ["l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.sum"]
 
@@ -294,6 +300,8 @@ def record(name: str, only: str) -> dict[str, Any]:
         }.get(name, COUNTS)
         if name == "textures":
             metrics = [*COUNTS, *available(OF_TEXTURES)]
+        if name in ("hopper", "warpgroups"):
+            metrics = list(dict.fromkeys((*COUNTS, *OF_TENSOR_CORES, *available(OF_HOPPER))))
         launches = ncu_launches(program, metrics, ["--cache-control", "none"])
     if name in ("programs", "unseen"):  # the models use these recordings, too
         for launch, cold in zip(launches, ncu_launches(program, MODELLED), strict=True):

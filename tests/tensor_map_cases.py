@@ -176,8 +176,22 @@ def data(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return flat.view("u1"), image.view("u1")
 
 
-def run(case: Copy, seed: int, device: str, encode: object) -> np.ndarray:
-    """Return shared memory and whether the mbarrier completed, or the changed bits."""
+def simulated(case: Copy, array: object) -> bytes:
+    """Return the simulator's tensor map for a case."""
+    from coalesce._core import sim
+
+    steps = case.steps or (1,) * len(case.box)
+    return sim.tensor_map(
+        array._address, case.element, case.extents, case.strides, case.box, steps, case.swizzle,
+        bool(case.nan),
+    )  # type: ignore[attr-defined]  # fmt: skip
+
+
+def run(case: Copy, seed: int, device: str, encode: object, counts: bool = False) -> np.ndarray:
+    """Return shared memory and whether the mbarrier completed, or the changed bits.
+
+    With `counts`, the simulator must execute the machine code.
+    """
     import coalesce
 
     flat, image = data(seed)
@@ -186,10 +200,13 @@ def run(case: Copy, seed: int, device: str, encode: object) -> np.ndarray:
     array = coalesce.asarray(flat, device=device)
     coordinates = coalesce.asarray(np.array(case.at, np.int32), device=device)
     encoded = encode(case, array)  # type: ignore[operator]
+    how = {"shared_bytes": SHARED + 1024, "counts": counts}
     if case.stores:
         given = coalesce.asarray(image, device=device)
-        kernel[1, 128, SHARED + 1024](encoded, array, given, coordinates, case.offset)
+        record = kernel.launch(1, 128, encoded, array, given, coordinates, case.offset, **how)
+        assert not counts or record.counts.machine_code
         return np.asarray(array) ^ flat
     out = coalesce.asarray(np.zeros(SHARED + 1, np.uint8), device=device)
-    kernel[1, 128, SHARED + 1024](encoded, array, out, coordinates, case.offset, case.bytes)
+    record = kernel.launch(1, 128, encoded, array, out, coordinates, case.offset, case.bytes, **how)
+    assert not counts or record.counts.machine_code
     return np.asarray(out)

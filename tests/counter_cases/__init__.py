@@ -17,6 +17,7 @@ from counter_cases import (
     awkward,
     cooperative,
     hints,
+    hopper,
     many_lines,
     patterns,
     programs,
@@ -46,6 +47,8 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "matrices": tensor_cores.accesses,
     "tensor_cores": tensor_cores.cases,
     "mma_counters": tensor_cores.products,
+    "hopper": hopper.cases,
+    "warpgroups": hopper.products,
 }
 
 
