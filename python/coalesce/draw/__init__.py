@@ -1,8 +1,8 @@
-"""Pictures that explain a memory access at a glance.
+"""Draws pictures of memory accesses.
 
-The functions take plain numbers, such as the addresses of one warp. Only `event` and `steps` take a
-trace instead. Each function returns a `Picture`: a static SVG, which notebooks show, and the same
-picture in ASCII for terminals.
+Most functions take numbers, such as the addresses that the lanes of a warp access. `event` and
+`steps` take a `Trace` instead. Each function returns a `Picture`. It contains an SVG, which
+notebooks show, and the same picture in ASCII, which terminals show.
 """
 
 from __future__ import annotations

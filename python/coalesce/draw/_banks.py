@@ -1,4 +1,4 @@
-"""Draws one warp's access to shared memory, with a column for each of the 32 banks."""
+"""Draws how one warp accesses shared memory. The picture has a column for each of the 32 banks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Rows = Literal["wavefronts", "words"]
 
 @dataclass
 class Word:
-    """A word of shared memory, and the lanes to which a bank serves it in one turn."""
+    """A word of shared memory that a group of lanes accesses, and the lanes that get it."""
 
-    number: int
-    turn: int
+    number: int  # the position of the word in shared memory, counted in words
+    turn: int  # how many other words the bank must serve to the group before this word
     lanes: list[int] = field(default_factory=list)
 
     @property
@@ -42,26 +42,27 @@ class Word:
 
 @dataclass
 class Board:
-    """The words that the lanes access, and the turn in which a bank serves each word.
+    """The words that the lanes of a warp access, and the order in which the banks serve them.
 
-    The model (csrc/model/banks.hpp) decides which lanes are served together, as one group, and how
-    many turns each group needs. If several words are in the same bank, their order on a GPU is not
-    published. Here the word of the lowest lane comes first.
+    The hardware serves the lanes in groups, one group after another. For a group, each bank serves
+    one word per turn. So a group usually needs as many turns as its busiest bank has words. The
+    model in csrc/model/banks.hpp determines the groups and the number of turns. NVIDIA does not
+    publish in which order a bank serves its words. Here, the word of the lowest lane comes first.
 
     Attributes
     ----------
     parts : int
-        The number of groups of lanes, including empty groups. The groups are served one after
-        another.
+        The number of groups, including groups without active lanes.
     passes : int
-        The wavefronts of each turn: 2 for a compare-and-swap, else 1.
+        The number of wavefronts that a turn needs. It is 2 for a compare-and-swap, and 1 for all
+        other accesses.
     shared : bool
-        Whether lanes that access the same word are served together. If not, which is so for most
-        atomics, each lane has a `Word` of its own.
+        Whether lanes that access the same word are served together. This is not so for most
+        atomics. Then each lane has its own `Word`.
     groups : list of (list of int)
-        The active lanes of each group, without empty groups.
+        The active lanes of each group. Groups without active lanes are left out.
     words : list of (list of Word)
-        The words that each group accesses.
+        The words that each of these groups accesses.
     """
 
     parts: int
@@ -82,7 +83,7 @@ class Board:
 
     @property
     def updates(self) -> bool:
-        """Whether lanes wait because they update the same word."""
+        """Whether lanes must wait for each other because they update the same word."""
         if self.shared:
             return False
         return any(len({w.number for w in words}) < len(words) for words in self.words)
@@ -94,7 +95,11 @@ class Board:
 
 
 def board_of(lanes: Lanes, kind: Kind = "load", opcode: str = "") -> Board:
-    """Return the board: each word gets the first turn in which its bank is free."""
+    """Determine in which order the banks serve the words of an access.
+
+    Each word gets the first turn in which its bank is free. `kind` is the kind of the access, and
+    `opcode` is the opcode of an atomic.
+    """
     words_per_lane = max(1, lanes.itemsize // WORD_BYTES)
     mask = sum(1 << lane for lane in lanes.numbers)
     addresses = lanes.addresses.tolist()
@@ -131,37 +136,39 @@ def bank_board(
     opcode: str = "",
     title: str | None = None,
 ) -> Picture:
-    """Draw one warp's access to shared memory on its 32 banks.
+    """Draw how one warp accesses the 32 banks of shared memory.
 
-    Shared memory has 32 banks, and successive 4-byte words are in successive banks. In one
-    wavefront each bank serves one word to all lanes that access it. Lanes that access different
-    words of one bank wait for each other. For an atomic, a bank usually serves one lane per
-    wavefront, so lanes that update the same word also wait for each other. The columns of the
-    picture are the banks. Each cell shows the lanes that are served. If a bank must serve several
-    words or lanes, these are marked.
+    Consecutive 4-byte words of shared memory are in consecutive banks. In one wavefront, a bank
+    serves one word to all lanes that access this word. If lanes access different words of the same
+    bank, the access needs several wavefronts: a bank conflict. For an atomic, a bank usually serves
+    one lane per wavefront. So lanes that update the same word need several wavefronts, too.
+
+    The columns of the picture are the banks. A cell shows the lanes that get a word. If a bank must
+    serve several words or lanes, their cells have another colour.
 
     Parameters
     ----------
     addresses : sequence of int, shape (lanes,)
-        The address of the first byte of each lane, for up to 32 lanes. Each address must be a
-        multiple of `itemsize`.
+        For each lane, the address of the first byte that it accesses. There are up to 32 lanes.
+        Each address must be a multiple of `itemsize`.
     itemsize : int
-        Bytes per lane: 1, 2, 4, 8 or 16.
+        How many bytes each lane accesses: 1, 2, 4, 8 or 16.
     mask : int or sequence of bool, optional
-        The active lanes: bit i of an int stands for lane i; or one bool per lane. By default all.
+        The active lanes: an int whose bit i stands for lane i, or a bool for each lane. By default,
+        all lanes are active.
     kind : {"load", "store", "atomic"}
         The kind of access. A load of 8 or 16 bytes per lane may need fewer wavefronts than a store
         to the same addresses.
     base : int
-        The address at which shared memory starts, a multiple of 128.
+        The address at which shared memory starts. It must be a multiple of 128.
     rows : {"wavefronts", "words"}
-        What a row of the picture shows. ``"wavefronts"``: one wavefront; the rows are in the order
-        of time. ``"words"``: 32 words; the rows are in the order of memory. They show why a padded
-        tile has no conflicts.
+        What a row of the picture shows. ``"wavefronts"``: the words of one wavefront, in the order
+        of time. ``"words"``: 32 consecutive words, in the order of memory. These rows show why a
+        padded tile has no conflicts.
     opcode : str
-        The opcode of an atomic, such as ``"ATOMS.CAS"``. A compare-and-swap takes two wavefronts in
-        place of one. ``ATOMS.POPC.INC``, with which all lanes add 1, serves lanes with the same
-        word together. By default the atomic is an addition.
+        The opcode of an atomic, such as ``"ATOMS.CAS"``. By default, the atomic is an addition. A
+        compare-and-swap needs twice as many wavefronts. ``ATOMS.POPC.INC``, which adds 1 for each
+        lane, serves all lanes with the same word together.
     title : str, optional
         A line above the headline, such as the source line.
 
@@ -255,7 +262,7 @@ def _note(lanes: Lanes, board: Board, kind: Kind) -> str:
 
 
 def _header(canvas: Canvas, board: Board, y: float) -> float:
-    """Number the banks and mark those with conflicts."""
+    """Write the number of each bank. The numbers of banks with conflicts are bold."""
     canvas.text(MARGIN, y + 8, "bank", paint=SOFT)
     for busy in (False, True):
         entries = [
@@ -371,7 +378,7 @@ def _gap(canvas: Canvas, y: float, text: str) -> float:
 
 
 def _totals(canvas: Canvas, board: Board, y: float) -> float:
-    """Write for each bank how many words (or lanes) it must serve, at most, to a group of lanes."""
+    """Write for each bank the largest number of words (or lanes) that it must serve to a group."""
     canvas.text(MARGIN, y + 11, f"{'words' if board.shared else 'lanes'} per bank", paint=SOFT)
     counts = [
         max(sum(word.bank == bank for word in words) for words in board.words)

@@ -1,4 +1,4 @@
-"""Draws the threads of a block and the warps they belong to."""
+"""Draws the threads of a block, and the warps to which they belong."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ _MOST_ROWS, _MOST_LAYERS = 34, 9
 def thread_block(
     block_dim: int | Sequence[int], *, warp_size: int = 32, title: str | None = None
 ) -> Picture:
-    """Draw the threads of a block. The colour shows the warp, and the number shows the lane.
+    """Draw the threads of a block. The colour of a thread shows its warp, and its number the lane.
 
-    Threads are numbered along x first, then along y, then along z. Each 32 consecutive threads are
-    a warp. A warp executes each memory instruction for all of its threads together.
+    Threads are numbered along x first, then along y, then along z. Each group of 32 consecutive
+    threads is a warp. A warp executes each memory instruction for all of its threads together.
 
     Parameters
     ----------
     block_dim : int or tuple of up to three int
-        The extents of the block, x first as in ``dim3``; at most 1024 threads.
+        The extents of the block in the order x, y, z, as in ``dim3``. The block has at most 1024
+        threads.
     warp_size : int
-        Lanes of a warp: 32, or 64 for wavefronts of AMD GPUs.
+        The number of lanes of a warp: 32, or 64 for the wavefronts of AMD GPUs.
     title : str, optional
         A line above the headline.
 
@@ -48,7 +49,7 @@ def thread_block(
     Raises
     ------
     TypeError, ValueError
-        The block has no or too many threads, or more than three extents.
+        The block has no threads, too many threads, or more than three extents.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def thread_block(
 
 @dataclass(frozen=True)
 class Grid:
-    """The threads in rows and columns, layer by layer."""
+    """How the threads of a block are drawn: in layers, each with rows and columns."""
 
     columns: int
     rows: int
@@ -98,10 +99,10 @@ class Grid:
     folded: bool  # True if the block is one long row, which is drawn as rows of one warp
 
     def runs(self, layer: int, row: int) -> list[tuple[int, int, int]]:
-        """Split a row at the borders between warps.
+        """Split a row of threads into parts, so that each part belongs to one warp.
 
-        For each part of the row, return its first column, its number of threads and its first
-        thread.
+        For each part, return its first column, the number of its threads, and the number of its
+        first thread in the block.
         """
         thread = (layer * self.rows + row) * self.columns
         end = min(thread + self.columns, self.threads)
@@ -144,7 +145,7 @@ def _note(x: int, y: int, z: int, warp_size: int) -> str:
 
 
 def _layers(canvas: Canvas, grid: Grid, top: float) -> float:
-    """Draw one grid for each z, with as many side by side as fit. Return the y below the grids."""
+    """Draw a grid of threads for each z, side by side if they fit. Return the y below the grids."""
     shown = shorten(range(grid.layers), grid.layers, _MOST_LAYERS)
     left = 10 + 6 * len(grid.row_name(grid.rows - 1))
     names = left + _NAME_ROOM

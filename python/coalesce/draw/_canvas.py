@@ -1,8 +1,8 @@
-"""Canvases: shapes and text that become one static SVG.
+"""Makes an SVG from shapes and text.
 
-The SVG has no ids, so a page can contain any number of pictures. It has no scripts, so it can be
-used like any image. Shapes have invisible ``data-`` attributes, from which tests and other programs
-can read what a shape stands for.
+The SVG has no ids. Therefore a page can contain any number of pictures. It has no scripts either,
+so it can be used as any other image. Shapes have invisible ``data-`` attributes. From these, tests
+and other programs can read what a shape means.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _HATCH = 5.0  # the distance between two lines of a hatching, in pixels
 
 
 class Picture:
-    """A static picture: SVG in a notebook or file, plain text in a terminal.
+    """A picture, as an SVG and as text.
 
-    Notebooks show the picture. ``print(picture)`` and pytest show its text.
+    Notebooks show the SVG. ``print(picture)`` and pytest show the text.
 
     Attributes
     ----------
     svg : str
-        The picture as one ``<svg>`` element, without scripts and ids.
+        The picture as an ``<svg>`` element, without scripts and ids.
     text : str
-        The same content in ASCII, at most 80 columns wide.
+        The picture in ASCII. It is at most 80 columns wide.
     headline : str
-        A sentence: what the picture shows.
+        A sentence that says what the picture shows.
     width, height : float
-        The size in CSS pixels; the picture can be scaled.
+        The size in CSS pixels. A page may show the picture larger or smaller.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Picture:
         Parameters
         ----------
         path : str or Path
-            The file; its name must end in ``.svg``.
+            The path of the file. The name must end in ``.svg``.
 
         Returns
         -------
@@ -91,7 +91,8 @@ class Picture:
         Raises
         ------
         ValueError
-            The name has another ending. To make a PNG, convert the SVG with a browser or Inkscape.
+            The name does not end in ``.svg``. If you need a PNG, convert the SVG with a browser or
+            with Inkscape.
         """
         path = Path(require.path("path", path))
         if path.suffix != ".svg":
@@ -104,16 +105,16 @@ class Picture:
 
 @dataclass(frozen=True)
 class Swatch:
-    """An entry of a legend."""
+    """An entry of a legend: a colour, a hatching or a letter, and its explanation."""
 
-    word: str
+    word: str  # the explanation
     paint: Paint | None = None
     hatched: bool = False
     letter: str = ""
 
 
 class Canvas:
-    """Collects shapes from the top down. `picture` makes an SVG of them."""
+    """Collects shapes and text. The method `picture` makes an SVG of them."""
 
     def __init__(self, width: float = WIDTH) -> None:
         self.width = width
@@ -134,7 +135,11 @@ class Canvas:
         tip: str = "",
         data: Data | None = None,
     ) -> None:
-        """Draw a rectangle, with a tooltip and invisible ``data-`` attributes if passed."""
+        """Draw a rectangle.
+
+        `weight` is the width of its outline, and `radius` is the radius of its corners, in pixels.
+        `tip` is a tooltip. `data` are invisible ``data-`` attributes.
+        """
         place = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
         if radius:
             place += f' rx="{number(radius)}"'
@@ -152,14 +157,14 @@ class Canvas:
         opacity: float = 1,
         data: Data | None = None,
     ) -> None:
-        """Draw a line along the commands of an SVG path."""
+        """Draw a line. `d` has its points in the syntax of SVG, such as "M0 0h10"."""
         extra = f' stroke-dasharray="{dash}"' if dash else ""
         if opacity != 1:
             extra += f' opacity="{number(opacity)}"'
         self._shape("path", f'd="{d}"{extra}', None, stroke, weight, "", data)
 
     def fill(self, boxes: list[Box], paint: Paint, data: Data | None = None) -> None:
-        """Fill rectangles, all in one path."""
+        """Fill several rectangles with a colour. They become one element of the SVG."""
         d = "".join(
             f"M{number(x)} {number(y)}h{number(w)}v{number(h)}h-{number(w)}z"
             for x, y, w, h in boxes
@@ -167,7 +172,10 @@ class Canvas:
         self._shape("path", f'd="{d}"', paint, None, 1, "", data)
 
     def hatch(self, boxes: list[Box], paint: Paint, data: Data | None = None) -> None:
-        """Fill rectangles with diagonal lines. They mark bytes that are moved but not used."""
+        """Fill several rectangles with diagonal lines.
+
+        In pictures, this means bytes that are moved but not used.
+        """
         tint, lines = [], []
         for x, y, width, height in boxes:
             w, h = number(width), number(height)
@@ -195,7 +203,8 @@ class Canvas:
     ) -> None:
         """Write a line of text with its baseline at y.
 
-        If the line would be wider than `most`, the letters are made smaller.
+        If the line would be wider than `most` pixels, the letters are made smaller. With 0, there
+        is no limit.
         """
         if most:
             size = min(size, size * most / text_width(content, size, bold))
@@ -218,7 +227,10 @@ class Canvas:
         paint: Paint = INK,
         bold: bool = False,
     ) -> None:
-        """Write short texts on one baseline, each centred on its x."""
+        """Write several short texts on the same baseline.
+
+        `entries` has an x coordinate and a text for each. The text is centred at x.
+        """
         if not entries:
             return
         weight = ' font-weight="600"' if bold else ""
@@ -231,7 +243,10 @@ class Canvas:
         )
 
     def headline(self, y: float, title: str | None, headline: str, note: str = "") -> float:
-        """Write the title, headline and note at the top. Return the y coordinate below them."""
+        """Write the title, the headline and the note at the top. Return the y below them.
+
+        `title` may be None, and `note` may be empty.
+        """
         if title is not None:
             require.text("title", title)
         if title:
@@ -246,7 +261,7 @@ class Canvas:
         return y + 14
 
     def legend(self, y: float, entries: list[Swatch]) -> float:
-        """Draw the legend of colours and hatchings in one or more rows. Return the y below it."""
+        """Draw the legend in one or more rows. Return the y below it."""
         x = MARGIN
         for entry in entries:
             wide = 22 + text_width(entry.word, 11)
@@ -267,7 +282,12 @@ class Canvas:
     def picture(
         self, height: float, *, headline: str, description: str, text: str, paper: bool = True
     ) -> Picture:
-        """Return the picture: a background as large as the drawing, and all shapes on top of it."""
+        """Make a picture of all shapes that were drawn.
+
+        `height` is its height in pixels. `headline` says what the picture shows, `description`
+        describes it to readers who cannot see it, and `text` is the picture in ASCII. With `paper`,
+        the picture has a background.
+        """
         sheet = (
             f'<rect width="100%" height="100%" rx="6" {_paint("fill", PAPER)}/>' if paper else ""
         )
@@ -317,7 +337,7 @@ def _data(data: Data | None) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as text: with one decimal at most, or two if it is smaller than 1."""
+    """Write a coordinate with at most one decimal. If it is smaller than 1, write up to two."""
     return (
         f"{value:.2f}".rstrip("0").rstrip(".")
         if abs(value) < 1
@@ -326,15 +346,18 @@ def number(value: float) -> str:
 
 
 def text_width(content: str, size: float, bold: bool = False) -> float:
-    """Return an upper estimate of the width of a text, in a wide font (DejaVu Sans)."""
+    """Estimate the width of a text in pixels.
+
+    The estimate is for a wide font (DejaVu Sans). In most other fonts, the text is less wide.
+    """
     return len(content) * size * (0.66 if bold else 0.6)
 
 
 def legal(content: str) -> str:
-    """Replace characters that XML forbids, even as references such as ``&#0;``, by U+FFFD."""
+    """Replace each character that XML does not allow, such as a NUL character, by U+FFFD."""
     return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", content)
 
 
 def clean(content: str) -> str:
-    """Return text escaped for XML."""
+    """Escape a text for XML: ``<`` becomes ``&lt;``, and so on."""
     return escape(legal(content))

@@ -1,4 +1,4 @@
-"""Draws matrices side by side, in one frame or several: the cells that a warp touches at a step."""
+"""Draws matrices and the cells that a warp accesses, at one or more steps of a kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIZES = (24.0, 22.0, 20.0, 18.0, 16.0, 15.0, 13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 
 _TALLEST = 330.0  # the largest height of one grid
 _TALL = 700.0  # the largest height of all grids together
 _READABLE = 12.0  # the size of cells if not all matrices fit on a screen
-# The largest number of rows and columns that are shown. If the cells become too small, the next
+# The largest number of rows and columns that are shown. If this makes the cells too small, the next
 # number is tried.
 _MOST_SHOWN = (34, 22, 12)
 _MOST_LINES = 32  # the most lines of memory that are drawn below a matrix
@@ -43,29 +43,30 @@ def matrix_cells(
     title: str | None = None,
     headline: str | None = None,
 ) -> Picture:
-    """Draw a matrix with the cells that a warp touches, and their place in memory.
+    """Draw a matrix in global memory, and the cells that a warp accesses.
 
-    Sectors of 32 bytes are outlined. The touched cells of a sector have one colour; cells that are
-    moved but not used are hatched. Below the matrix, the picture shows the cache lines that contain
-    the touched cells.
+    The GPU moves memory in sectors of 32 bytes. The accessed cells of a sector have the same
+    colour. Cells that are moved with a sector but not accessed are hatched. Below the matrix, the
+    picture shows the accessed cache lines.
 
     Parameters
     ----------
     shape : (int, int) or (int,)
-        Rows and columns; a single number is one row. Of a large matrix, only the part around the
-        touched cells is shown.
+        The number of rows and of columns. A single number means one row. If the matrix is large,
+        only the part around the accessed cells is shown.
     touched : array of int, shape (lanes, 2)
-        Row and column of the cell that each lane touches; shape (lanes,) for a matrix of one row.
+        For each lane, the row and the column of the cell that it accesses. For a matrix of one row,
+        the shape is (lanes,), with the columns.
     name : str
         The name of the matrix.
     itemsize : int
-        Bytes of an element.
+        The size of an element in bytes.
     labels, groups, pitch, offset, boxes
-        As the attributes of `Matrix`.
+        The same as the attributes of `Matrix`.
     title : str, optional
         A line above the headline, such as the source line.
     headline : str, optional
-        The headline; by default the number of cells and sectors.
+        The headline. By default, it is the number of cells and sectors.
 
     Returns
     -------
@@ -87,18 +88,20 @@ def matrix_cells(
 
 
 def matrices(frames: Frames, *, title: str | None = None, headline: str | None = None) -> Picture:
-    """Draw matrices side by side. Several steps of a kernel are frames.
+    """Draw several matrices side by side, for one or more steps of a kernel.
+
+    Each step of the kernel is a frame, such as an iteration of a loop.
 
     Parameters
     ----------
     frames : mapping of str to sequence of Matrix, or sequence of Matrix
-        A mapping has a label for each frame, such as "k = 0", and the matrices of the frame. A
-        sequence has the matrices of the only frame. Matrices of the same name show the same rows
-        and columns in all frames.
+        For several frames, pass a mapping from the label of each frame, such as "k = 0", to its
+        matrices. For one frame, pass a sequence of its matrices. A matrix that is in several frames
+        shows the same rows and columns in each.
     title : str, optional
         A line above the headline.
     headline : str, optional
-        The headline; by default the sectors of each matrix in the first frame.
+        The headline. By default, it is the number of sectors of each matrix in the first frame.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def matrices(frames: Frames, *, title: str | None = None, headline: str | None =
     Raises
     ------
     TypeError, ValueError
-        There is no frame, or a frame has no matrix or too many.
+        There is no frame, or a frame has no matrix or more than 6 matrices.
 
     Examples
     --------
@@ -172,10 +175,14 @@ def _draw(
 
 @dataclass
 class Arrangement:
-    """Where the parts of the drawing are, relative to its upper left corner."""
+    """Where each label and each panel (matrix) is drawn.
 
-    cell: float
+    The coordinates count from the upper left corner of the drawing.
+    """
+
+    cell: float  # the size of a cell of the matrices in pixels
     first: list[Panel]  # the panels of the first frame
+    # Each label or panel with its x and y coordinate.
     labels: list[tuple[str, float, float]] = field(default_factory=list)
     panels: list[tuple[Panel, float, float]] = field(default_factory=list)
     width: float = 0
@@ -214,9 +221,9 @@ def _arrange(frames: Mapping[str, Sequence[Matrix]]) -> Arrangement:
     )
 
 
-# The three arrangements that are tried, as (beside, stacked). `beside` is true if the frames are
-# side by side, and not below each other. `stacked` is true if the panels of a frame are below each
-# other, and not in a row.
+# The three arrangements that are tried, as (beside, stacked). If `beside` is true, the frames are
+# side by side; otherwise they are below each other. If `stacked` is true, the panels of a frame are
+# below each other; otherwise they are side by side.
 _SHAPES = ((True, False), (False, False), (True, True))
 
 

@@ -1,4 +1,4 @@
-"""Chooses which rows or columns of a large matrix are shown, and which are left out."""
+"""Chooses which rows or columns of a large matrix are shown. The others are hidden."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Gap:
-    """`count` neighbouring indices that are left out. The lowest of them is `first`."""
+    """Some neighbouring rows or columns that are hidden: `count` of them, from index `first` on."""
 
     first: int
     count: int
@@ -18,11 +18,14 @@ Item = int | Gap
 
 
 def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
-    """Return the wanted indices of ``range(extent)`` and the gaps between them.
+    """Return the rows (or columns) to show, with a `Gap` in place of the hidden rows between them.
 
-    An axis of at most `most` indices is shown whole. If more than `most` indices are wanted, only
-    the first ``most - 2`` and the last two of them are kept. If a gap would hide only one index,
-    this index is shown instead of the gap, if there is room.
+    `wanted` are the indices of the rows that should be shown, `extent` is the number of rows of the
+    matrix, and `most` is the largest number of rows to show.
+
+    If the matrix has at most `most` rows, all are shown. If more are wanted than can be shown, the
+    first ``most - 2`` and the last two of them are shown. If a gap would hide only one row, this
+    row is shown instead, unless `most` rows are shown already.
     """
     shown = list(range(extent)) if extent <= most else sorted(set(wanted))
     if len(shown) > most:
@@ -42,7 +45,7 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
 
 
 def inside(items: list[Item]) -> list[Item]:
-    """Return the items, but without a gap at the start or at the end."""
+    """Return the items of `shorten` without a gap at the start and at the end."""
     first, last = 0, len(items)
     if items and isinstance(items[0], Gap):
         first = 1

@@ -1,4 +1,4 @@
-"""Checks the lanes of one warp access. Every picture of an access uses this module first."""
+"""Checks the addresses and the mask of one access by a warp, before it is drawn."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MOST_BYTES = 64  # the most bytes per lane; the widest access of any GPU is 32 b
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lanes that access memory, their addresses and the width of the access.
+    """The lanes of a warp in one access to memory, and the addresses that they access.
 
     Attributes
     ----------
     addresses : array of uint64
-        For each lane, the address of its first byte.
+        For each lane, the address of the first byte that it accesses. 0 for inactive lanes.
     active : array of bool
-        Which lanes take part.
+        For each lane, whether it is active.
     itemsize : int
-        Bytes per lane.
+        How many bytes each lane accesses.
     """
 
     addresses: NDArray[np.uint64]
@@ -36,19 +36,19 @@ class Lanes:
 
     @property
     def count(self) -> int:
-        """Lanes of the warp, active or not."""
+        """The number of lanes of the warp, including inactive lanes."""
         return len(self.addresses)
 
     @property
     def numbers(self) -> list[int]:
-        """The active lanes."""
+        """The numbers of the active lanes, such as [0, 1, 2]."""
         return [int(lane) for lane in np.flatnonzero(self.active)]
 
     def address(self, lane: int) -> int:
         return int(self.addresses[lane])
 
     def words(self) -> str:
-        """The number of active lanes in words: "32 lanes", "7 of 32 lanes"."""
+        """Return the number of active lanes as text, such as "32 lanes" or "7 of 32 lanes"."""
         active = len(self.numbers)
         if active == self.count:
             return f"{active} lanes"
@@ -58,7 +58,24 @@ class Lanes:
 def lanes_of(
     addresses: Any, itemsize: Any, mask: Any = None, warp_size: int | None = None
 ) -> Lanes:
-    """Check addresses, width and mask of one warp access.
+    """Check the addresses, the width and the mask of one access by a warp.
+
+    Parameters
+    ----------
+    addresses : sequence of int
+        For each lane, the address of the first byte that it accesses. Missing lanes at the end are
+        inactive.
+    itemsize : int
+        How many bytes each lane accesses.
+    mask : int or sequence of bool, optional
+        The active lanes: an int whose bit i stands for lane i, or a bool for each address. By
+        default, all lanes with an address are active.
+    warp_size : int, optional
+        The number of lanes of a warp. By default, it is 32 for up to 32 addresses, and 64 for more.
+
+    Returns
+    -------
+    Lanes
 
     Raises
     ------
@@ -89,7 +106,10 @@ def lanes_of(
 
 
 def power_of_two(name: str, value: Any, low: int, high: int) -> int:
-    """Return an integer argument that is a power of two."""
+    """Check that an argument is a power of two from `low` to `high`, and return it.
+
+    `name` is the name of the argument in error messages.
+    """
     result = require.whole(name, value, low, high)
     if result & (result - 1):
         raise ValueError(f"{name} must be a power of two; got {result}")

@@ -1,4 +1,4 @@
-"""A matrix and the cells that threads touch, checked and cut to fit a picture."""
+"""Describes a matrix and the cells that threads access, and chooses the part that is drawn."""
 
 from __future__ import annotations
 
@@ -23,33 +23,37 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True)
 class Matrix:
-    """A row-major matrix, or a tile in shared memory, and the cells that threads touch.
+    """A row-major matrix, or a tile in shared memory, and the cells that threads access.
 
     Attributes
     ----------
     name : str
-        The name of the matrix: ``"a"``.
+        The name of the matrix, such as ``"a"``.
     shape : (int, int) or (int,)
-        Rows and columns; a single number is one row.
+        The number of rows and of columns. A single number means one row.
     touched : sequence of (row, column)
-        The touched cells, one per lane; several lanes may touch the same cell.
+        The cell that each lane accesses. Several lanes may access the same cell.
     labels : sequence, optional
-        The text of each touched cell; by default the number of the lane, from 0.
+        The text for each lane, which is written into its cell. By default, it is the number of the
+        lane, counted from 0.
     groups : sequence of int, optional
-        A number for each touched cell; cells with the same number have the same colour. By default,
-        this is the number of the cell's sector.
+        A number for each lane. Cells with the same number get the same colour. By default, it is
+        the number of the cell's sector.
     itemsize : int
-        Bytes of an element.
+        The size of an element in bytes.
     pitch : int, optional
-        The distance from one row to the next, in elements; by default the number of columns.
+        The distance between the starts of two rows, in elements. By default, it is the number of
+        columns.
     offset : int
-        Bytes from the start of a sector to the first element; 0 for allocated arrays.
+        The distance in bytes from the start of a sector to the first element. It is 0 for allocated
+        arrays.
     memory : {"global", "shared"}
-        The memory that holds the matrix. For global memory, sectors are outlined and counted.
+        The memory that contains the matrix. For global memory, the picture shows the sectors.
     boxes : sequence of (row, column, rows, columns)
-        Parts to outline, such as the tile of a block.
+        Parts of the matrix to outline, such as the tile of a block. Each has its first row, its
+        first column, and the number of its rows and columns.
     note : str, optional
-        A line below the matrix, instead of the number of sectors.
+        A line below the matrix. By default, it is the number of sectors.
 
     Examples
     --------
@@ -93,7 +97,7 @@ class Matrix:
 
     @cached_property
     def extents(self) -> Cell:
-        """Rows and columns."""
+        """The number of rows and of columns."""
         numbers = require.shape("shape", self.shape, 1, 2**31 - 1)
         if len(numbers) not in (1, 2):
             raise ValueError(f"shape must be (rows, columns) or (columns,); got {self.shape!r}")
@@ -101,7 +105,7 @@ class Matrix:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """The touched cells, in the order in which they were passed."""
+        """The accessed cells, in the order of the lanes: a row and a column for each."""
         cells = require.as_array("touched", self.touched)
         if cells.size == 0:
             cells = np.empty((0, 2), int)
@@ -117,7 +121,7 @@ class Matrix:
 
     @cached_property
     def cell_labels(self) -> dict[Cell, list[object]]:
-        """The labels of each touched cell."""
+        """For each accessed cell, the labels of the lanes that access it."""
         labels = range(len(self.cells)) if self.labels is None else self.labels
         result: dict[Cell, list[object]] = {}
         for cell, label in zip(self.cells, labels, strict=True):
@@ -126,7 +130,7 @@ class Matrix:
 
     @cached_property
     def moved(self) -> Memory | None:
-        """The sectors of the touched cells in global memory."""
+        """The sectors of the accessed cells. None for shared memory, or if no cell is accessed."""
         if self.memory == "shared" or not self.cells:
             return None
         addresses = np.array([self.address(cell) for cell in self.cells], np.uint64)
@@ -134,7 +138,7 @@ class Matrix:
 
     @cached_property
     def colours(self) -> dict[Cell, int]:
-        """The number of each touched cell's colour."""
+        """For each accessed cell, the number of its colour."""
         if self.groups is not None:
             return dict(zip(self.cells, map(int, self.groups), strict=True))
         moved = self.moved
@@ -144,7 +148,7 @@ class Matrix:
 
     @cached_property
     def brought(self) -> dict[Cell, int]:
-        """The cells that are moved but not touched, and the number of the colour of each."""
+        """For each cell that is moved with a sector but not accessed, the number of its colour."""
         result = {}
         for sector in self.moved.sectors.values() if self.moved else ():
             first = (sector.address - self.offset) // self.itemsize
@@ -160,13 +164,13 @@ class Matrix:
         return result
 
     def address(self, cell: Cell) -> int:
-        """Return the address of a cell in bytes. Address 0 is the start of the first sector."""
+        """Return the address of a cell, in bytes from the start of the first sector."""
         row, col = cell
         return self.offset + (row * (self.pitch or self.extents[1]) + col) * self.itemsize
 
     @property
     def notes(self) -> list[str]:
-        """The text below the matrix, line by line."""
+        """The lines of text below the matrix."""
         if self.note is not None:
             return self.note.split("\n") if self.note else []
         if self.memory == "shared":
@@ -182,7 +186,10 @@ class Matrix:
 
     @property
     def direction(self) -> str:
-        """The order of the touched cells in words: "lanes along a row". It may be empty."""
+        """How the lanes are placed in the matrix, such as "lanes along a row".
+
+        Empty if there is no such simple order.
+        """
         if self.labels is not None or len(self.cells) < 2:
             return ""
         steps = {(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(self.cells)}
@@ -197,7 +204,7 @@ class Matrix:
 class Window:
     """The rows and columns of a matrix that the picture shows.
 
-    If `schematic` is True, the picture shows a small map of the whole matrix in place of them.
+    If `schematic` is True, the picture shows a small map of the whole matrix instead.
     """
 
     rows: list[Item]
@@ -206,11 +213,11 @@ class Window:
 
 
 def window_over(matrices: Iterable[Matrix], most: int) -> Window:
-    """Return the rows and columns of a matrix that the picture shows.
+    """Choose the rows and columns of a matrix to show, at most `most` of each.
 
-    `matrices` are the same matrix in each frame. A row or column is shown if, in any frame, one of
-    its cells is touched, is moved, or is a corner of a box. Neighbouring rows and columns are also
-    shown.
+    `matrices` are the states of the matrix in all frames. A row or column is shown if one of its
+    cells is accessed or moved in any frame, or is a corner of a box. The neighbours of such a row
+    or column are also shown.
     """
     touched: set[Cell] = set()
     around: set[Cell] = set()
@@ -231,7 +238,8 @@ def window_over(matrices: Iterable[Matrix], most: int) -> Window:
 def _around(wanted: set[int], extent: int) -> set[int]:
     """Return the rows or columns to draw: the wanted ones and their neighbours.
 
-    They are at least three, so that even a single cell is shown as a part of a matrix.
+    If the matrix is large enough, at least three are drawn. Otherwise, a single accessed cell would
+    not look like a part of a matrix.
     """
     around = {i + d for i in wanted for d in (-1, 0, 1)} or {0}
     low = min(around)

@@ -1,16 +1,16 @@
 """The colours of every picture and plot.
 
-A picture must be readable on a light page and on a dark page, even if it cannot find out which of
-them it is on. For example, a notebook shows an SVG as an image, and an image only knows the theme
-of the system, not the theme of the notebook. Therefore a picture has its own background, and every
-`Paint` has a light and a dark value. The elements of the SVG contain the light value; a style sheet
-in the SVG contains the dark value. GitHub removes the style sheet from notebooks. The picture is
-then complete, and light.
+LIGHT AND DARK. A picture must be readable on a light page and on a dark page. But an SVG that is
+shown as an image does not know the theme of its page. It only knows the theme of the operating
+system. Therefore a picture has its own background, and each colour (`Paint`) has a light and a dark
+value. The shapes of the SVG contain the light values, and its style sheet contains the dark values.
+GitHub removes the style sheet from notebooks. Then the picture is light.
 
-The group colours come from M. Okabe and K. Ito, "Color Universal Design" (2008). Colour-blind
-readers can distinguish them. Yellow is not used because it is too pale on white. Vermilion is
-reserved for conflicts and other errors. Colour is never the only sign: sectors have letters, lanes
-have numbers, and bytes that are moved but not used are hatched.
+COLOURS. The colours of groups, such as sectors, come from M. Okabe and K. Ito, "Color Universal
+Design" (2008). Colour-blind readers can distinguish them. Yellow is not used, because it is too
+pale on white. Vermilion is only used for conflicts and other errors. No meaning depends on the
+colour alone: sectors also have letters, lanes have numbers, and bytes that are moved but not used
+are hatched.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Paint:
-    """A colour for a light page, one for a dark page, and the colour of text on top of them."""
+    """A colour, with one value for light pages and one for dark pages."""
 
     name: str
     light: str
     dark: str
-    text: str = ""
+    text: str = ""  # the colour of text on top of this colour; "" if there is never such text
 
 
 _DARK_TEXT, _LIGHT_TEXT = "#14171c", "#ffffff"
@@ -62,17 +62,20 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, s
 
 
 def group(number: int) -> Paint:
-    """Return the colour of a sector, warp or half-warp. Neighbouring numbers differ in colour."""
+    """Return the colour of a sector, warp or half-warp with this number.
+
+    Neighbouring numbers have different colours.
+    """
     return GROUPS[number % len(GROUPS)]
 
 
 def letter(number: int) -> str:
-    """Return the letter of a sector by its number."""
+    """Return the letter of the sector with this number: "A" for 0, and "*" from 64 on."""
     return LETTERS[number] if number < len(LETTERS) else "*"
 
 
 def on(paint: Paint) -> Paint:
-    """Return the colour of text on `paint`. If `paint` sets a text colour, both themes use it."""
+    """Return the colour of text on top of `paint`."""
     if not paint.text:
         return INK
     return Paint("onlight" if paint.text == _DARK_TEXT else "ondark", paint.text, paint.text)

@@ -1,4 +1,4 @@
-"""One matrix of a picture: its grid, the touched cells, the sectors that hold them."""
+"""Draws one matrix of a picture: the grid, the accessed cells, and the cells moved with them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAP, _DOT = 220.0, 5.0  # the size of a matrix drawn as a map, and of a cell in
 
 @dataclass(frozen=True)
 class Panel:
-    """A matrix, the part of it that is shown, and the size of a cell."""
+    """A matrix in a picture: the part that is shown, and the size of a cell in pixels."""
 
     matrix: Matrix
     window: Window
@@ -31,31 +31,31 @@ class Panel:
 
     @property
     def left(self) -> float:
-        """Room for the row numbers."""
+        """The width of the space for the row numbers, to the left of the grid."""
         shown = [row for row in self.window.rows if not isinstance(row, Gap)]
         return 6 + 5.6 * len(str(max(shown)))
 
     @property
     def heading(self) -> str:
-        """The text after the name of the matrix."""
+        """The text after the name of the matrix: its number of rows and columns."""
         rows, cols = self.matrix.extents
         return f"{rows} {TIMES} {cols}"
 
     @property
     def slot(self) -> float:
-        """The width of the panel."""
+        """The width of the whole panel, with names and notes."""
         heading = text_width(self.matrix.name, _NAME, True) + 6 + text_width(self.heading, 11)
         notes = [text_width(note, _NOTE) for note in self.matrix.notes]
         return max(heading, self.left + self.width, *notes)
 
     @property
     def size(self) -> float:
-        """The height of the panel."""
+        """The height of the whole panel, with names and notes."""
         return _ABOVE + self.height + 8 + _LINE * len(self.matrix.notes)
 
     @property
     def width(self) -> float:
-        """The width of its grid."""
+        """The width of the grid."""
         if self.window.schematic:
             rows, cols = self.matrix.extents
             return _MAP * min(1.0, max(0.2, cols / rows))
@@ -63,14 +63,17 @@ class Panel:
 
     @property
     def height(self) -> float:
-        """The height of the panel's grid."""
+        """The height of the grid."""
         if self.window.schematic:
             rows, cols = self.matrix.extents
             return _MAP * min(1.0, max(0.2, rows / cols))
         return self._length(self.window.rows)
 
     def positions(self, items: list[Item]) -> dict[Item, float]:
-        """Return the distance from the edge of the grid to each row or column."""
+        """Return a dict from each row or column to its distance from the edge of the grid.
+
+        `items` are the shown rows or columns. A gap between them is an item, too.
+        """
         result: dict[Item, float] = {}
         position = 0.0
         for item in items:
@@ -83,7 +86,7 @@ class Panel:
 
 
 def draw(canvas: Canvas, panel: Panel, x: float, y: float) -> float:
-    """Draw the panel with its upper left corner at (x, y). Return the y coordinate below it."""
+    """Draw a panel. Its upper left corner is (x, y). Return the y below it."""
     matrix = panel.matrix
     canvas.text(x, y + 11, matrix.name, size=_NAME, bold=True)
     start = x + text_width(matrix.name, _NAME, True) + 6
@@ -175,9 +178,9 @@ def _indices(
     x: float,
     y: float,
 ) -> None:
-    """Write the indices of some rows and columns; `_numbered` chooses them.
+    """Write the indices of some rows and columns, which `_numbered` chooses.
 
-    An index is left out if it would cover the index before it.
+    An index is left out if it would overlap the index before it.
     """
     touched_rows = {row for row, _ in panel.matrix.cell_labels}
     touched_cols = {col for _, col in panel.matrix.cell_labels}
@@ -198,9 +201,10 @@ def _indices(
 def _numbered(at: dict[Item, float], touched: set[int]) -> Iterator[tuple[int, float]]:
     """Yield the rows (or columns) that get a number, and where they are drawn.
 
-    If at most three rows are touched, each of them gets a number. If more rows are touched, only
-    the first and the last of them get one. If no row is touched, the first and the last row shown
-    get one. The first row after a gap gets a number, too.
+    - Up to three accessed rows: each gets a number.
+    - More accessed rows: the first and the last get a number.
+    - No accessed row: the first and the last row that are shown get a number.
+    - The first row after a gap also gets a number.
     """
     shown = [item for item in at if not isinstance(item, Gap)]
     touched = touched or {shown[0], shown[-1]}
@@ -303,7 +307,7 @@ def _notes(canvas: Canvas, matrix: Matrix, x: float, y: float) -> float:
 
 
 def text_of(panel: Panel) -> list[str]:
-    """Draw the panel in ASCII, at most 12 rows of it."""
+    """Return the lines of the panel in ASCII. At most 12 rows of the matrix are shown."""
     matrix = panel.matrix
     lines = [f"{matrix.name} {matrix.extents}"]
     if panel.window.schematic:

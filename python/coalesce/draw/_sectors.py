@@ -1,4 +1,4 @@
-"""The sectors and lines that the lanes access, and the accessed bytes of each sector."""
+"""Determines which sectors and cache lines an access touches, and how many of their bytes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from coalesce.draw._lanes import Lanes
 
 @dataclass
 class Sector:
-    """A sector that is moved: its number in address order, and which lanes use which bytes."""
+    """A sector that an access touches."""
 
-    number: int
+    number: int  # 0 for the sector with the lowest address
     address: int
-    used: NDArray[np.bool_]
-    lanes: list[int] = field(default_factory=list)
+    used: NDArray[np.bool_]  # for each byte, whether a lane accesses it
+    lanes: list[int] = field(default_factory=list)  # the lanes that access the sector
 
     @property
     def bytes_used(self) -> int:
@@ -27,14 +27,16 @@ class Sector:
 
 @dataclass
 class Memory:
-    """The lines and sectors of one access, in the order of addresses.
+    """The cache lines and sectors that one access touches, in the order of addresses.
 
     Attributes
     ----------
+    line_bytes, sector_bytes : int
+        The size of a cache line and of a sector in bytes.
     lines : list of int
-        Addresses of the lines touched.
+        The addresses of the touched lines.
     sectors : dict of int to Sector
-        The sectors touched, by address.
+        The touched sectors. The keys are their addresses.
     """
 
     line_bytes: int
@@ -48,12 +50,12 @@ class Memory:
 
     @property
     def bytes_used(self) -> int:
-        """Distinct bytes that lanes request. A byte that several lanes request counts once."""
+        """How many bytes the lanes access. A byte that several lanes access counts once."""
         return sum(sector.bytes_used for sector in self.sectors.values())
 
     @property
     def least_sectors(self) -> int:
-        """The smallest number of sectors that can hold the used bytes."""
+        """The number of sectors that would be enough for the used bytes."""
         return -(-self.bytes_used // self.sector_bytes)
 
     def sector_of(self, address: int) -> Sector:
@@ -61,7 +63,11 @@ class Memory:
 
 
 def memory_of(lanes: Lanes, line_bytes: int = 128, sector_bytes: int = 32) -> Memory:
-    """Find the sectors that an access touches. A lane may use bytes of two sectors."""
+    """Return the cache lines and sectors that an access touches.
+
+    `line_bytes` and `sector_bytes` are the sizes of a cache line and of a sector. A lane may access
+    bytes of two sectors.
+    """
     used: dict[int, NDArray[np.bool_]] = {}
     users: dict[int, list[int]] = {}
     for lane in lanes.numbers:

@@ -1,4 +1,7 @@
-"""Draws a strip of memory: the lines that an access touches, with their sectors and used bytes."""
+"""Draws the cache lines that an access touches, from left to right, as a strip.
+
+The strip shows the sectors of each line, and which bytes are used.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,20 @@ _NARROW = 0.25
 class Strip:
     """Where the sectors of some cache lines are drawn, from left to right.
 
-    All sectors of `lines` are drawn, also those that the access does not move.
+    All sectors of the lines are drawn, also sectors that the access does not move.
 
     Attributes
     ----------
+    y : float
+        The upper edge of the strip.
+    memory : Memory
+        The access.
+    lines : list of int
+        The addresses of the cache lines.
     scale : float
-        Pixels per byte, in sectors that are moved.
+        How many pixels wide a byte is, in sectors that are moved.
     cells : dict of int to (float, float)
-        The left edge and the width of each sector; the keys are the sectors' addresses.
+        For the address of each sector, its left edge and its width.
     """
 
     y: float
@@ -49,25 +58,25 @@ class Strip:
         return self.memory.sector_bytes * self.scale
 
     def position(self, address: int) -> float:
-        """Return the x coordinate of a byte."""
+        """Return the x coordinate of the byte at an address."""
         offset = address % self.memory.sector_bytes
         x, width = self.cells[address - offset]
         return x + offset * width / self.memory.sector_bytes
 
     def edges(self, line: int) -> tuple[float, float]:
-        """Return the x coordinates of the left and the right end of a line."""
+        """Return the x coordinates of the left and the right end of the line at an address."""
         last_x, last_width = self.cells[line + self.memory.line_bytes - self.memory.sector_bytes]
         return self.cells[line][0], last_x + last_width
 
     def moved(self) -> list[Sector]:
-        """The sectors of these lines that are moved."""
+        """Return those sectors of the lines that are moved."""
         sectors = self.memory.sectors
         return [sectors[address] for address in self.cells if address in sectors]
 
     def unmoved(self) -> list[tuple[int, float, float]]:
-        """Groups of neighbouring sectors that are not moved.
+        """Return the groups of neighbouring sectors that are not moved.
 
-        For each group: how many sectors it has, its left edge and its right edge.
+        For each group, return the number of its sectors, its left edge and its right edge.
         """
         runs: list[tuple[int, float, float]] = []
         for address, (x, width) in self.cells.items():
@@ -82,7 +91,11 @@ class Strip:
 
 
 def lay_out(memory: Memory, x: float, y: float, width: float, lines: list[int]) -> Strip:
-    """Divide the width among lines, with gaps where the addresses jump."""
+    """Determine where the sectors of some cache lines are drawn.
+
+    `lines` are the addresses of the lines, and `width` is the width of the strip in pixels. If two
+    lines are not neighbours in memory, there is a gap between them.
+    """
     jumps = [b - a > memory.line_bytes for a, b in pairwise(lines)]
     gap = _WIDE_GAP if sum(jumps) <= _FEW_GAPS else _NARROW_GAP
     narrow = _NARROW if 1 < len(lines) <= _FEW_LINES else 1.0
@@ -106,7 +119,7 @@ def lay_out(memory: Memory, x: float, y: float, width: float, lines: list[int]) 
 
 
 def draw(canvas: Canvas, strip: Strip) -> None:
-    """Draw sectors, used bytes and lines."""
+    """Draw the sectors, the used bytes in them, and the outlines of the cache lines."""
     for count, left, right in strip.unmoved():
         tip = f"{count * strip.memory.sector_bytes} bytes: not moved"
         canvas.rect(
@@ -163,9 +176,9 @@ def _sector(canvas: Canvas, strip: Strip, sector: Sector) -> None:
 
 
 def names(canvas: Canvas, strip: Strip) -> float:
-    """Write the letter of each moved sector and, if it fits, how many of its bytes are used.
+    """Write below each moved sector its letter and the number of its used bytes.
 
-    Returns the y coordinate below the text.
+    If there is no room, the number is left out. Return the y below the text.
     """
     wide, middling = strip.sector_width >= 84, strip.sector_width >= 34
     size = strip.memory.sector_bytes
@@ -191,7 +204,11 @@ def names(canvas: Canvas, strip: Strip) -> float:
 
 
 def lanes(canvas: Canvas, strip: Strip, itemsize: int, users: dict[int, list[int]]) -> None:
-    """Write the lanes into the bytes they use, if all of them fit."""
+    """Write into the strip, at the bytes of each lane, the number of the lane.
+
+    `users` maps an address to the lanes that access it, and `itemsize` is the number of bytes that
+    each lane accesses. If there is no room for one of the numbers, none is written.
+    """
     width = itemsize * strip.scale
     here = {a: u for a, u in users.items() if a - a % strip.memory.sector_bytes in strip.cells}
     if any(text_width(short_list(used), 9) > width - 3 for used in here.values()):
@@ -208,7 +225,11 @@ def lanes(canvas: Canvas, strip: Strip, itemsize: int, users: dict[int, list[int
 
 
 def addresses(canvas: Canvas, strip: Strip, y: float, label: Callable[[int], str]) -> float:
-    """Write the address of each line. If there is no room, write only the first and the last."""
+    """Write the address of each line below the strip. Return the y below the text.
+
+    `label` is a function that returns the text for an address. If there is no room for all
+    addresses, only the first and the last are written.
+    """
     edges = [strip.edges(line) for line in strip.lines]
     labels = [label(line) for line in strip.lines]
     if all(text_width(text, 11) + 8 < b - a for text, (a, b) in zip(labels, edges, strict=True)):

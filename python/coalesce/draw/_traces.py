@@ -1,4 +1,4 @@
-"""Pictures of a trace: one event, or the first iterations of a loop."""
+"""Draws the events of a trace: one event, or the first iterations of a loop."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ Events = NDArray[np.intp]
 def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture:
     """Draw one event of a trace.
 
-    An access to global memory is drawn by `warp_access`, one to shared memory by `bank_board`.
+    An access to global memory is drawn with `warp_access`, and an access to shared memory with
+    `bank_board`.
 
     Parameters
     ----------
     trace : Trace
-        From `coalesce.trace` or `Kernel.trace`.
+        The result of `coalesce.trace` or `Kernel.trace`.
     number : int
-        The number of the event in the trace.
+        The index of the event in the trace.
     title : str, optional
-        A line above the headline; by default the kernel, the line, the block and the warp.
+        A line above the headline. By default, it has the kernel, the source line, the instruction,
+        the block and the warp.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     Raises
     ------
     TypeError
-        `trace` is no Trace.
+        `trace` is not a `Trace`.
     ValueError
         The trace has no such event, or the event accesses local or constant memory.
 
@@ -97,29 +99,29 @@ def steps(
     title: str | None = None,
     headline: str | None = None,
 ) -> Picture:
-    """Draw which cells of each array a warp touches at the first steps of its loop.
+    """Draw which cells of each array a warp accesses in the first iterations of a loop.
 
-    Steps are counted for each array: the warp's first access to an array is step 0, its next access
-    to this array is step 1, and so on. An array that the warp accesses only once is shown in a
-    frame before or after the steps.
+    The picture has a frame for each step. For each array, the warp's first access is step 0, its
+    second access is step 1, and so on. If a warp accesses an array only once, the array is shown in
+    an additional frame before or after the steps.
 
     Parameters
     ----------
     trace : Trace
-        A trace of one warp. To draw only some events, select them with `Trace.select`, or index the
-        trace with a mask.
+        A trace of one warp. To draw only some of its events, call `Trace.select` first.
     numbers : iterable of int
-        The steps to draw, a frame for each.
+        The numbers of the steps to draw.
     shapes : mapping of str to (rows, columns), optional
-        The shapes of arrays whose rows and columns the trace does not know, such as tiles in shared
-        memory. Without a shape, such an array is drawn as one row.
+        Shapes of arrays, by name. A trace does not know the rows and columns of some arrays, such
+        as tiles in shared memory. Without a shape, such an array is drawn as one row.
     label : str
-        The name of a frame, with ``{}`` for the number of the step: ``"k = {}"``.
+        The label of a frame. ``{}`` stands for the number of the step, as in ``"k = {}"``.
     cells : {"lane", "thread"}
-        The label of an accessed cell. ``"lane"``: its lane, in the colour of its sector.
-        ``"thread"``: threadIdx as y,x, in the colour of threadIdx.y.
+        What is written into an accessed cell. ``"lane"``: the number of the lane. The cell has the
+        colour of its sector. ``"thread"``: threadIdx.y and threadIdx.x. The cell has a colour for
+        each threadIdx.y.
     title, headline : str, optional
-        As for `matrices`.
+        The same as for `matrices`.
 
     Returns
     -------
@@ -128,8 +130,8 @@ def steps(
     Raises
     ------
     ValueError
-        No event of the trace accesses a known array, the trace has events of several warps, or a
-        shape does not fit its array.
+        No event accesses a known array, the trace has events of several warps, or a shape has
+        another number of elements than its array.
 
     Examples
     --------
@@ -198,7 +200,7 @@ def _kind(one: TraceEvent) -> Kind:
 
 
 def _matrix(trace: Trace, number: int, shapes: Mapping[str, Sequence[int]], cells: str) -> Matrix:
-    """Return the matrix that an event accesses, with the cells its lanes touch."""
+    """Return the matrix that an event accesses, and the cells that its lanes access."""
     one = trace[number]
     array = trace.arrays[one.array]
     itemsize = np.dtype(array.dtype).itemsize

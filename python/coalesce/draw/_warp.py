@@ -1,4 +1,4 @@
-"""Draws one warp's access: its lanes, and below them the memory that they touch."""
+"""Draws one access of a warp: the lanes, and below them the memory that they access."""
 
 from __future__ import annotations
 
@@ -32,37 +32,39 @@ def warp_access(
     line_bytes: int = 128,
     sector_bytes: int = 32,
 ) -> Picture:
-    """Draw one warp's access to global memory: its lanes, and the sectors and lines they touch.
+    """Draw one access of a warp to global memory: the lanes, and the sectors that they access.
 
-    A GPU moves memory in sectors of 32 bytes; a line of 128 bytes has four sectors. Each lane has
-    the colour and the letter of the sector that it touches. In each sector, bytes that some lane
-    uses are filled; bytes that are moved but not used are hatched.
+    A GPU moves memory in sectors of 32 bytes. A cache line has 128 bytes, which are four sectors.
+    In the picture, each lane has the colour and the letter of its sector. Bytes that a lane uses
+    are filled. Bytes that are moved but not used are hatched.
 
     Parameters
     ----------
     addresses : sequence of int, shape (lanes,)
-        The address of the first byte of each lane, for up to 64 lanes. Lanes missing at the end are
-        inactive.
+        For each lane, the address of the first byte that it accesses. There are up to 64 lanes.
+        Missing lanes at the end are inactive.
     itemsize : int
-        Bytes per lane: 4 for a float, 16 for a float4.
+        How many bytes each lane accesses: 4 for a float, 16 for a float4.
     mask : int or sequence of bool, optional
-        The active lanes: bit i of an int stands for lane i; or one bool per lane. By default all.
+        The active lanes: an int whose bit i stands for lane i, or a bool for each lane. By default,
+        all lanes are active.
     kind : {"load", "store", "atomic"}
-        The kind of access, for the headline.
+        The kind of access. It only changes the headline.
     title : str, optional
         A line above the headline, such as the source line.
     array : str, optional
-        The array's name. If it is given, the picture shows elements, such as ``x[32]``, instead of
-        addresses.
+        The name of the array. If you pass it, the picture shows elements, such as ``x[32]``,
+        instead of addresses.
     base : int
         The address of the array's first element.
     array_itemsize : int, optional
-        Bytes of an element of the array. By default it is `itemsize`; pass it if a lane accesses
-        less or more than one element.
+        The size of an element of the array in bytes. By default, it is `itemsize`. Pass it if a
+        lane accesses several elements, or only a part of an element.
     warp_size : int, optional
-        Lanes of a warp: 32, or 64 if there are more than 32 addresses (AMD's wavefronts).
+        The number of lanes of a warp. By default, it is 32, or 64 (as on AMD GPUs) if there are
+        more than 32 addresses.
     line_bytes, sector_bytes : int
-        Powers of two: the bytes of a cache line, and of the smallest part that is moved.
+        The size of a cache line and of a sector in bytes. Both must be powers of two.
 
     Returns
     -------
@@ -71,7 +73,7 @@ def warp_access(
     Raises
     ------
     TypeError, ValueError
-        An argument has a wrong type or is out of range, or no lane is active.
+        An argument has the wrong type or is out of range, or no lane is active.
 
     Examples
     --------
@@ -130,7 +132,7 @@ def _headline(lanes: Lanes, memory: Memory, kind: Kind) -> str:
 
 
 def _broadcast(lanes: Lanes) -> bool:
-    """Whether several lanes access one element, and nothing else is accessed."""
+    """Return whether several lanes are active, and all of them access the same element."""
     return len({lanes.address(lane) for lane in lanes.numbers}) == 1 and len(lanes.numbers) > 1
 
 
@@ -231,7 +233,11 @@ class _LaneRow:
 
 
 def _row_over(lanes: Lanes, strip: _strip.Strip) -> _LaneRow:
-    """Return where to draw the lanes. If most lanes access consecutive bytes: above these bytes."""
+    """Return where to draw the lanes.
+
+    If most lanes access consecutive bytes, each is drawn above its bytes. Otherwise, the lanes take
+    the whole width of the picture.
+    """
     everywhere = _LaneRow(MARGIN, INNER / lanes.count)
     first = lanes.numbers[0]
     start = lanes.address(first)

@@ -1,4 +1,4 @@
-"""Writes counts, shares and lists of lanes as text for the pictures."""
+"""Writes counts, percentages and lists of lanes as text for the pictures."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ DONE = {"load": "loads", "store": "stores", "atomic": "atomics"}
 
 
 def percent(part: float, whole: float) -> str:
-    """Write a share as "100 %", "12.5 %"."""
+    """Return `part` / `whole` as text, such as "100 %" or "12.5 %"."""
     return f"{100 * part / whole:.3g} %"
 
 
 def plural(count: int, noun: str) -> str:
-    """Write "1 sector", "2 sectors"."""
+    """Return a number and a noun as text, such as "1 sector" or "2 sectors"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def lane_list(lanes: Iterable[int]) -> str:
-    """Write lanes in full: "lane 3", "lanes 0-7, 12"."""
+    """Return a list of lanes as text, such as "lane 3" or "lanes 0-7, 12"."""
     runs = runs_of(lanes)
     spans = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
     single = len(runs) == 1 and runs[0][0] == runs[0][1]
@@ -30,7 +30,10 @@ def lane_list(lanes: Iterable[int]) -> str:
 
 
 def short_list(lanes: list[int]) -> str:
-    """Return lanes as a short text for a cell: "3", "0-31", "0,4", or how many lanes there are."""
+    """Return a list of lanes as a short text for a cell, such as "3", "0-31" or "0,4".
+
+    If the list is longer, the text is the number of lanes after a multiplication sign.
+    """
     runs = runs_of(lanes)
     if len(runs) == 1:
         first, last = runs[0]
@@ -39,7 +42,10 @@ def short_list(lanes: list[int]) -> str:
 
 
 def runs_of(values: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the first and the last number of each run of successive numbers."""
+    """Group numbers that follow each other. Return the first and the last number of each group.
+
+    For 1, 2, 3, 7, the result is [(1, 3), (7, 7)].
+    """
     runs: list[tuple[int, int]] = []
     for value in sorted(set(values)):
         if runs and value == runs[-1][1] + 1:
@@ -50,5 +56,5 @@ def runs_of(values: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def plain(text: str) -> list[str]:
-    """Return a sentence in ASCII, as lines of at most 80 columns."""
+    """Convert a sentence to ASCII, and break it into lines of at most 80 characters."""
     return textwrap.wrap(text.replace(ARROW, "->").replace(TIMES, "x"), 80)
