@@ -1,4 +1,7 @@
-"""The catalogue: the operations, their variants and the CUDA C++ source of each."""
+"""The catalogue of operations, such as matmul. Each operation has several variants.
+
+A variant is one way to compute the operation: a kernel in CUDA C++.
+"""
 
 from __future__ import annotations
 
@@ -21,35 +24,37 @@ if TYPE_CHECKING:
 # The package uses these operations internally. They are not listed for users.
 _INTERNAL = {"layout"}
 
-# The variant that stands for the fastest one (catalogue/best.py).
+# This name stands for the fastest variant (catalogue/best.py).
 BEST = "best"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compute an operation: a kernel, its idea and its requirements.
+    """A variant: one way to compute an operation, with its kernel.
 
     Attributes
     ----------
     operation, name : str
-        The names of the operation and of the variant: ``"matmul"``, ``"tiled"``.
+        The name of the operation, such as ``"matmul"``, and of the variant, such as ``"tiled"``.
     rung : int
-        The position of the variant in the list of its operation, from 1. The name of the kernel's
-        file begins with this number.
+        The position of the variant in the list of the operation's variants, counted from 1. The
+        name of the kernel's file begins with this number.
     sentence : str
-        The idea and its cost, in one sentence. Numbers of sectors are for float32.
+        One sentence about the idea of the variant and what it costs. Numbers of sectors are for
+        float32.
     needs : str
-        Threads per block, shared memory and preparation.
+        What the kernel needs: the threads per block, the shared memory, and so on.
     topic : str
-        Where the idea is usually taught, and its name: ``"Tiling tutorials: shared memory"``.
+        Where the idea is usually taught, such as ``"Tiling tutorials: shared memory"``.
     file : str
-        The path of the kernel's file below ``csrc/kernels``.
+        The path of the kernel's file in the folder ``csrc/kernels``.
     tiles : tuple of int
-        The values that `tile` may have, the default last; empty if the variant has no tile.
+        The values that the option `tile` may have. The last one is the default. Empty if the
+        variant has no option `tile`.
     hopper : bool
         Whether the variant needs a GPU of compute capability 9.0 (H100, H200) or newer.
     dtype : str
-        The only dtype that the variant takes; empty if it takes float32 and float64.
+        The only dtype that the variant accepts. Empty if it accepts float32 and float64.
 
     Examples
     --------
@@ -71,14 +76,15 @@ class Variant:
 
     @property
     def source(self) -> str:
-        """The CUDA C++ source of the kernel, which is compiled and run."""
+        """The CUDA C++ source of the kernel. This text is compiled and run."""
         return read_kernel(self.file)
 
 
 class VariantTable(Sequence[Variant]):
-    """A sequence of variants in order. It prints as a table, also in a notebook.
+    """A sequence of `Variant` objects. If you print it or show it in a notebook, it is a table.
 
-    Index it with a position or a slice. A table of one operation also takes a variant's name.
+    An index is a position or a slice. If all variants belong to one operation, it may also be the
+    name of a variant.
 
     Examples
     --------
@@ -111,7 +117,7 @@ class VariantTable(Sequence[Variant]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the variants, in order."""
+        """The names of the variants, in the order of the table."""
         return tuple(item.name for item in self._items)
 
     def __repr__(self) -> str:
@@ -145,12 +151,13 @@ def variants(operation: str | None = None) -> VariantTable:
     ----------
     operation : str, optional
         ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``. The
-        variants of ``"access"`` are its patterns. By default all operations.
+        variants of ``"access"`` are its access patterns. By default, the variants of all operations
+        are listed.
 
     Returns
     -------
     VariantTable
-        A sequence of `Variant` that prints as a table.
+        A sequence of `Variant` objects. If you print it, it is a table.
 
     Raises
     ------
@@ -171,17 +178,17 @@ def variants(operation: str | None = None) -> VariantTable:
 
 
 def source(operation: str, variant: str) -> str:
-    """Return the CUDA C++ source of a variant: the text that is compiled and run.
+    """Return the CUDA C++ source of a variant. This text is compiled and run.
 
     Parameters
     ----------
     operation, variant : str
-        As listed by `variants`.
+        The names of the operation and of the variant. `variants` lists them.
 
     Returns
     -------
     str
-        The text of the file, with its comments.
+        The text of the kernel's file, with its comments.
 
     Raises
     ------
@@ -197,7 +204,7 @@ def source(operation: str, variant: str) -> str:
 
 
 def runnable(operation: str, device: Device, dtype: np.dtype[Any]) -> tuple[str, ...]:
-    """Return the names of the variants that a device can run for a dtype."""
+    """Return the names of those variants of an operation that a device can run for a dtype."""
     check_operation(operation)
     return tuple(
         name for name, entry in _ladder(operation).items() if _why_not(entry, device, dtype) is None
@@ -205,7 +212,11 @@ def runnable(operation: str, device: Device, dtype: np.dtype[Any]) -> tuple[str,
 
 
 def check_runs(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> None:
-    """Raise TypeError or DeviceUnavailable if a device cannot run a variant for a dtype."""
+    """Check that a device can run a variant for a dtype.
+
+    If the variant does not accept the dtype, raise TypeError. If the device cannot run it, raise
+    DeviceUnavailable.
+    """
     if (error := _why_not(entry, device, dtype)) is not None:
         raise error
 
@@ -228,18 +239,21 @@ def _why_not(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> Except
 
 @cache
 def operations() -> tuple[str, ...]:
-    """Return the names of the operations, in the catalogue's order."""
+    """Return the names of the operations, in the order of the catalogue."""
     names = dict.fromkeys(entry.operation for entry in ops.variants())
     return tuple(name for name in names if name not in _INTERNAL)
 
 
 def is_best(variant: str) -> bool:
-    """Whether `variant` is "best". Which variant this is depends on the shape and the GPU."""
+    """Return whether `variant` is "best", which stands for the fastest variant of a call."""
     return require.text("variant", variant) == BEST
 
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
-    """Return a variant of the catalogue. `argument` is the parameter's name in error messages."""
+    """Return a variant by the names of its operation and the variant.
+
+    If there is none, a ValueError is raised. `argument` is the name of the argument in the message.
+    """
     ladder = _ladder(require.text("operation", operation))
     if not ladder:
         check_operation(operation)
@@ -251,7 +265,7 @@ def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant
 
 @cache
 def read_kernel(file: str) -> str:
-    """Return the source of a kernel, given its path below ``csrc/kernels``."""
+    """Return the source of a kernel. `file` is its path in the folder ``csrc/kernels``."""
     return (_kernel_folder() / file).read_text(encoding="utf-8")
 
 
@@ -272,7 +286,7 @@ def _ladder(operation: str) -> dict[str, ops.Variant]:
 
 
 def check_operation(operation: str) -> None:
-    """Raise TypeError or ValueError if there is no such operation."""
+    """Check that there is an operation with this name. If not, raise TypeError or ValueError."""
     if require.text("operation", operation) not in operations():
         raise ValueError(_unknown("operation", operation, operations()))
 

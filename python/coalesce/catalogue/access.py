@@ -1,4 +1,4 @@
-"""Runs `coalesce.access`: the options of each pattern and the launch of its kernel."""
+"""Runs `coalesce.access`: checks the options of the access pattern, and launches its kernel."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def run_access(
     scratch: Scratch | None = None,
     **options: Any,
 ) -> tuple[Any, Run]:
-    """Run `coalesce.access`. Return the result and the `Run`.
+    """Run `coalesce.access`. Return the result, and a `Run` with the launches.
 
-    `options` are the options of the pattern; the other arguments are passed to `Run`.
+    `options` are the options of the pattern, such as ``stride=2``. `device`, `timed`, `counts`,
+    `launcher` and `scratch` are options of `Run`.
     """
     entry = catalogue.find("access", pattern, argument="pattern")
     given = {name: value for name, value in options.items() if value is not None}
@@ -90,7 +91,7 @@ def run_access(
 
 
 # What a pattern needs for its launch: the number of elements of the result, the scalar arguments of
-# the kernel, its macros, and further arrays that it reads.
+# the kernel, its macros, and other arrays that it reads.
 Setup = tuple[int, dict[str, Any], tuple[str, ...], list[Operand]]
 
 

@@ -1,14 +1,18 @@
-"""Chooses the variant for ``variant="best"``: the fastest for a shape and a GPU.
+"""Chooses the variant for ``variant="best"``: the fastest variant for a shape and a GPU.
 
-`best.json` has an entry for each float32 shape that benchmarks/best.py measured on an H200: the
-fastest variant for this shape. On GPUs of compute capability 9.0 or newer, a call uses the entry of
-the nearest measured shape. The distance of two shapes is the sum of log2(M / M')², log2(N / N')²
-and log2(K / K')². Variants with tensor maps run only on compute capability 9.0. If the entry is
-such a variant and the GPU is newer, the call uses "tma" instead.
+For products, there are three cases:
 
-For float64, GPUs of compute capability 9.0 use tensor cores ("dmma") if M, N and K are at least
-128. In all other cases, also on the simulator, "best" is "tiled" if M or N is below 64, and
-otherwise "pipelined". "best" never chooses a variant that rounds its operands.
+- float32 on GPUs of compute capability 9.0 or newer: `best.json` has the fastest variant for each
+  shape that benchmarks/best.py measured on an H200. A call uses the variant of the nearest measured
+  shape. The distance of two shapes is the sum of log2(M / M')², log2(N / N')² and log2(K / K')².
+  Variants with tensor maps run only on compute capability 9.0. If the entry is such a variant and
+  the GPU is newer, the call uses "tma" instead.
+- float64 on GPUs of compute capability 9.0, if M, N and K are at least 128: the variant is "dmma",
+  which uses tensor cores.
+- All other cases, also on the simulator: the variant is "tiled" if M or N is below 64, and
+  "pipelined" otherwise.
+
+"best" never chooses a variant that rounds its operands.
 """
 
 from __future__ import annotations
@@ -26,7 +30,10 @@ from coalesce.arrays.devices import Device
 
 
 def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> tuple[str, int]:
-    """Return the variant and its tile (0 without a tile) for a product of M x K and K x N."""
+    """Return the best variant and its tile for the product of an M x K and a K x N matrix.
+
+    If the variant has no tile, the tile is 0.
+    """
     hopper = device.kind == "cuda" and device.compute_capability >= (9, 0)
     tensor_maps = device.kind == "cuda" and device.compute_capability == (9, 0)
     if dtype == np.float32 and hopper:
@@ -38,7 +45,11 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
 
 
 def of_one_matrix(variant: str) -> str:
-    """Return `variant`. For transpose and sums, "best" is "vectorized" at every shape."""
+    """Return the variant of a transpose or a sum that `variant` means.
+
+    For these operations, "best" means "vectorized" at every shape. Any other name is returned
+    unchanged.
+    """
     return "vectorized" if catalogue.is_best(variant) else variant
 
 

@@ -1,7 +1,7 @@
-"""Checks the arrays of an operation and brings them into the layout that a kernel needs.
+"""Checks the array arguments of an operation.
 
-The message of an error names the argument, what was passed, and what is needed. An operand refers
-to the caller's array. It is copied only if it is not in C order and the kernel needs C order.
+A checked argument becomes an `Operand`, which refers to the caller's array. Nothing is copied here.
+If an argument is wrong, the error message names the argument, what was passed, and what is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REAL = (np.dtype(np.float32), np.dtype(np.float64))
 
 @dataclass(frozen=True)
 class Operand:
-    """An array argument of an operation, checked but not copied."""
+    """An array argument of an operation that was checked. Its data was not copied."""
 
     name: str
     given: Any  # what the caller passed
@@ -32,11 +32,15 @@ class Operand:
     on_gpu: bool
 
     def transposed(self) -> Operand:
-        """Return the same memory with the axes reversed."""
+        """Return the transposed array: the same memory, with the axes in reverse order."""
         return replace(self, array=self.array.T, shape=self.shape[::-1])
 
     def row_by_row(self, alignment: int = 1) -> bool:
-        """Whether a kernel can use the array as it is: C order, aligned, native byte order."""
+        """Return whether a kernel can use the array itself, so that no copy is needed.
+
+        The array must be in C order, aligned, and in this machine's byte order. On a GPU, its
+        address must be a multiple of `alignment` bytes.
+        """
         if self.on_gpu:
             return bool(self.array.contiguous and self.array.address % alignment == 0)
         flags = self.array.flags
@@ -44,7 +48,7 @@ class Operand:
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is bfloat16. This dtype is not part of NumPy: ml_dtypes adds it."""
+    """Return whether a dtype is bfloat16. (NumPy does not have it; the package ml_dtypes does.)"""
     return code_of(dtype) == "V2"
 
 
@@ -56,10 +60,24 @@ def array(
     dtypes: Sequence[Any] = REAL,
     bfloat16: bool = False,
 ) -> Operand:
-    """Check an array argument, and return it as an `Operand`.
+    """Check the dtype and the number of dimensions of an array argument.
 
-    `axes` has the names of the dimensions, for messages: "(M, K)". If `bfloat16` is True, an array
-    of this dtype is accepted, too.
+    Return the argument as an `Operand`.
+
+    Parameters
+    ----------
+    name : str
+        The name of the argument in messages.
+    value
+        What the caller passed.
+    axes : str
+        The names of the dimensions, such as "(M, K)". Their number is checked.
+    operation : str
+        The name of the operation in messages.
+    dtypes : sequence of dtype
+        The accepted dtypes. If it is empty, every dtype is accepted.
+    bfloat16 : bool
+        Whether bfloat16 is accepted, too.
     """
     checked = operand(name, value)
     if dtypes and checked.dtype not in dtypes and not (bfloat16 and is_bfloat16(checked.dtype)):
@@ -84,14 +102,14 @@ def array(
 
 
 def as_bits(operand: Operand) -> Operand:
-    """Return a bfloat16 operand as an array of uint16 that shares its memory."""
+    """Return an operand of dtype bfloat16 as an operand of dtype uint16 in the same memory."""
     given, bits = operand.array, np.dtype(np.uint16)
     same = replace(given, code="u2") if operand.on_gpu else given.view(bits)
     return replace(operand, array=same, dtype=bits)
 
 
 def same_dtype(*operands: Operand) -> np.dtype[Any]:
-    """Return the common dtype of the operands. Raises TypeError if they differ."""
+    """Check that all operands have the same dtype, and return this dtype."""
     first = operands[0]
     for other in operands[1:]:
         if other.dtype != first.dtype:
@@ -103,7 +121,10 @@ def same_dtype(*operands: Operand) -> np.dtype[Any]:
 
 
 def tile_of(entry: ops.Variant, tile: Any) -> int:
-    """Return the TILE of a variant: `tile` or the default. It is 0 if the variant has no tile."""
+    """Check the option `tile` of a call, and return the tile to use.
+
+    For None, this is the default tile of the variant, or 0 if the variant has no tile.
+    """
     if tile is None:
         return entry.tiles[-1] if entry.tiles else 0
     if not entry.tiles:
@@ -121,9 +142,10 @@ def tile_of(entry: ops.Variant, tile: Any) -> int:
 def output(
     out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str, bfloat16: bool = False
 ) -> Operand | None:
-    """Check an `out=` argument against the shape and the dtype of the result.
+    """Check the argument `out`: it must have the shape and the dtype of the result.
 
-    If `bfloat16` is True, an array of this dtype is accepted, too.
+    Return it as an `Operand`, or None if `out` is None. `axes` has the names of the dimensions for
+    messages. With `bfloat16`, the dtype bfloat16 is accepted, too.
     """
     if out is None:
         return None
@@ -144,7 +166,10 @@ def output(
 
 
 def operand(name: str, value: Any) -> Operand:
-    """Return any NumPy or GPU array as an `Operand`. Raises TypeError for other values."""
+    """Return a NumPy array or a GPU array as an `Operand`. Any other value raises TypeError.
+
+    `name` is the name of the argument in the message.
+    """
     on_gpu = foreign.find_gpu_array(value, name)
     if on_gpu is not None:
         return Operand(name, value, on_gpu, on_gpu.shape, on_gpu.dtype, True)

@@ -1,7 +1,8 @@
-"""Prepares the operands of the fast variants of matmul.
+"""Prepares the operands for the fast variants of matmul.
 
-Some kernels need packed, aligned or rounded matrices. Some need tensor maps, which describe the
-matrices to the hardware that copies their tiles (TMA).
+Some kernels need a matrix in another order, with aligned rows, or with rounded elements. Some
+kernels need tensor maps. A tensor map describes a matrix to the hardware unit that copies tiles
+(TMA).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from coalesce.launch.tensor_map import TensorMap
 
 _ROWS, _STAGE, _ZEROS = 128, 32, 256  # the same constants as in csrc/kernels/layout/02_packed.cu
 _COLS = 256  # the columns of a tile in 16_tma.cu and 18_tensor_map.cu
-PARTIAL = _ROWS * _COLS  # the number of partial sums that a block may pass to another block
+PARTIAL = _ROWS * _COLS  # the largest number of partial sums that a block passes to another block
 
 # For each kernel and array: the type of the elements, and the box of the array's tensor map. The
 # box has the rows and columns that one copy reads.
@@ -39,9 +40,10 @@ _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
 def prepared(
     run: Run, entry: ops.Variant, a: Operand, b: Operand, others: Sequence[Operand]
 ) -> dict[str, Any]:
-    """Return the arguments that replace a and b in a kernel with prepared operands.
+    """Prepare the operands a and b for a variant, and return the arguments of its kernel.
 
-    `others` are the call's other arrays.
+    The arguments are a dict by name. They replace the arguments a and b. `others` are the other
+    arrays of the call.
     """
     if entry.preparation == "pack_a":
         arrays = _strips(run, a, run.multiprocessors)
@@ -77,9 +79,10 @@ def _maps(kernel: str, layouts: dict[str, tuple[tuple[int, ...], int]]) -> dict[
 
 
 def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
-    """Return `a` in the order in which the blocks of a kernel read it, in strips of rows.
+    """Copy `a` into strips of rows, in the order in which the blocks of the kernel read it.
 
-    Also return scratch memory in which blocks exchange partial sums.
+    Return the copy and two other arguments: memory in which blocks exchange partial sums, and flags
+    that say which of these sums are ready.
     """
     m, k = a.shape
     depth = -(-k // _STAGE) * _STAGE
@@ -99,12 +102,11 @@ def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
 
 
 def _shares(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
-    """Return the arguments that say how blocks share the tiles of a product.
+    """Decide which tiles of a product several blocks compute together. Return the arguments.
 
-    `whole` is the number of tiles that are each computed by one block. Each of the other tiles is
-    shared by several blocks: every block computes some stages (parts of K) of the tile, and the
-    blocks add up their results in `partial`. Tiles are shared only if this saves at least two
-    stages.
+    `whole` is the number of tiles that one block computes alone. The other tiles are shared: each
+    of several blocks computes some stages (parts of K) of a tile, and the blocks add up their
+    results in `partial`. Tiles are shared only if this saves at least two stages.
     """
     blocks, stages = run.multiprocessors, -(-a.shape[1] // _STAGE)
     tiles = -(-a.shape[0] // _ROWS) * -(-b.shape[1] // _COLS)
@@ -121,10 +123,10 @@ def _shares(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
 
 
 def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
-    """Return an operand whose rows begin at multiples of 16 bytes, and its pitch.
+    """Return an operand with aligned rows, and its pitch.
 
-    The pitch is the distance between the starts of two neighbouring rows, in elements. If the rows
-    already begin at such multiples, the operand itself is returned, not a copy.
+    An aligned row begins at a multiple of 16 bytes. If the rows are not aligned, a copy is made.
+    The pitch is the distance between the starts of two neighbouring rows, in elements.
     """
     (rows, cols), item = operand.shape, operand.dtype.itemsize
     width = 16 // item
@@ -168,10 +170,10 @@ def _bfloat16(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[An
 
 
 def _tf32_rest(run: Run, a: Operand) -> tuple[Any, int]:
-    """Return what `a` loses when it is rounded to TF32, and the pitch of the result.
+    """Return the rounding errors of `a`: what is lost if its elements are rounded to TF32.
 
-    This is the difference of `a` and the rounded `a`. It is also rounded to TF32. The rows of the
-    result are aligned.
+    Each is the difference of an element and the rounded element, and is rounded to TF32 itself.
+    Also return the pitch of the result, whose rows are aligned.
     """
     rows, cols = a.shape
     pitch = -(-cols // 4) * 4

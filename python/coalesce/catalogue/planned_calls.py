@@ -1,15 +1,18 @@
-"""Operations on a GPU: the steps of a call are planned once and executed often.
+"""Runs operations on a GPU from plans.
 
-The plan of a call with NumPy arrays has the copies to the GPU, the launches and the copy of the
-result. The call needs a workspace: memory on the GPU for its arrays. The plan of a call with GPU
-arrays has only launches. `_Planner` makes a plan: it runs the operation without executing
-anything. In this run, the arrays have made-up addresses, and a launch is only recorded. Later calls
-with the same shapes, layouts and options execute the plan, in C++ (csrc/cuda/planned_call.hpp).
+A plan is the list of the steps of a call. For NumPy arrays, these are the copies to the GPU, the
+launches and the copy of the result. Such a call needs a workspace: memory on the GPU for its
+arrays. For GPU arrays, the steps are only launches. A plan is made once. Then all calls with the
+same shapes, layouts and options execute it, in C++ (csrc/cuda/planned_call.hpp).
+
+To make a plan, `_Planner` runs the operation without executing anything: the arrays have made-up
+addresses, and launches are only recorded.
 
 For large products of NumPy arrays with ``variant="best"``, the plan divides the rows of `a` into
-slabs. While the GPU multiplies one slab, later slabs of `a` are copied to the GPU and earlier slabs
-of the result are copied back. For a slab, a kernel may add up the products in another order than
-for the whole matrix. So the last bits of the result may differ from the result for GPU arrays.
+slabs. While the GPU multiplies one slab, the next slabs of `a` are copied to the GPU, and earlier
+slabs of the result are copied back. A kernel may add up the products of a slab in another order
+than those of the whole matrix. So the last bits of the result may differ from the result for GPU
+arrays.
 """
 
 from __future__ import annotations
@@ -69,12 +72,18 @@ _plans: OrderedDict[Any, _Plan] = OrderedDict()
 def run(
     operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any
 ) -> tuple[Any, Any]:
-    """Execute the plan of a call, and return the result and the device. Make the plan if needed.
+    """Execute the plan of a call. If there is no plan yet, make it.
 
-    The result is None if the call cannot be planned. Then the caller runs the operation without a
-    plan, on the device that is returned: the chosen `Device`, or `device` if none was chosen yet.
-    Only calls on a GPU with contiguous arrays of native float32 or float64 can be planned. Either
-    all arrays are NumPy arrays, or all are GPU arrays without pending work on streams of their own.
+    Return the result and the device. If the call cannot be planned, the result is None. Then the
+    caller must run the operation without a plan, on the returned device. (This is a `Device`, or
+    the argument `device` if no device was chosen yet.)
+
+    A call can be planned under these conditions:
+
+    - It runs on a GPU.
+    - All arrays are contiguous, with the dtype float32 or float64 in this machine's byte order.
+    - Either all arrays are NumPy arrays, or all are GPU arrays. For GPU arrays, no stream except
+      the default stream still works on them.
     """
     out, c = options["out"], options.get("c")
     operands = tuple(arrays) if c is None else (*arrays, c)
@@ -95,7 +104,7 @@ def run(
 def _on_host_arrays(
     key: tuple[Any, ...], operands: tuple[Any, ...], options: Mapping[str, Any], device: Any
 ) -> tuple[np.ndarray[Any, Any] | None, Any]:
-    """Run a call with NumPy arrays; see `run`. `operands` has `c`, too, if there is one."""
+    """Run a call with NumPy arrays, as `run` does. If there is an array `c`, `operands` has it."""
     out = options["out"]
     given = operands if out is None else (*operands, out)
     layouts: list[Any] = []
@@ -130,7 +139,7 @@ def _on_host_arrays(
 def _on_gpu_arrays(
     key: tuple[Any, ...], operands: tuple[Any, ...], options: Mapping[str, Any], device: Any
 ) -> tuple[Any, Any]:
-    """Run a call with GPU arrays; see `run`. `operands` has `c`, too, if there is one."""
+    """Run a call with GPU arrays, as `run` does. If there is an array `c`, `operands` has it."""
     out = options["out"]
     seen = []
     for array in operands if out is None else (*operands, out):
@@ -184,7 +193,7 @@ def _gpu_array(array: Any) -> GpuArray | None:
 
 
 def _overlaps(seen: Sequence[GpuArray]) -> bool:
-    """Whether the last array shares memory with another one."""
+    """Return whether the last array shares memory with another array."""
     low, high = seen[-1].span()
     spans = [array.span() for array in seen[:-1]]
     return any(low < end and begin < high for begin, end in spans)
@@ -268,7 +277,7 @@ class _Planner:
         self._steps.append((direction, step))
 
     def launch(self, launch: KernelLaunch) -> LaunchRecord:
-        """Append a launch, in place of launching (a `Launcher`)."""
+        """Append a launch to the steps of the call, instead of launching. This is a `Launcher`."""
         function = launch.kernel._function(self._device)
         cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
         signature = launch.kernel.signature
@@ -298,7 +307,10 @@ class _Planner:
         return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", self._device.name)
 
     def call(self, what: str, **options: bool) -> Any:
-        """Return the call with all steps. csrc/cuda/planned_call.hpp explains the options."""
+        """Return a `cuda.PlannedCall` with all steps.
+
+        `what` names its memory in error messages. csrc/cuda/planned_call.hpp explains the options.
+        """
         call = cuda.PlannedCall(self._device.ordinal, self.size, what, **options)
         append: dict[str, Callable[..., None]] = {
             "to_device": call.to_device,

@@ -1,4 +1,4 @@
-"""Runs the operations on matrices: checks their arguments and launches their kernels."""
+"""Runs matmul, transpose and the sums: checks their arguments, and launches their kernels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from coalesce.catalogue.operands import (
 from coalesce.catalogue.run import REAL_NAME, Run
 from coalesce.common import require
 
-# A NumPy array, or a GPU array of any library. The result is of the same kind as the operands.
+# A NumPy array, or a GPU array of any library. The result has the same kind as the operands.
 Array = Any
 
 _MOST_INT = 2**31 - 1  # the number of elements that a 32-bit index can count
@@ -44,7 +44,10 @@ def run_matmul(
     tile: int | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.matmul`. Return the result and the `Run`. `how` has the options of `Run`."""
+    """Run `coalesce.matmul`. Return the result, and a `Run` with the launches.
+
+    `how` has the options of `Run`. The other parameters are those of `coalesce.matmul`.
+    """
     entry = None if catalogue.is_best(variant) else catalogue.find("matmul", variant)
     if entry is not None:
         tile = tile_of(entry, tile)
@@ -105,7 +108,7 @@ def run_matmul(
 
 
 def _is_prepared(entry: ops.Variant) -> bool:
-    """Whether a variant needs packed, aligned or rounded operands (catalogue/pack.py)."""
+    """Return whether a variant needs operands that catalogue/pack.py prepares."""
     return entry.preparation not in ("none", "transpose_b")
 
 
@@ -178,7 +181,10 @@ def run_transpose(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.transpose`. Return the result and the `Run`. `how` has the options of `Run`."""
+    """Run `coalesce.transpose`. Return the result, and a `Run` with the launches.
+
+    `how` has the options of `Run`. The other parameters are those of `coalesce.transpose`.
+    """
     variant = best.of_one_matrix(variant)
     entry = catalogue.find("transpose", variant)
     operand = array("a", a, "(rows, cols)", "transpose")
@@ -190,7 +196,10 @@ def run_transpose(
 def run_row_sums(
     a: Array, *, variant: str = "warp_per_row", shared: str = "static", **rest: Any
 ) -> tuple[Array, Run]:
-    """Run `coalesce.row_sums`. See `run_sums`."""
+    """Run `coalesce.row_sums`. Return the result, and a `Run` with the launches.
+
+    `rest` has the argument `out` and the options of `Run`.
+    """
     require.choice("shared", shared, ("static", "dynamic"))
     if shared == "dynamic":
         if variant not in ("block_per_row", "block_per_row_dynamic"):
@@ -203,7 +212,10 @@ def run_row_sums(
 
 
 def run_column_sums(a: Array, *, variant: str = "column_tiles", **rest: Any) -> tuple[Array, Run]:
-    """Run `coalesce.column_sums`. See `run_sums`."""
+    """Run `coalesce.column_sums`. Return the result, and a `Run` with the launches.
+
+    `rest` has the argument `out` and the options of `Run`.
+    """
     return run_sums("column_sums", a, variant, **rest)
 
 
@@ -214,7 +226,10 @@ def run_sums(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run row or column sums. Return the result and the `Run`. `how` has the options of `Run`."""
+    """Compute the sums of the rows or of the columns of a matrix.
+
+    Return the result, and a `Run` with the launches. `how` has the options of `Run`.
+    """
     variant = best.of_one_matrix(variant)
     entry = catalogue.find(operation, variant)
     operand = array("a", a, "(rows, cols)", operation)
@@ -269,7 +284,7 @@ def _one_kernel(
 def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]) -> int:
     """Return the number of slices into which K is divided.
 
-    More slices give more blocks, so that fewer multiprocessors are idle.
+    With more slices, the kernel has more blocks, and fewer multiprocessors have nothing to do.
     """
     if "slices" not in entry.arguments:
         return 1
@@ -285,7 +300,10 @@ def _zeros(run: Run, name: str, shape: tuple[int, int]) -> Operand:
 
 
 def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
-    """Return M, N and K of a product."""
+    """Return M, N and K of the product of an M x K matrix `a` and a K x N matrix `b`.
+
+    If the shapes do not match, raise ValueError.
+    """
     if a.shape[1] != b.shape[0]:
         raise ValueError(
             f"a has shape {a.shape} and b has shape {b.shape}; "
@@ -297,19 +315,21 @@ def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
 def product_work(
     m: int, n: int, k: int, item_size: int, *, adds: bool = False
 ) -> tuple[float, float]:
-    """Return how many floating-point operations and bytes a product needs.
+    """Return how many floating-point operations a product needs, and how many bytes it moves.
 
-    Each operand is read once, and the result is written once. If `adds`, `c` is read, too.
+    The bytes are counted as if each operand is read once and the result is written once. With
+    `adds`, the matrix `c` is also read. `item_size` is the size of an element in bytes.
     """
     elements = m * k + k * n + m * n * (2 if adds else 1)
     return 2.0 * m * n * k, float(elements * item_size)
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return how many floating-point operations and bytes it takes to read a matrix once.
+    """Return how many floating-point operations a call needs that reads a matrix once.
 
-    `read` and `written` are numbers of elements. `flops` is the number of operations for each
-    element that is read.
+    Also return how many bytes it moves. `read` and `written` are numbers of elements, `flops` is
+    the number of operations per element that is read, and `item_size` is the size of an element in
+    bytes.
     """
     return float(flops * read), float((read + written) * item_size)
 

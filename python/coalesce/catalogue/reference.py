@@ -1,9 +1,10 @@
-"""Results of the operations in NumPy's float64, and the error that rounding may cause.
+"""Computes the results of the operations in float64 with NumPy, to check the results of kernels.
 
-The rounding error of a sum of K products is at most about K u |a| |b|, whatever the order of the
-additions. Here u is half the machine epsilon, and |a| |b| is the sum of the magnitudes of the
-products (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 3.1). A
-correct kernel stays below this bound; a kernel that drops or repeats a tile does not.
+A kernel rounds its sums. For a sum of K products, the rounding error is at most about K u |a| |b|,
+in any order of the additions. Here u is half the machine epsilon, and |a| |b| is the sum of the
+magnitudes of the products. (Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms,
+2nd edition, section 3.1.) The error of a correct kernel is below this bound. If a kernel forgets a
+tile or adds it twice, the error is above the bound.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ Array = np.ndarray[Any, Any]
 
 
 def operand_rounding(variant: str) -> float:
-    """Return the largest relative error of a product of two elements whose factors are rounded.
+    """Return the error that a variant of matmul makes by rounding its operands.
 
-    This is 0 for variants of matmul that do not round their operands.
+    This is the largest relative error of the product of two rounded elements. For variants that do
+    not round their operands, it is 0.
     """
     significant_bits = {"bf16": 8, "tf32": 11}
     if variant not in significant_bits:
@@ -31,17 +33,17 @@ def operand_rounding(variant: str) -> float:
 
 @dataclass(frozen=True)
 class Reference:
-    """A result in float64, and the scale of the errors of its elements.
+    """The correct result of an operation, and how large rounding errors may be.
 
     Attributes
     ----------
     exact : array
-        The result in float64. If the operation only moves elements, the result in the dtype of its
+        The result in float64. If the operation only moves elements, it has the dtype of the
         operand.
     scale : array or None
-        For each element of the result, the sum of the magnitudes of the terms that are added up.
-        For matmul, it is an upper bound of this sum. Its shape broadcasts against `exact`. None if
-        the operation only moves elements, so that nothing is rounded.
+        For each element of the result, the sum of the magnitudes of its terms (the numbers that are
+        added up), or a larger number. It can be broadcast to the shape of `exact`. None if the
+        operation only moves elements. Then nothing is rounded.
     terms : int
         The number of terms of each element.
     """
@@ -51,9 +53,10 @@ class Reference:
     terms: int = 0
 
     def error(self, result: Array) -> float:
-        """Return the largest error, divided by `scale`.
+        """Return the largest error of a result's elements, as a fraction of `scale`.
 
-        If the operation only moves elements, the error is 0, or infinity if an element differs.
+        If the operation only moves elements, return 0 if all elements are correct, and infinity
+        otherwise.
         """
         if result.shape != self.exact.shape:
             return float("inf")
@@ -74,9 +77,9 @@ class Reference:
         return float(errors.max(initial=0.0))
 
     def tolerance(self, dtype: np.dtype[Any], variant: str = "") -> float:
-        """Return the largest error that rounding can cause.
+        """Return the largest error, as a fraction of `scale`, that rounding can cause.
 
-        It includes the rounding of the operands, if `variant` rounds its operands.
+        If `variant` rounds its operands, this error is included.
         """
         if self.scale is None:
             return 0.0
@@ -86,7 +89,10 @@ class Reference:
 def reference(
     operation: str, variant: str, arrays: Sequence[Array], options: Mapping[str, Any]
 ) -> Reference:
-    """Compute the result that a variant should return. `options` are the operation's options."""
+    """Compute the result that a variant should return.
+
+    `arrays` are the operands, and `options` are the options of the call.
+    """
     if operation == "matmul":
         return _product(arrays[0], arrays[1], options)
     if operation == "transpose":
@@ -144,5 +150,5 @@ _PATTERNS: dict[str, Callable[[Array, Mapping[str, Any]], Array]] = {
 
 
 def _bits(array: Array) -> Array:
-    """Return the bytes of the elements. NaNs never compare equal, but their bytes can."""
+    """Return the bytes of the elements, for a comparison. (A NaN is not equal to itself.)"""
     return np.ascontiguousarray(array).view(np.uint8)

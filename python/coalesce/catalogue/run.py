@@ -1,4 +1,4 @@
-"""One call of an operation: its launches on one device, their scratch memory and their times."""
+"""Runs one call of an operation on a device: launches its kernels, and records their times."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """A kernel of the catalogue with its arguments, ready to be launched."""
+    """A launch of a kernel of the catalogue that has not happened yet."""
 
     kernel: BaseKernel
     grid: tuple[int, int, int]
@@ -52,7 +52,7 @@ class KernelLaunch:
     variant: str
 
     def prepared(self) -> Prepared:
-        """Return the launch in the form that the analyses on the simulator need."""
+        """Return the launch as a `Prepared`, which the analyses on the simulator need."""
         from coalesce.simulate.prepared import with_arguments
 
         return with_arguments(
@@ -60,7 +60,7 @@ class KernelLaunch:
         )
 
     def run(self, **options: Any) -> LaunchRecord:
-        """Launch the kernel. `options` are the options of `Kernel.launch`, already checked."""
+        """Launch the kernel. `options` are options of `Kernel.launch` that were checked already."""
         return self.kernel._run(
             self.grid, self.block, self.shared_bytes, self.arguments, self.device, **options
         )
@@ -74,24 +74,24 @@ Scratch: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], GpuArray]"
 
 
 class Run:
-    """The launches of one call.
+    """One call of an operation. It launches the kernels of the call, and records their times.
 
     Parameters
     ----------
     operands : sequence of Operand
         The arrays of the call, including `out`.
     device : str or Device, optional
-        Where to run; by default the device of `operands`, else the first GPU or the simulator. A
-        `Device` was chosen by `devices.resolve` before.
+        The device of the call. By default, it is the device of `operands`. If they are not on a
+        device, it is the first GPU, or the simulator if there is no GPU.
     timed : bool or int
-        Whether to time the kernels. True repeats them until the median is stable; an int is the
-        number of timed runs.
+        Whether to time the kernels. With True, runs are repeated until the median is stable. An int
+        is the number of timed runs.
     counts : bool
         Whether the simulator counts requests and sectors.
     launcher : Launcher, optional
-        Launches the kernels instead of `BaseKernel.launch`.
+        A function that is called for each launch, instead of launching the kernel.
     scratch : Scratch, optional
-        The function with which the method `scratch` allocates. By default it allocates on the
+        A function that allocates memory for the method `scratch`. By default, the memory is on the
         device of the call.
     """
 
@@ -147,7 +147,26 @@ class Run:
         slices: int = 1,
         defines: tuple[str, ...] = (),
     ) -> None:
-        """Run a kernel of the catalogue. `values` are its arguments by name."""
+        """Launch a kernel of the catalogue.
+
+        Parameters
+        ----------
+        entry : ops.Variant
+            The variant with the kernel.
+        extents : tuple of int
+            The size of the problem, which determines the grid: the rows and columns of a matrix,
+            or a number of elements and 1.
+        values : dict
+            The arguments of the kernel by name.
+        item_size : int
+            The size of an element in bytes.
+        tile : int
+            The tile of the variant, or 0 if it has none.
+        slices : int
+            The number of slices into which the sum over K is divided.
+        defines : tuple of str
+            Macros for the compilation, such as "REAL=float".
+        """
         if tile:
             defines = (*defines, f"TILE={tile}")
         kernel = compiled(entry, defines, self.device.name)
@@ -183,14 +202,14 @@ class Run:
 
     @property
     def own(self) -> LaunchRecord:
-        """The launch of the kernel that computes the operation.
+        """The record of the launch of the operation's main kernel.
 
-        Launches before this one prepare operands. Launches after this one add up partial results.
+        Launches before it prepare operands. Launches after it add up partial results.
         """
         return self.records[self._own][1]
 
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Return uninitialised memory on the device of the kernels."""
+        """Return an uninitialised array on the device of the call, for intermediate results."""
         if self._scratch is not None:
             return self._scratch(shape, dtype)
         if not self.on_gpu:
@@ -198,7 +217,11 @@ class Run:
         return DeviceArray.empty(shape, dtype, device=self.device)
 
     def ready(self, operand: Operand, alignment: int = 1) -> Any:
-        """Return an operand's memory in C order. It is copied only if it has another layout."""
+        """Return an array in C order with the values of an operand.
+
+        If possible, this is the operand's array itself. If the array is not in C order, or on a GPU
+        its address is not a multiple of `alignment` bytes, it is a copy.
+        """
         if operand.row_by_row(alignment):
             return operand.array
         if not operand.on_gpu:
@@ -240,7 +263,7 @@ class Run:
         return packed
 
     def transposed(self, operand: Operand) -> Any:
-        """Compute the transpose of a matrix with the package's own kernel, and return it."""
+        """Compute the transpose of a matrix with a kernel of this package, and return it."""
         rows, cols = operand.shape
         array = self.ready(operand)
         result = self.scratch((cols, rows), operand.dtype)
@@ -261,9 +284,10 @@ class Run:
         out: Operand | None,
         alignment: int = 1,
     ) -> Any:
-        """Return the array that the kernel writes: the memory of `out`, or new memory.
+        """Return the array that the kernel writes its result to.
 
-        The memory of `out` cannot be used if it overlaps an operand or is not in C order.
+        If possible, this is the array `out`. If there is no `out`, or if it is not in C order or
+        overlaps an operand, it is a new array.
         """
         if (
             out is not None
@@ -276,7 +300,11 @@ class Run:
         return np.empty(shape, dtype)
 
     def deliver(self, written: Any, operands: Sequence[Operand], out: Operand | None) -> Any:
-        """Return the result to the caller: `out`, or a new array of the operands' library."""
+        """Return the result of the call, for the caller. `written` is the array with the result.
+
+        If the caller passed `out`, the result is copied there if necessary, and `out` is returned.
+        Otherwise, an array of the operands' library is returned.
+        """
         if out is None:
             model = next((o.given for o in operands if o.on_gpu), None)
             if model is None and any(in_simulated_memory(o) for o in operands):
@@ -291,7 +319,7 @@ class Run:
         return out.given
 
     def timing(self) -> Timing:
-        """Return the timing of the call: the sum of its launches."""
+        """Return the times of the call. They are the sums over its launches."""
         operations, moved_bytes = self.work
         records = [record for _, record in self.records]
         kernel_ms = sum(r.kernel_ms for r in records)
@@ -314,7 +342,10 @@ class Run:
 
 @cache
 def compiled(entry: ops.Variant, defines: tuple[str, ...], device: str) -> BaseKernel:
-    """Return a kernel of the catalogue, compiled once for each set of macros and device."""
+    """Return a compiled kernel of the catalogue. `defines` are macros, such as "REAL=float".
+
+    The kernel is compiled once for each set of macros and each device.
+    """
     options = tuple(f"-D{define}" for define in defines)
     arch = "sm_90a" if entry.tensor_maps else None
     return BaseKernel(
@@ -323,10 +354,10 @@ def compiled(entry: ops.Variant, defines: tuple[str, ...], device: str) -> BaseK
 
 
 def as_elements(array: Any, width: int) -> Any:
-    """Return an array in the same memory whose elements have `width` bytes.
+    """Return an array in the same memory whose elements are unsigned integers of `width` bytes.
 
-    In the kernel, the macro ELEMENT is a type of the same size. The kernel only copies elements and
-    does not compute with them. So every type of this size is correct.
+    This is for kernels that only copy elements. In such a kernel, the macro ELEMENT is any type of
+    this size.
     """
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):
@@ -336,12 +367,12 @@ def as_elements(array: Any, width: int) -> Any:
 
 
 def in_simulated_memory(operand: Operand) -> bool:
-    """Whether an operand is a `DeviceArray` of the simulator."""
+    """Return whether an operand is a `DeviceArray` of the simulator."""
     return not operand.on_gpu and foreign.is_device_array(operand.given)
 
 
 def overlap(a: Operand, b: Operand) -> bool:
-    """Whether two operands may share memory."""
+    """Return whether two operands may share memory."""
     if a.on_gpu != b.on_gpu:
         return False
     if not a.on_gpu:

@@ -1,8 +1,8 @@
-"""The table of operations: the arguments of each, and the function that runs it.
+"""The table of operations. It has the arguments of each operation, and the function that runs it.
 
-The package runs, times, profiles, traces and checks an operation through this table: it calls the
-function of the operation. What happens to each kernel depends on the `launcher` and the other
-options of `Run` that are passed.
+The package runs, times, profiles, traces and checks operations through this table. In each case, it
+calls the same function of the operation, but with other options of `Run`. For example, a profile
+passes another `launcher`, a function that is called for each launch.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from coalesce.catalogue.run import Launcher, Run
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation.
+    """An operation, such as matmul.
 
     Attributes
     ----------
     name : str
+        The name, such as ``"matmul"``.
     arrays : tuple of str
-        The names of its operands.
+        The names of the operands, such as ``("a", "b")``.
     function : callable
-        Runs it: ``function(*arrays, **options, **how)`` returns the result and the `Run`. `how` has
-        the options of `Run`.
+        The function that runs the operation: ``function(*arrays, **options, **how)``. `how` has the
+        options of `Run`. The function returns the result, and a `Run` with the launches.
     options : tuple of str
-        Its options, without `out` and the choice of a variant.
+        The names of the options, without `out` and without the choice of a variant.
     choice : str
-        Name of the option that chooses a variant: ``"variant"`` or ``"pattern"``.
+        The name of the option that chooses a variant: ``"variant"`` or ``"pattern"``.
     """
 
     name: str
@@ -43,12 +44,14 @@ class Operation:
     choice: str = "variant"
 
     def run(self, arrays: Sequence[Any], options: Mapping[str, Any], **how: Any) -> tuple[Any, Run]:
-        """Run the operation. Return the result and its launches. `how` has the options of `Run`.
+        """Run the operation. Return the result, and a `Run` with the launches.
+
+        `how` has the options of `Run`.
 
         Raises
         ------
         TypeError
-            There are too many or too few arrays, or an option that the operation does not have.
+            The number of arrays is wrong, or the operation does not have one of the options.
         """
         if len(arrays) != len(self.arrays):
             raise TypeError(f"{self.name} takes {self.operands}; got {len(arrays)} arrays")
@@ -66,7 +69,9 @@ class Operation:
         device: Any,
         purpose: str,
     ) -> None:
-        """Run the operation with a launcher. `purpose` is a verb for messages: "profile".
+        """Run the operation, and call `launcher` for each launch instead of launching the kernel.
+
+        `purpose` is a verb for error messages, such as "profile".
 
         Raises
         ------
@@ -79,12 +84,12 @@ class Operation:
 
     @property
     def operands(self) -> str:
-        """The operands in words: "2 arrays, a and b"."""
+        """The operands as text, such as "2 arrays, a and b"."""
         count = len(self.arrays)
         return f"{count} array{'s' * (count > 1)}, {' and '.join(self.arrays)}"
 
     def takes(self, variant: str, option: str) -> bool:
-        """Whether a variant has an option of the operation."""
+        """Return whether a variant has an option of the operation, such as "tile"."""
         if self.name == "access":
             return option in access.OPTIONS[variant]
         if option == "shared":
@@ -94,7 +99,7 @@ class Operation:
         return not catalogue.is_best(variant) and bool(catalogue.find(self.name, variant).tiles)
 
     def check_options(self, variants: Iterable[str], options: Iterable[str]) -> None:
-        """Raise ValueError for an option that none of the variants has."""
+        """Check that each option belongs to at least one of the variants. If not: ValueError."""
         names = list(variants)
         for option in options:
             if not any(self.takes(name, option) for name in names):
@@ -120,21 +125,21 @@ OPERATIONS = {
 
 
 def operation(name: str) -> Operation:
-    """Return an operation by name. Raises TypeError or ValueError if there is none."""
+    """Return the operation with this name. If there is none, raise TypeError or ValueError."""
     catalogue.check_operation(name)
     return OPERATIONS[name]
 
 
 def title_of(name: str, variant: str) -> str:
-    """Return the title of a launch in reports: "matmul, variant tiled"."""
+    """Return the title of an operation in reports, such as "matmul, variant tiled"."""
     choice = OPERATIONS[name].choice if name in OPERATIONS else "variant"
     return f"{name}, {choice} {variant}"
 
 
 def nothing_to(purpose: str, name: str, shapes: Iterable[Any]) -> ValueError:
-    """Return the error for arrays with which an operation launches no kernel.
+    """Return the error to raise if an operation launches no kernel, because an array is empty.
 
-    `purpose` is a verb: "profile". `shapes` are the shapes of the arrays.
+    `purpose` is a verb for the message, such as "profile". `shapes` are the shapes of the arrays.
     """
     return ValueError(
         f"there is nothing to {purpose}: {name} launches no kernel for arrays of shape "
