@@ -123,12 +123,12 @@ class DeviceArray:
 
     @property
     def nbytes(self) -> int:
-        """The size of the elements in bytes."""
+        """The size of the array in bytes."""
         return self.size * int(self.dtype.itemsize)
 
     @property
     def device(self) -> str:
-        """The name of the device, such as "cuda:0". It is a valid argument `device`."""
+        """The name of the device, such as "cuda:0". Functions accept it as `device`."""
         return self._memory.device if self._simulated else f"cuda:{self._ordinal}"
 
     def get(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:

@@ -198,9 +198,10 @@ def modelled_gpu(device: Device) -> str:
 
 
 def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) -> Device:
-    """Return the device for the argument `device` of a call: a name, a `Device` or None.
+    """Return the device that a call runs on.
 
-    For None, return the first of these devices that exists:
+    The argument `device` of a call is a name, a `Device` or None. None means the first of these
+    devices that exists:
 
     1. the device that the environment variable ``COALESCE_DEVICE`` names
     2. the GPU whose memory holds the first array of `gpu_arrays`

@@ -1,8 +1,9 @@
 """Reads what a kernel needs to know about a GPU array of any library: its address, dtype and so on.
 
 Most libraries describe their GPU arrays through `__cuda_array_interface__` or DLPack. Therefore
-this module need not import these libraries. PyTorch tensors are read through their own attributes,
-because `__cuda_array_interface__` has no name for some of their element types, such as bfloat16.
+this module does not need to import these libraries. PyTorch tensors are read through their own
+attributes, because `__cuda_array_interface__` has no name for some of their element types, such as
+bfloat16.
 """
 
 from __future__ import annotations

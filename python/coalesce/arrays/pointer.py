@@ -36,10 +36,10 @@ class Pointer:
 def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     """Return a pointer to an element of an array. A kernel that gets it may access the whole array.
 
-    In CUDA C++, you can pass ``d_x + r`` to a kernel, and the kernel can read the element before
-    it, for example at the edge of a stencil. The slice ``x[r:]`` is not the same: an access to the
-    element before the slice is out of bounds. In this case, pass ``coalesce.pointer(x, r)``.
-    Reports and error messages give the index of the element in `x`.
+    In CUDA C++, you can pass ``d_x + r`` to a kernel. The kernel can then also read the element
+    before this address, for example at the edge of a stencil. To do the same, pass
+    ``coalesce.pointer(x, r)``. The slice ``x[r:]`` would not work: an access to the element before
+    the slice is out of bounds. In reports and error messages, an element has its index in `x`.
 
     Parameters
     ----------

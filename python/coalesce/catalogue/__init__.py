@@ -250,9 +250,9 @@ def is_best(variant: str) -> bool:
 
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
-    """Return a variant by the names of its operation and the variant.
+    """Return the variant of an operation with this name.
 
-    If there is none, a ValueError is raised. `argument` is the name of the argument in the message.
+    If there is none, raise ValueError. In the message, `argument` is the name of the argument.
     """
     ladder = _ladder(require.text("operation", operation))
     if not ladder:

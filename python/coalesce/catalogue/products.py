@@ -315,7 +315,7 @@ def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
 def product_work(
     m: int, n: int, k: int, item_size: int, *, adds: bool = False
 ) -> tuple[float, float]:
-    """Return how many floating-point operations a product needs, and how many bytes it moves.
+    """Return the number of floating-point operations of a product, and the bytes that it moves.
 
     The bytes are counted as if each operand is read once and the result is written once. With
     `adds`, the matrix `c` is also read. `item_size` is the size of an element in bytes.
@@ -325,11 +325,10 @@ def product_work(
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return how many floating-point operations a call needs that reads a matrix once.
+    """Return the number of floating-point operations of a transpose or a sum, and its bytes.
 
-    Also return how many bytes it moves. `read` and `written` are numbers of elements, `flops` is
-    the number of operations per element that is read, and `item_size` is the size of an element in
-    bytes.
+    Such a call reads `read` elements once and writes `written` elements once. `flops` is the number
+    of operations per element that is read. `item_size` is the size of an element in bytes.
     """
     return float(flops * read), float((read + written) * item_size)
 

@@ -354,10 +354,10 @@ def compiled(entry: ops.Variant, defines: tuple[str, ...], device: str) -> BaseK
 
 
 def as_elements(array: Any, width: int) -> Any:
-    """Return an array in the same memory whose elements are unsigned integers of `width` bytes.
+    """Return an array in the same memory whose elements have `width` bytes.
 
-    This is for kernels that only copy elements. In such a kernel, the macro ELEMENT is any type of
-    this size.
+    Some kernels only copy elements, whatever their type is. For these kernels, the elements are
+    taken to be unsigned integers. (With 16 bytes, an element is four integers.)
     """
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):

@@ -1,7 +1,7 @@
 """Element types of arrays.
 
-An element type has a name in NumPy, such as "float32", and a short code, such as "f4".
-``__cuda_array_interface__``, which describes the arrays of other libraries, has the code.
+An element type has a name in NumPy, such as "float32", and a short code, such as "f4". Other
+libraries describe their GPU arrays by ``__cuda_array_interface__``, which contains the code.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def number_type(value: Any) -> np.dtype[Any]:
 
 
 def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """Return the size of an array in bytes. Raises LaunchError from 2**62 bytes on."""
+    """Return the size of an array in bytes.
+
+    If the size is 2**62 bytes or more, raise LaunchError: no device has so much memory.
+    """
     size = math.prod(shape) * dtype.itemsize
     if size >= 2**62:
         raise LaunchError(

@@ -26,8 +26,8 @@ _LIMITS = {
 def extent(kind: Literal["grid", "block"], value: Any, name: str = "") -> Extent:
     """Return the size of a grid or a block as (x, y, z).
 
-    `value` is an int, or one to three ints. A missing y or z is 1. `name` is the name of the value
-    in error messages; by default, it is `kind`.
+    `value` is an int, or a tuple or list of one to three ints. A missing y or z is 1. `name` is the
+    name of the value in error messages. By default, it is `kind`.
 
     Raises TypeError for any other value, and LaunchError for a size beyond CUDA's limits.
     """
@@ -62,7 +62,8 @@ def check_block(block: Extent, name: str = "block") -> None:
 def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
     """Return the grid, block, dynamic shared memory (bytes) and stream of ``kernel[key]``.
 
-    `key` is the tuple in the square brackets. The shared memory and the stream may be missing.
+    `key` is the tuple in the square brackets. If it has no shared memory, the result is 0 bytes. If
+    it has no stream, the result is None.
     """
     if not isinstance(key, tuple) or not 2 <= len(key) <= 4:
         raise TypeError(

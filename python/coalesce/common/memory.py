@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 class ArrayCopies:
     """Copies of several arrays. If two of the arrays share memory, their copies share memory, too.
 
-    The copies still share memory after pickling. (NumPy arrays by themselves do not.)
+    After pickling, the copies still share memory. (Pickled NumPy arrays do not.)
     """
 
     # The bytes of the arrays. Arrays that share memory have their bytes in the same item.

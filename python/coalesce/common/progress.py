@@ -214,7 +214,7 @@ def time_left(seconds: float, done: int, total: int) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a time in minutes and seconds, ``"1:05"``, from an hour on as ``"1:00:05"``."""
+    """Return a time as text, such as "1:05" for 65 seconds and "1:00:05" for 3605 seconds."""
     whole = round(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -52,7 +52,10 @@ def shown(value: Any, most: int = 60) -> str:
 
 
 def text(name: str, value: Any, *, what: str = "a string") -> str:
-    """Check that a value is a string, and return it. `what` says in the message what is needed."""
+    """Check that a value is a string, and return it.
+
+    In the error message, `what` describes the needed value, such as "a file name".
+    """
     if not isinstance(value, str):
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
     return value
@@ -124,8 +127,8 @@ def positive(name: str, value: Any) -> float:
 def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
     """Return the items of an iterable, such as a list, as a list.
 
-    A string raises TypeError, although it is an iterable. `what` says in the message what is
-    needed.
+    A string raises TypeError, although it is an iterable. In the error message, `what` describes
+    the needed value, such as "a sequence of strings".
     """
     if isinstance(value, str | bytes | bytearray):
         raise TypeError(f"{name} must be {what}; got {shown(value)}")

@@ -1,1 +1,1 @@
-"""From CUDA C++ to PTX and machine code: NVRTC in a worker process, the cache on disk, nvdisasm."""
+"""Compiles CUDA C++ to PTX and machine code, and keeps the results in a cache on disk."""

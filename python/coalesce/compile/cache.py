@@ -1,9 +1,10 @@
 """A cache of compiled kernels on disk.
 
 Each entry of the cache is a file. Its name is a hash of everything that affects the compilation:
-the source, the options and so on. The file begins with a digest of its name and contents. If an
-entry is damaged or cannot be read, the source is compiled again. If the folder of the cache cannot
-be written, nothing is stored. These cases are not errors, because the cache only saves time.
+the source, the options and so on. The file begins with a digest (another hash) of its name and
+contents. If an entry is damaged or cannot be read, the source is compiled again. If the folder of
+the cache cannot be written, nothing is stored. These cases are not errors, because the cache only
+saves time.
 
 The module `cache_folder` reads and writes the files.
 """

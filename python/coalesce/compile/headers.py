@@ -309,7 +309,7 @@ _HOST_LIBRARIES = re.compile(
 
 
 def is_for_host(header: str) -> bool:
-    """Return whether a header is only for host code. Its ``#include`` is left out."""
+    """Return whether a header is only for host code, so that kernels do not need it."""
     return _HOST_LIBRARIES.match(header) is not None
 
 
@@ -338,7 +338,7 @@ def replaced(
 
 
 def has_replacement(header: str) -> bool:
-    """Return whether coalesce has its own text for a header that is not found."""
+    """Return whether this package has a replacement for a header that is not installed."""
     return _replacement(header) is not None
 
 

@@ -217,7 +217,7 @@ def _words(arch: str, options: Sequence[str], *, debug: bool) -> list[str]:
 
 
 def library(name: str = "libcudart.so") -> Path:
-    """Return the path of a library of this package, which programs load instead of NVIDIA's."""
+    """Return the path of a library of this package, which replaces a library of NVIDIA."""
     return Path(__file__).parents[1] / name
 
 

@@ -203,11 +203,11 @@ def include_folders() -> tuple[str, ...]:
 def architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for, if the kernel will run on a GPU.
 
-    `compute_capability` is that of the GPU. For (9, 0), the result is "sm_90". A compiler that is
-    older than the GPU may not know its architecture. Then the result is the newest architecture
-    that the compiler knows. If it has the same major version as the GPU, the kernel is compiled to
-    machine code ("sm_86" for a GPU with 8.9). Otherwise it is compiled only to PTX ("compute_89"
-    for a GPU with 9.0).
+    For a GPU of compute capability (9, 0), the result is "sm_90". But if the compiler is older than
+    the GPU, it may not know this architecture. Then the result is the newest architecture that it
+    knows and that is older than the GPU. If this architecture has the same major version as the
+    GPU, the result is such as "sm_86", and the kernel is compiled to machine code. Otherwise, the
+    result is such as "compute_86", and the kernel is compiled only to PTX.
     """
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures

@@ -28,9 +28,9 @@ _TEMPLATE = f"\nnamespace {_PROBE} {{ template <class> __device__ char type; }}\
 def of_valid_expressions(
     expressions: Sequence[str], lowered: Callable[[str, Sequence[str]], Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return a dict from each C++ expression to its type, without those that the compiler rejects.
+    """Return a dict from each C++ expression to its type.
 
-    Otherwise, the function is the same as `of_expressions`.
+    Expressions that the compiler rejects are left out. For the parameters, see `of_expressions`.
     """
     try:
         return of_expressions(expressions, lowered)

@@ -164,7 +164,7 @@ def instantiated(text: str, expression: str | None) -> dict[str, str]:
 
     `text` is a source without comments. `expression` is the instantiation: for
     ``template <class T, int N> scale`` and "scale<float, 4>", the result is
-    ``{"T": "float", "N": "4"}``. If the expression is None or not a template, it is empty.
+    ``{"T": "float", "N": "4"}``. If the kernel is not a template, the dict is empty.
     """
     if not expression or "<" not in expression:
         return {}

@@ -68,10 +68,11 @@ def is_known(name: str) -> bool:
 
 
 def compiler_shows(name: str) -> bool:
-    """Return whether a type name in the compiler's output means what it means in C++ or CUDA.
+    """Return whether a type name in the compiler's output may be a type of C++ or CUDA.
 
-    The compiler writes "unsigned int" for "uint32_t". If its output contains "uint32_t", this is a
-    type that the user defined. For such a name, the result is False.
+    The compiler never writes some names, such as "uint32_t": it writes "unsigned int". If such a
+    name is in its output, the user has defined another type with this name. Then the result is
+    False.
     """
     return name not in _NAMED
 

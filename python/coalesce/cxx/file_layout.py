@@ -69,7 +69,10 @@ class Layout:
     device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
     def with_host_macros(self) -> str:
-        """Return the parser's text, but with the uses of host macros, which it does not contain."""
+        """Return the text for the parser, and also the uses of host macros in it.
+
+        (The parser itself gets a text without them.)
+        """
         text = self.parsed
         for start, end in self.host_macros:
             text = text[:start] + ascii_of(self.bare[start:end]) + text[end:]

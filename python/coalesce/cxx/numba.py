@@ -1,10 +1,10 @@
 """Computes the parameters of kernels that Numba compiled.
 
 Numba compiles Python functions to PTX. In this PTX, an array of n dimensions needs 5 + 2n
-parameters: meminfo, parent, size, itemsize, address, the n extents of the shape, and the n strides
-in bytes. (Source: Numba's documentation, "Notes on Numba's architecture".) The user passes only the
-array; this module computes the parameters. The types of the arguments are in the mangled name of
-the kernel.
+parameters. Numba calls the first five meminfo, parent, size, itemsize and address. The others are
+the extents of the shape and the strides in bytes. (Source: Numba's documentation, "Notes on Numba's
+architecture".) The user passes only the array, and this module computes the parameters. The types
+of the arguments are in the mangled name of the kernel.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class NumbaArgument:
 
 
 def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
-    """Return the arguments of a Numba kernel, which its mangled name `entry` contains.
+    """Return the arguments of a Numba kernel. They are read from its mangled name, `entry`.
 
-    `count` is the number of parameters in the PTX. Return None if another compiler wrote the name,
+    `count` is the number of parameters in the PTX. Return None if another compiler made the name,
     or if the arguments need another number of parameters.
     """
     match = re.match(r"_ZN?(?=\d)", entry)

@@ -97,8 +97,8 @@ class Board:
 def board_of(lanes: Lanes, kind: Kind = "load", opcode: str = "") -> Board:
     """Determine in which order the banks serve the words of an access.
 
-    Each word gets the first turn in which its bank is free. `kind` is the kind of the access, and
-    `opcode` is the opcode of an atomic.
+    In each turn, a bank serves one word (see `Board`). Each word gets the first turn in which its
+    bank is free. `kind` is the kind of the access, and `opcode` is the opcode of an atomic.
     """
     words_per_lane = max(1, lanes.itemsize // WORD_BYTES)
     mask = sum(1 << lane for lane in lanes.numbers)

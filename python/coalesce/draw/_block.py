@@ -27,10 +27,11 @@ _MOST_ROWS, _MOST_LAYERS = 34, 9
 def thread_block(
     block_dim: int | Sequence[int], *, warp_size: int = 32, title: str | None = None
 ) -> Picture:
-    """Draw the threads of a block. The colour of a thread shows its warp, and its number the lane.
+    """Draw the threads of a block, and the warps to which they belong.
 
-    Threads are numbered along x first, then along y, then along z. Each group of 32 consecutive
-    threads is a warp. A warp executes each memory instruction for all of its threads together.
+    The colour of a thread shows its warp, and the number in it is its lane. Threads are numbered
+    along x first, then along y, then along z. Each group of 32 consecutive threads is a warp. A
+    warp executes each memory instruction for all of its threads together.
 
     Parameters
     ----------

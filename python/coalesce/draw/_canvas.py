@@ -337,7 +337,7 @@ def _data(data: Data | None) -> str:
 
 
 def number(value: float) -> str:
-    """Write a coordinate with at most one decimal. If it is smaller than 1, write up to two."""
+    """Return a number as text with at most one decimal place. A number below 1 has up to two."""
     return (
         f"{value:.2f}".rstrip("0").rstrip(".")
         if abs(value) < 1
@@ -348,7 +348,7 @@ def number(value: float) -> str:
 def text_width(content: str, size: float, bold: bool = False) -> float:
     """Estimate the width of a text in pixels.
 
-    The estimate is for a wide font (DejaVu Sans). In most other fonts, the text is less wide.
+    The estimate is for a wide font (DejaVu Sans). In most other fonts, the text is narrower.
     """
     return len(content) * size * (0.66 if bold else 0.6)
 

@@ -50,8 +50,8 @@ class Matrix:
     memory : {"global", "shared"}
         The memory that contains the matrix. For global memory, the picture shows the sectors.
     boxes : sequence of (row, column, rows, columns)
-        Parts of the matrix to outline, such as the tile of a block. Each has its first row, its
-        first column, and the number of its rows and columns.
+        Parts of the matrix to outline, such as the tile of a block. For each, pass its first row,
+        its first column, and the numbers of its rows and columns.
     note : str, optional
         A line below the matrix. By default, it is the number of sectors.
 

@@ -176,9 +176,10 @@ def _sector(canvas: Canvas, strip: Strip, sector: Sector) -> None:
 
 
 def names(canvas: Canvas, strip: Strip) -> float:
-    """Write below each moved sector its letter and the number of its used bytes.
+    """Label each moved sector with its letter and the number of its used bytes.
 
-    If there is no room, the number is left out. Return the y below the text.
+    The labels are below the strip. If there is no room, the numbers are left out. Return the y
+    below the labels.
     """
     wide, middling = strip.sector_width >= 84, strip.sector_width >= 34
     size = strip.memory.sector_bytes
@@ -204,10 +205,10 @@ def names(canvas: Canvas, strip: Strip) -> float:
 
 
 def lanes(canvas: Canvas, strip: Strip, itemsize: int, users: dict[int, list[int]]) -> None:
-    """Write into the strip, at the bytes of each lane, the number of the lane.
+    """Write the number of each lane into the strip, on top of the bytes that the lane accesses.
 
     `users` maps an address to the lanes that access it, and `itemsize` is the number of bytes that
-    each lane accesses. If there is no room for one of the numbers, none is written.
+    each lane accesses. If one of the numbers does not fit, none is written.
     """
     width = itemsize * strip.scale
     here = {a: u for a, u in users.items() if a - a % strip.memory.sector_bytes in strip.cells}

@@ -77,7 +77,10 @@ class HostArray:
         return simulated_memory.undefined(self.array)
 
     def packed(self, undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> sim.Buffer:
-        """Return the array as the simulator needs it. `undefined` is the mask to use, if any."""
+        """Return the array in the form that the simulator in C++ needs.
+
+        `undefined` is a mask that is True for each byte that was never written, or None.
+        """
         return sim.Buffer(
             self.array, self.name, self.writable, undefined, self.offset, self.texture
         )

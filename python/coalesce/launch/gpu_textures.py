@@ -27,7 +27,8 @@ class TextureObjects:
     groups : sequence of list of HostArray
         The arrays of the launch. Arrays that share memory are in the same list.
     address : function
-        A function that takes a `HostArray` and returns its address in linear memory on the GPU.
+        A function that takes a `HostArray` and returns its address in the ordinary (linear) memory
+        of the GPU.
     """
 
     def __init__(

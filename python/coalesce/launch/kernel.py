@@ -1,4 +1,4 @@
-"""Kernels compiled from CUDA C++ or PTX: checks their arguments and launches them."""
+"""Makes kernels from CUDA C++ or PTX, checks their arguments, and launches them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,8 @@ class BaseKernel:
     def get_function(self, entry: str) -> Self:
         """Return another kernel of the same source.
 
-        Both kernels use the same `__device__` and `__constant__` variables (see `globals`).
+        Both kernels use the same `__device__` and `__constant__` variables (see `globals`). For
+        another instantiation of a template, make another `Kernel` instead.
 
         Parameters
         ----------
@@ -135,8 +136,7 @@ class BaseKernel:
         Raises
         ------
         TypeError, ValueError
-            `entry` is not a string, or the source has no such kernel. For another instantiation of
-            a template, make another `Kernel`.
+            `entry` is not a string, or the source has no such kernel.
 
         Examples
         --------

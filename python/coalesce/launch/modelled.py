@@ -1,4 +1,4 @@
-"""Estimates of the cache traffic and the time of a launch, which the simulator's models make."""
+"""The simulator's estimates of the time and the cache traffic of a launch."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Modelled:
         memory means a smaller L1.)
     caches : dict or None
         The traffic of the caches, such as ``"l2_reads"`` in sectors or ``"dram_read_bytes"``.
-        ``coalesce::model::CacheCounts`` describes the keys. None if the caches were not modelled.
         ``"blocks"`` is the number of blocks. ``"blocks_replayed"`` is the number of blocks whose
-        accesses the model of the caches used.
+        accesses the model of the caches used. ``coalesce::model::CacheCounts`` describes all keys.
+        None if the caches were not modelled.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class Modelled:
 
     @property
     def share(self) -> float | None:
-        """Which part of the blocks the model of the caches used, from 0 to 1.
+        """The fraction of the blocks whose accesses the model of the caches used, from 0 to 1.
 
         None if the caches were not modelled.
         """

@@ -33,7 +33,7 @@ class Module:
     options : tuple of str
         The options for the compiler (NVRTC).
     arch : str or None
-        The architecture to compile for, such as ``"sm_80"``. None means that of the device.
+        The architecture to compile for, such as ``"sm_80"``. None means the device's architecture.
     headers : mapping
         The user's headers: the name of each header and its text.
     filename : str
@@ -41,8 +41,9 @@ class Module:
     expression : str or None
         The template instantiation to compile, such as ``"scale<float, 4>"``.
     entry : str or None
-        The name of a kernel. If it is a template, only those of its instantiations are compiled
-        that the source's host code launches. For None, those of all templates are compiled.
+        The name of a kernel, or None. If the source's host code launches instantiations of kernel
+        templates, these are compiled. With a name, only instantiations of this template are
+        compiled.
     """
 
     def __init__(
@@ -86,16 +87,20 @@ class Module:
 
     @property
     def text(self) -> str:
-        """The CUDA C++ source without host code, and the user's headers. For PTX, it is empty."""
+        """The CUDA C++ source without its host code, followed by the user's headers.
+
+        It is empty if the source is PTX.
+        """
         if self.device_code is not None:
             return "\n".join([self.device_code.text, *self.device_code.headers.values()])
         return "" if self.is_ptx else self.source
 
     @property
     def file_in_ptx(self) -> str:
-        """The name of the source in the PTX.
+        """The name of the source, as the PTX contains it.
 
-        It is empty if the source is PTX, or if the name is not ASCII (then PTX has another name).
+        It is empty if the source is PTX, or if the name has characters that are not ASCII. (The PTX
+        contains such characters in another form.)
         """
         return self.filename if self.filename.isascii() and not self.is_ptx else ""
 
@@ -152,9 +157,9 @@ class Module:
         """Return a list with an item for each parameter of a kernel.
 
         For a parameter that is a structure, the item describes its members. For any other
-        parameter, it is None. If the structures are not known, the list is empty. This is so for
-        PTX. `expression` is the template instantiation if the kernel has one, such as
-        ``"scale<float, 4>"``.
+        parameter, it is None. If the structures are not known, the list is empty, for example if
+        the source is PTX. If the kernel is an instantiation of a template, `expression` names it,
+        such as ``"scale<float, 4>"``.
         """
         if self.is_ptx:
             return []

@@ -120,7 +120,7 @@ def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
 def check_places(
     parameters: Sequence[Parameter], arguments: Sequence[Argument], device: Device
 ) -> None:
-    """Raise ValueError if an array is in the memory of another device than `device`."""
+    """Raise ValueError if an argument is an array in the memory of a device other than `device`."""
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, GpuArray) and device.kind == "sim":
             raise ValueError(

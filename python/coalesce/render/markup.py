@@ -61,9 +61,9 @@ _PAGE = Markup(
 
 
 def joined(parts: Iterable[str], between: str = "") -> Markup:
-    """Join pieces of text and HTML to one piece of HTML, with `between` between them.
+    """Join several pieces to one piece of HTML. `between` is put between the pieces.
 
-    Text is escaped, HTML is not.
+    Pieces of text are escaped. Pieces of HTML (`Markup`) are not changed.
     """
     return escape(between).join(parts)
 
@@ -72,7 +72,7 @@ def tag(name: str, content: Content | None = None, style: str = "", **attributes
     """Return the HTML element `name`, such as "p", with its content.
 
     `attributes` are the attributes of the element. If `content` is None, the element has no end
-    tag, as ``<img>`` does.
+    tag, such as ``<img>``.
     """
     if style:
         attributes["style"] = style
@@ -98,7 +98,10 @@ def row(cells: Content, style: str = "") -> Markup:
 
 
 def cell(content: Content, style: str = "", align: str = "left", span: int = 1) -> Markup:
-    """Return a cell of a table. `span` is the number of columns that it covers."""
+    """Return a cell of a table.
+
+    `align` is "left", "right" or "center". `span` is the number of columns that the cell covers.
+    """
     attributes = {"colspan": str(span)} if span > 1 else {}
     base = f"text-align:{align};vertical-align:top;padding:1px 8px;border:0;white-space:nowrap"
     return tag("td", content, f"{base};{style}".rstrip(";"), **attributes)
@@ -137,10 +140,10 @@ def data_url(svg: str) -> str:
 
 
 def folded(summary: Content, content: str, *, unfolded: bool = False) -> Markup:
-    """Return the line `summary`. If the reader clicks on it, it shows `content` below it.
+    """Return HTML that shows the line `summary` and hides `content`.
 
-    With `unfolded`, the content is shown at first. This is HTML's <details>, which needs no
-    JavaScript.
+    If the reader clicks on the line, the content is shown below it. With `unfolded`, it is already
+    shown at first. This is HTML's <details>, which needs no JavaScript.
     """
     opened = {"open": ""} if unfolded else {}
     return tag("details", [tag("summary", summary), content], **opened)

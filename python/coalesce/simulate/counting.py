@@ -75,15 +75,15 @@ def count(
     launch : Prepared
         The launch.
     sample : float, optional
-        Which part of the blocks to simulate, above 0 and below 1. They use copies of the arrays. At
-        least 32 blocks are simulated. If the grid has no more blocks, all are simulated. By
+        The fraction of the blocks to simulate, above 0 and below 1. They use copies of the arrays.
+        At least 32 blocks are simulated. If the grid has no more blocks, all are simulated. By
         default, all blocks are simulated.
     executor : concurrent.futures.Executor, optional
         Simulates the blocks in other processes, on copies of the arrays.
     progress : bool or callable, optional
-        Whether to show a progress bar. A function is called with two numbers instead: how many
-        blocks are finished, and how many there are. By default, terminals and notebooks show a bar
-        after two seconds.
+        True shows a progress bar, and False shows nothing. A function is called with two numbers:
+        how many blocks are finished, and how many there are. By default, terminals and notebooks
+        show a bar after two seconds.
     exemplars : int
         How many executions of each memory instruction to keep as examples.
     caches : bool

@@ -70,8 +70,8 @@ class TraceArray(NamedTuple):
         Returns
         -------
         str
-            A name such as ``"a[3, 17]"``. If the address is inside an element, the name is such as
-            ``"a[3, 17] + 2 bytes"``.
+            A name such as ``"a[3, 17]"``. If the address is not the first byte of an element, the
+            name also has the distance: ``"a[3, 17] + 2 bytes"``.
         """
         itemsize = np.dtype(self.dtype).itemsize
         index, byte = divmod(address - self.address, itemsize)
@@ -313,8 +313,8 @@ class Trace:
         Returns
         -------
         str
-            A name such as ``"a[3, 17]"``. If the address is outside of all arrays, the result is
-            such as ``"global address 0x7f1200"``.
+            A name such as ``"a[3, 17]"``. For an address outside of all arrays, a text such as
+            ``"global address 0x7f1200"``.
 
         Raises
         ------
@@ -576,7 +576,10 @@ class Trace:
 
 
 def lanes_of(mask: Any) -> Array:
-    """Convert masks of lanes to arrays of 32 booleans. Item i is True if bit i of a mask is set."""
+    """Convert a mask of lanes to 32 booleans. Boolean i is True if bit i of the mask is set.
+
+    For an array of masks, the result is an array with one more axis, of length 32.
+    """
     bits = np.asarray(mask, np.uint32)[..., None] >> np.arange(WARP_SIZE, dtype=np.uint32)
     return (bits & 1).astype(bool)
 

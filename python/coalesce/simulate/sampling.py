@@ -89,11 +89,12 @@ class Estimate:
 
 
 def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-    """Choose a sample of the `total` blocks of a grid. `share` is the wanted part, from 0 to 1.
+    """Choose a sample of a grid's blocks.
 
-    Return the linear numbers of the chosen blocks, and the number of each block's group. (The top
-    of this file explains the groups.) If all blocks must be simulated because there are so few,
-    return None.
+    `total` is the number of blocks of the grid, and `share` is the fraction to choose, between 0
+    and 1. Return the linear numbers of the chosen blocks, and the number of each block's group.
+    (The top of this file explains the groups.) If the grid is so small that all blocks must be
+    simulated, return None.
     """
     share = require.number("sample", share)
     if not 0 < share < 1:

@@ -50,7 +50,7 @@ class WavefrontAccess:
     kind : str
         ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or ``"async_copy"``.
     array : str
-        The name of the array that the first access is in. Empty if the memory has no name.
+        The name of the array of the first access. Empty if the memory has no name.
     requests : int
         How often wavefronts executed the instruction.
     cache_lines : int
