@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "sim/memory_ops.hpp"
 
@@ -114,31 +115,47 @@ inline Words find_words(Warp& w, const Op& op) {
 }
 
 // Moves words between memory and neighbouring registers. `d` points to the first register.
+// Two words that belong to one aligned group of 8 bytes are moved as one number of 64 bits. In
+// machine code, they may be a number of 64 bits in the source, and another block, which another
+// host thread executes, must never see half of it.
 template <Access access, int words>
 inline void move_words(uint32_t* d, Words at) {
+    using Unit = std::conditional_t<words == 1, uint32_t, uint64_t>;
     const auto move = [](uint32_t* d, std::byte* host, int64_t stride) {
 #pragma GCC ivdep
         for (int64_t i = 0; i < warp_size; ++i) {
-            if constexpr (access == Access::load)
-                std::memcpy(&d[i], host + i * stride, 4);
-            else
-                std::memcpy(host + i * stride, &d[i], 4);
+            Unit value;
+            if constexpr (access == Access::load) {
+                std::memcpy(&value, host + i * stride, sizeof value);
+                d[i] = uint32_t(value);
+                if constexpr (words > 1) d[warp_size + i] = uint32_t(value >> 32);
+            } else {
+                value = d[i];
+                if constexpr (words > 1) value |= Unit{d[warp_size + i]} << 32;
+                std::memcpy(host + i * stride, &value, sizeof value);
+            }
         }
     };
     constexpr int64_t consecutive = 4 * words;
-    for (int n = 0; n < words; ++n, d += warp_size, at.host += 4) {
+    for (int n = 0; n < words; n += sizeof(Unit) / 4) {
         if (at.stride == consecutive) {
             // Here the stride is a compile-time constant, so the compiler can vectorize the loop.
             move(d, at.host, consecutive);
         } else if (at.stride != 0) {
             move(d, at.host, at.stride);
         } else if constexpr (access == Access::load) {
-            uint32_t value;
-            std::memcpy(&value, at.host, 4);
-            for (int i = 0; i < warp_size; ++i) d[i] = value;
+            Unit value;
+            std::memcpy(&value, at.host, sizeof value);
+            for (int i = 0; i < warp_size; ++i) d[i] = uint32_t(value);
+            if constexpr (words > 1)
+                for (int i = 0; i < warp_size; ++i) d[warp_size + i] = uint32_t(value >> 32);
         } else {
-            std::memcpy(at.host, &d[warp_size - 1], 4);
+            Unit value = d[warp_size - 1];
+            if constexpr (words > 1) value |= Unit{d[2 * warp_size - 1]} << 32;
+            std::memcpy(at.host, &value, sizeof value);
         }
+        d += warp_size * (sizeof(Unit) / 4);
+        at.host += sizeof(Unit);
     }
 }
 

@@ -23,52 +23,89 @@ inline M read(const std::byte* p) {
     return value;
 }
 
+// An aligned group of 8 bytes is moved at once, also if it is two elements of 4 bytes: in machine
+// code, these may be a number of 64 bits in the source. Another block, which another host thread
+// executes, must never see half of such a number.
+template <class M, int V>
+inline constexpr int elements_at_once = sizeof(M) == 4 && V % 2 == 0 ? 2 : 1;
+
 // Loads V elements of type M per lane into operands 0 to V-1. R is the type of a register in one
 // lane. R is at least as wide as M. If R is wider, a value of a signed type M is extended with its
 // sign, and other values with zeros.
 template <class M, class R, int V>
 void load(Warp& w, const Op& op, const Resolved& r) {
-    for (int v = 0; v < V; ++v) {
-        if (op.operand[v] == no_operand) continue;
-        R* d = w.lanes<R>(op.operand[v]);
+    constexpr int together = elements_at_once<M, V>;
+    using Unit = std::conditional_t<together == 2, uint64_t, M>;
+    for (int v = 0; v < V; v += together) {
+        const auto register_of = [&](int element) -> R* {
+            const auto operand = op.operand[element];
+            return operand == no_operand ? nullptr : w.lanes<R>(operand);
+        };
+        R* const first = register_of(v);
+        R* const second = together == 2 ? register_of(v + 1) : nullptr;
+        if (!first && !second) continue;
+        const auto move = [&](auto&& each_lane, auto&& read_unit) {
+            if (first && second) {
+                each_lane([&](int i) {
+                    const auto unit = uint64_t(read_unit(i));
+                    first[i] = R(M(unit));
+                    second[i] = R(M(unit >> 32));
+                });
+            } else if (first) {
+                each_lane([&](int i) { first[i] = R(M(read_unit(i))); });
+            } else {
+                each_lane([&](int i) { second[i] = R(M(uint64_t(read_unit(i)) >> 32)); });
+            }
+        };
+        const auto all = [](auto&& body) {
+            for (int i = 0; i < warp_size; ++i) body(i);
+        };
         switch (r.shape) {
             case Shape::uniform: {
-                const R value = R(read<M>(r.host + v * sizeof(M)));
-                for (int i = 0; i < warp_size; ++i) d[i] = value;
+                const auto value = read<Unit>(r.host + v * sizeof(M));
+                move(all, [&](int) { return value; });
                 break;
             }
             case Shape::consecutive: {
                 const std::byte* s = r.host + v * sizeof(M);
-                for (int i = 0; i < warp_size; ++i) d[i] = R(read<M>(s + i * sizeof(M) * V));
+                move(all, [&](int i) { return read<Unit>(s + i * sizeof(M) * V); });
                 break;
             }
             case Shape::strided:
             case Shape::scattered:
-                for_each_lane(r.mask, [&](int i) { d[i] = R(read<M>(r.lane[i] + v * sizeof(M))); });
+                move([&](auto&& body) { for_each_lane(r.mask, body); },
+                     [&](int i) { return read<Unit>(r.lane[i] + v * sizeof(M)); });
         }
     }
 }
 
 template <class M, class R, int V>
 void store(Warp& w, const Op& op, const Resolved& r) {
-    for (int v = 0; v < V; ++v) {
-        const R* s = w.lanes<const R>(op.operand[v]);
-        const auto put = [&](std::byte* p, R value) {
-            const M m = M(value);
-            std::memcpy(p, &m, sizeof m);
+    constexpr int together = elements_at_once<M, V>;
+    for (int v = 0; v < V; v += together) {
+        const R* const first = w.lanes<const R>(op.operand[v]);
+        const R* const second = w.lanes<const R>(op.operand[v + together - 1]);
+        const auto put = [&](std::byte* p, int i) {
+            if constexpr (together == 2) {
+                const uint64_t unit = uint32_t(first[i]) | uint64_t{uint32_t(second[i])} << 32;
+                std::memcpy(p, &unit, sizeof unit);
+            } else {
+                const M m = M(first[i]);
+                std::memcpy(p, &m, sizeof m);
+            }
         };
         switch (r.shape) {
             case Shape::uniform:
-                put(r.host + v * sizeof(M), s[warp_size - 1]);
+                put(r.host + v * sizeof(M), warp_size - 1);
                 break;
             case Shape::consecutive: {
                 std::byte* d = r.host + v * sizeof(M);
-                for (int i = 0; i < warp_size; ++i) put(d + i * sizeof(M) * V, s[i]);
+                for (int i = 0; i < warp_size; ++i) put(d + i * sizeof(M) * V, i);
                 break;
             }
             case Shape::strided:
             case Shape::scattered:
-                for_each_lane(r.mask, [&](int i) { put(r.lane[i] + v * sizeof(M), s[i]); });
+                for_each_lane(r.mask, [&](int i) { put(r.lane[i] + v * sizeof(M), i); });
         }
     }
 }

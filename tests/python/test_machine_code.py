@@ -582,3 +582,29 @@ def test_the_tensor_cycles_of_hfma2_mma_are_inexact():
     assert "HFMA2.MMA" in {i.opcode for i in profile.instructions()} or cycles in profile.inexact
     assert "HFMA2.MMA" in profile.inexact[cycles]
     assert "sm__inst_executed_pipe_tensor.sum" in profile.exact
+
+
+_HALVES = r"""
+extern "C" __global__ void halves(volatile long long* values, unsigned* different, int stride) {
+    volatile long long* const own = &values[threadIdx.x * stride];
+    unsigned torn = 0;
+    for (int n = 0; n < 100000; ++n) {
+        if (blockIdx.x == 0) {
+            *own = n * 0x100000001ll;
+        } else {
+            const long long value = *own;
+            torn += unsigned(value) != unsigned(value >> 32);
+        }
+    }
+    different[blockIdx.x * blockDim.x + threadIdx.x] = torn;
+}"""
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("lanes", [32, 31])
+def test_a_block_never_sees_half_of_a_number_that_another_block_writes(stride, lanes):
+    """In machine code, 64 bits are two registers. Two host threads execute the two blocks."""
+    different = np.zeros(64, np.uint32)
+    kernel = coalesce.Kernel(_HALVES, "halves")
+    kernel.profile(2, lanes, np.zeros(64, np.int64), different, np.int32(stride))
+    assert not different.any()
