@@ -33,10 +33,9 @@ _METHOD = """\
 Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
 kernels of public repositories. (The kernels are not part of this repository.) A fixed rule chose
 the kernels. It does not look at what a kernel does when it runs. The rule sorts the kernels of each
-repository by a hash of their names, and takes the first 18 valid ones. A kernel is not valid in two
-cases: the CUDA compiler refuses it for any arguments, or the compiler does not see it. Such a
-kernel is replaced by the next one of the sorted list. The end of this page lists the replaced
-kernels.
+repository by a hash of their names, and takes the first 18 valid ones. A kernel is not valid if the
+CUDA compiler refuses it with every argument, or does not see it at all. Such a kernel is replaced
+by the next one of the sorted list. The end of this page lists the replaced kernels.
 
 Each file was passed to `coalesce.Kernel` as it is. The script makes up most of the arguments. It
 knows the types of the parameters and of the members of structures, but not what they mean. If a
@@ -48,7 +47,7 @@ which is not part of this repository.
 
 The results are compared with up to two independent references:
 
-1. The host. g++ compiles the kernel's own source, and the result runs on the host
+1. The host. g++ compiles the kernel's own source, and the compiled kernel runs on the host
    (`tests/any_references.py`). If a person wrote the arguments, the reference may be an expression
    of NumPy instead.
 2. A GPU. `tests/any_stored.py` stores each launch with its machine code and with the results of the
@@ -194,7 +193,10 @@ def _gpu_lines(gpu: dict[str, Any]) -> list[str]:
             for metric, (ours, theirs) in row.get("unlike", {}).items():
                 note = _NOTES.get(key.rpartition(":")[2], "")
                 name = key.replace(":", ": ", 1)
-                lines.append(f"- {name}: `{metric}` is {ours:g}, on the GPU {theirs:g}. {note}")
+                lines.append(
+                    f"- {name}: `{metric}` is {ours:g} on the simulator and {theirs:g} on the GPU. "
+                    f"{note}"
+                )
         lines += [""] * bool(unlike)
     unequal = [(key, row) for key, row in gpu["results"].items() if row["outcome"] != "equal"]
     lines += ["| kernel | outcome on the GPU | detail |", "|---|---|---|"]

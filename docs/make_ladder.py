@@ -95,8 +95,9 @@ def _where(found: dict[str, Any]) -> str:
     gpu = found["gpu"]
     major, minor = found["cublas"] // 10000, found["cublas"] // 100 % 100
     return (
-        f"{gpu['name']}, driver {gpu['driver_version']}, NVRTC {found['nvrtc']}, "
-        f"cuBLAS {major}.{minor}, {found['date']}, commit {found['commit']}: `{found['command']}`."
+        f"Measured on an {gpu['name']} (driver {gpu['driver_version']}, NVRTC {found['nvrtc']}, "
+        f"cuBLAS {major}.{minor}) on {found['date']}, with commit {found['commit']}, by "
+        f"`{found['command']}`."
     )
 
 
@@ -187,7 +188,7 @@ The columns name the precision with which cuBLAS computes. To compute the *error
 its rows are compared with the exact rows. The error is the norm of the differences, divided by the
 norm of the exact rows.
 
-Compare only figures of the same line, because only the kernels of one line took turns. Most kernels
+Compare only figures in the same row, because only the kernels of one row took turns. Most kernels
 of this table reach the power limit of the GPU. The GPU then lowers its clock, so the figures also
 depend on the GPU's temperature. The power in the table is a mean over one second. This second can
 include idle time, so the power can be below the limit."""
@@ -257,10 +258,10 @@ was 1.10 times the speed of cuBLAS at 4096 and 8192. The tables show how much is
   reached 47 TFLOP/s on an H100. This is 1.008 times the speed of cuBLAS. `split_k` is faster.
 
 **Next.** Avoid conflicts of register banks: 9.6 % of the multiply-adds read two registers of the
-same bank. In the order of the source, neighbouring multiply-adds nearly always have an operand in
-common. They read three new registers only once per step of k. But ptxas moves multiply-adds to
-other places in the code. There, neighbouring multiply-adds often have no operand in common, and
-read three new registers.
+same bank. If a multiply-add has an operand in common with the multiply-add before it, it need not
+read this operand again. In the order of the source, this is nearly always so: only once per step of
+k, a multiply-add reads three new registers. But ptxas moves multiply-adds to other places in the
+code. There, neighbouring multiply-adds often have no operand in common.
 
 ### `split_k`
 

@@ -46,7 +46,8 @@ L1 and shared memory are two parts of the same memory. L1 gets the part that sha
 use. If several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each
 block.
 
-A store writes its data to L2. L1 does not keep the stored data, but the line takes up space in L1.
+A store writes its data to L2. L1 does not keep the data, but the line of the data takes up space in
+L1.
 
 ## The models of L2 and DRAM
 
@@ -58,15 +59,15 @@ registers, its shared memory, its warps, and a maximum number of blocks. When a 
 one starts. The model does the same. So the blocks on a multiprocessor have started at different
 times, and older blocks have done more of their work.
 
-Some blocks start together and have the same work. Even these blocks do not advance together on a
-GPU. In the model, the distance between two blocks changes at random (a random walk). The size of
-these changes was fitted to the tiled matrix products.
+Some blocks start together and have the same work. Even then, one block is soon ahead of another on
+a GPU. In the model, this distance between two blocks changes at random (a random walk). The size of
+the changes was fitted to the tiled matrix products.
 
 **Merged reads.** On GPUs of compute capability 9.0 and newer, several multiprocessors can share one
 read of L2. Suppose that a multiprocessor reads a sector while a neighbour still waits for the same
-sector. Then the two reads are merged into one. Neighbours are the 16 or so multiprocessors of one
-GPU processing cluster (GPC). Nsight Compute calls the unit that merges reads L2 Request Coalescer
-(LRC).
+sector. Then the two reads are merged into one. Neighbours are multiprocessors of the same GPU
+processing cluster (GPC), which has about 16 of them. Nsight Compute calls the unit that merges
+reads L2 Request Coalescer (LRC).
 
 In the model, a read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM
 has it. During this time, reads of the neighbours can be merged with it. Both figures were fitted to
@@ -127,7 +128,7 @@ each request to the same sector, and 1.7 ns if the request adds floats
 
 - Caches are empty at the start.
 - If a grid is large, only its first blocks are replayed: at least twice as many as the GPU holds at
-  once. The model takes them as representative of the others.
+  once. The model assumes that the other blocks behave in the same way.
 - A profile with `sample=` or `executor=` models no caches and no time.
 - If a kernel has bulk copies (`cp.async.bulk`, tensor maps) or products of warpgroups (`wgmma`),
   its time is not modelled, because the cost of these instructions is not known.
@@ -168,10 +169,12 @@ These errors are known:
 
 - **Wrong order:** seven pairs of variants. The model says that the first variant of the pair is
   faster, but on the GPU it takes more than 10 % longer than the second. The reason is not known.
-  The pairs of `matmul` are `coalesced` and `naive_2d` at 512, `vectorized` and
-  `corner_turned_padded` at 1024, and `untiled` and `coalesced` at 4096. The pair of `transpose` is
-  `naive_write` and `vectorized` at 512. The pairs of `row_sums` are `vectorized` and `warp_per_row`
-  at 512 and at 2048, and `vectorized` and `block_per_row` at 2048.
+  The pairs, with the sizes of the matrices, are:
+  - of `matmul`: `coalesced` and `naive_2d` at 512; `vectorized` and `corner_turned_padded` at 1024;
+    `untiled` and `coalesced` at 4096;
+  - of `transpose`: `naive_write` and `vectorized` at 512;
+  - of `row_sums`: `vectorized` and `warp_per_row` at 512 and at 2048; `vectorized` and
+    `block_per_row` at 2048.
 - **Too many merged reads:** `offset`. Two successive blocks share only one sector, the one at the
   border between them. The GPU merges none of the reads of such sectors, but the model merges many.
   In the model, successive blocks run on multiprocessors that can share reads. It is not known which
@@ -183,11 +186,11 @@ These errors are known:
   stored before. The model counts more of these stores as hits than the GPU does.
 - **Stores to parts of a sector.** Suppose that a warp stores to several parts of a sector, one
   after the other. Then L1 merges some of these stores into one. The rule is not known. The model
-  merges 70 %.
+  merges 70 % of them.
 - **Products of 4096.** On the GPU, the blocks of some kernels advance at the same speed. Then one
   block finds data in L2 that another block has just read. The blocks of other kernels drift apart,
   so that some are far ahead of others. In the model, the blocks of all kernels drift apart.
-- **Too fast:** `gather` from more data than L2 holds. DRAM is slower for random reads than the
+- **Too fast:** `gather`, if its data do not fit into L2. DRAM is slower for random reads than the
   model assumes.
 
 This table has a row for each group of launches. A cell has the median error, and then the largest

@@ -37,7 +37,11 @@ def text(found: dict[str, Any]) -> str:
     """Return the page."""
     programs, lines = found["programs"], ["# Public programs", "", _METHOD, ""]
     commits = ", ".join(dict.fromkeys(p["commit"] for p in programs.values()))
-    lines += [f"{found['where']} Commits of the runs: {commits}.", ""]
+    lines += [
+        f"Machine, limits, date and command of the runs: {found['where']}",
+        f"The commits of the runs are {commits}.",
+        "",
+    ]
     lines += [
         "| programs | " + " | ".join(OUTCOMES.values()) + " |",
         "|---" * (len(OUTCOMES) + 1) + "|",

@@ -339,7 +339,8 @@ print(lessons.exercise("which_warp").check(which_warp))
 # %% [markdown]
 # **To remember**
 # - A kernel is executed by threads. A launch chooses the number of blocks and the threads per block.
-# - The threads of a block are arranged in a line, x fastest. Every 32 threads of the line form a warp.
+# - The threads of a block are arranged in a line, in which x changes fastest. Each group of 32 successive threads of the
+#   line is a warp.
 # - Memory is accessed by warps. For every load ask: *which addresses do lanes 0, 1, 2, ... read?*
 # - A block's shape alone makes a kernel neither faster nor slower. What matters is which address each lane accesses.
 

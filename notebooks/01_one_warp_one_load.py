@@ -256,8 +256,8 @@ print("different programs:", len(programs))
 # ## The clock
 #
 # The upper plot below shows the sectors per request. The lower plot shows the bandwidth, measured on a GPU. If this
-# machine has no GPU, the bandwidth was recorded on another one, and the legend names it. The bandwidth counts only the
-# bytes that the lanes *ask for*: 4 bytes per lane for the load, and 4 for the store.
+# machine has no GPU, the bandwidth was recorded on another machine, and the legend names its GPU. The bandwidth counts
+# only the bytes that the lanes *ask for*: 4 bytes per lane for the load, and 4 for the store.
 
 # %%
 data = lessons.sweep("stride", range(1, 33))

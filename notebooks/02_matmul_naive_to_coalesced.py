@@ -75,8 +75,8 @@ lessons.predict(
 # write to wrong places.
 #
 # `check` finds two kinds of mistakes here: accesses outside the arrays, and **races**. In a race, two threads access the
-# same element, at least one of them writes, and nothing decides which access comes first. Here, for example, blocks run
-# in any order.
+# same element, at least one of them writes, and nothing decides which access comes first. For example, blocks run in any
+# order, so nothing decides whether a thread of one block comes before a thread of another block.
 
 # %%
 no_column_test = coalesce.Kernel(
@@ -328,7 +328,7 @@ for name, p in big.items():
 #
 # ## The trap
 #
-# One printed version of this optimisation has a mistake. It flattens the block to 1024 threads and computes
+# A printed version of this optimisation has a mistake. It flattens the block to 1024 threads and computes
 #
 # ```
 # col = blockIdx.x * 32 + threadIdx.x / 32;

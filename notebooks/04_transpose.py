@@ -346,8 +346,8 @@ print(lessons.exercise("mirror").check(mirror))
 # %% [markdown]
 # **To remember**
 # - To judge a transposition, compare its bytes per second with those of a copy.
-# - Without shared memory, either the reads or the writes have a stride. With a tile, only the accesses to shared memory
-#   have one, and padding or a swizzle avoids its bank conflicts.
+# - Without shared memory, either the reads or the writes have a stride. With a tile, only accesses to shared memory have
+#   a stride. Padding or a swizzle avoids their bank conflicts.
 # - If either the reads or the writes must have a stride, choose the reads: L1 keeps the unused part of a sector for later
 #   reads.
 # - The *lanes* of a warp must read along a row at the same time. It does not help if a thread walks along a row over

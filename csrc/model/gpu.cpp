@@ -17,8 +17,8 @@ namespace {
 // clang-format off
 constexpr Gpu table[] = {
     {"h200", "NVIDIA H200 SXM",
-     "NVIDIA H200 datasheet (4.8 TB/s); H100 architecture whitepaper (the same chip: 132 "
-     "multiprocessors, 50 MB L2); clock as recorded",
+     "NVIDIA H200 datasheet (4.8 TB/s); NVIDIA H100 architecture whitepaper, which describes the "
+     "same chip (132 multiprocessors, 50 MB L2); the clock is from our recordings",
      true, 9, 0, 132, 1.98, 128, 64, 64, 32, 228, 256, 50, 2, 4800},
     {"h100", "NVIDIA H100 SXM",
      "NVIDIA H100 Tensor Core GPU Architecture whitepaper; H100 datasheet (3.35 TB/s)",
@@ -30,15 +30,15 @@ constexpr Gpu table[] = {
      "NVIDIA Tesla V100 GPU Architecture whitepaper",
      false, 7, 0, 80, 1.53, 64, 32, 64, 32, 96, 128, 6, 1, 900},
     {"t4", "NVIDIA T4",
-     "NVIDIA Turing GPU Architecture whitepaper, appendix on the Tesla T4; as in "
+     "NVIDIA Turing GPU Architecture whitepaper, appendix on the Tesla T4, as quoted by "
      "sysrqmts.com/en/gpus/nvidia/tesla/t4",
      false, 7, 5, 40, 1.59, 64, 2, 32, 16, 64, 96, 4, 1, 320},
     {"l4", "NVIDIA L4",
-     "NVIDIA L4 datasheet (300 GB/s, 30.3 TFLOPS: 58 multiprocessors at 2.04 GHz); NVIDIA Ada GPU "
-     "Architecture whitepaper",
+     "NVIDIA L4 datasheet (300 GB/s; 30.3 TFLOPS, which follow from 58 multiprocessors at 2.04 "
+     "GHz); NVIDIA Ada GPU Architecture whitepaper",
      false, 8, 9, 58, 2.04, 128, 2, 48, 24, 100, 128, 48, 1, 300},
     {"rtx3090", "NVIDIA GeForce RTX 3090",
-     "NVIDIA Ampere GA102 GPU Architecture whitepaper; as in "
+     "NVIDIA Ampere GA102 GPU Architecture whitepaper, as quoted by "
      "holynerdvana.blogspot.com/2022/10/nvidia-geforce-rtx-3090-specifications.html",
      false, 8, 6, 82, 1.695, 128, 2, 48, 16, 100, 128, 6, 1, 936},
     {"rtx4090", "NVIDIA GeForce RTX 4090",
