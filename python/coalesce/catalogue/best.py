@@ -45,10 +45,9 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
 
 
 def of_one_matrix(variant: str) -> str:
-    """Return the variant of a transpose or a sum that `variant` means.
+    """Return the name of the fastest variant of a transpose or a sum, if `variant` is "best".
 
-    For these operations, "best" means "vectorized" at every shape. Any other name is returned
-    unchanged.
+    This is "vectorized" at every shape. If `variant` is any other name, return it unchanged.
     """
     return "vectorized" if catalogue.is_best(variant) else variant
 

@@ -99,7 +99,7 @@ class Operation:
         return not catalogue.is_best(variant) and bool(catalogue.find(self.name, variant).tiles)
 
     def check_options(self, variants: Iterable[str], options: Iterable[str]) -> None:
-        """Check that at least one of the variants has each option. If not, raise ValueError."""
+        """Check each option. If none of the variants has it, raise ValueError."""
         names = list(variants)
         for option in options:
             if not any(self.takes(name, option) for name in names):

@@ -159,9 +159,9 @@ def path(name: str, value: Any) -> str:
 
 
 def one_or_several(name: str, value: Any) -> list[Any]:
-    """Return a list of the items, for arguments that may be one value or several values.
+    """Return the items of an iterable as a list. Any other value becomes a list of one item.
 
-    If `value` is a string or not iterable, the list contains only `value`.
+    A string also becomes a list of one item.
     """
     if isinstance(value, str | bytes | bytearray):
         return [value]

@@ -3,8 +3,9 @@
 The files are in a subfolder with the name `NAME`. The total size is limited to `MOST_BYTES`.
 
 - Safety: the entries contain code that will run. Therefore the folder is used only if no other user
-  can write to it. The folder is opened first, and then the open folder (a file descriptor) is
-  checked and used. If somebody replaces the folder after the check, this has no effect.
+  can write to it. The module opens the folder once. It checks and uses the open folder (a file
+  descriptor), not the folder's name. If somebody replaces the folder after the check, this has no
+  effect.
 - Other files: a file belongs to the cache only if it is a regular file, its name has the form of an
   entry, and it begins with `HEADER`. Any other file is not read, counted or deleted.
 """

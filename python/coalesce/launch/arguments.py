@@ -64,7 +64,7 @@ class HostArray:
 
     @property
     def writable(self) -> bool:
-        """Whether NumPy allows writing to the array. If it does not, a store is an error."""
+        """Whether NumPy allows writing to the array. If not, the kernel must not write to it."""
         return bool(self.array.flags.writeable and self.given.flags.writeable)
 
     @property
