@@ -96,7 +96,7 @@ def _template_arguments(log: str) -> Iterator[str]:
 
 
 def of_the_host(headers: Sequence[str]) -> str:
-    """Return advice about these headers of host libraries, which were left out."""
+    """Return advice about headers of host libraries that were removed from the source."""
     listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
     return (
         f"These headers are for the host and were left out: {listed}. If kernels use types or "
@@ -105,7 +105,7 @@ def of_the_host(headers: Sequence[str]) -> str:
 
 
 def missing(headers: Sequence[str]) -> str:
-    """Return advice about these headers, which were not found: what to install or to pass."""
+    """Return advice about headers that were not found: what to install, or what to pass."""
     listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
     wheels = {wheel: None for header in headers for wheel in _wheel(header)}
     install = f" Install {' '.join(wheels)} (pip install), or pass" if wheels else " Pass"

@@ -138,10 +138,11 @@ def bank_board(
 ) -> Picture:
     """Draw how one warp accesses the 32 banks of shared memory.
 
-    Consecutive 4-byte words of shared memory are in consecutive banks. In one wavefront, a bank
-    serves one word to all lanes that access this word. If lanes access different words of the same
-    bank, the access needs several wavefronts: a bank conflict. For an atomic, a bank usually serves
-    one lane per wavefront. So lanes that update the same word need several wavefronts, too.
+    Consecutive 4-byte words of shared memory are in consecutive banks. The hardware executes an
+    access in one or more passes, called wavefronts. In one wavefront, a bank serves one word to all
+    lanes that access this word. If lanes access different words of the same bank, the access needs
+    several wavefronts: a bank conflict. For an atomic, a bank usually serves one lane per
+    wavefront. So lanes that update the same word need several wavefronts, too.
 
     The columns of the picture are the banks. A cell shows the lanes that get a word. If a bank must
     serve several words or lanes, their cells have another colour.
