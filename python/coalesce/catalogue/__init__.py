@@ -250,9 +250,10 @@ def is_best(variant: str) -> bool:
 
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
-    """Return the variant of an operation with this name.
+    """Return variant `variant` of operation `operation`.
 
-    If there is none, raise ValueError. In the message, `argument` is the name of the argument.
+    If there is no such variant, raise ValueError. In the message, `argument` is the name of the
+    argument with the variant.
     """
     ladder = _ladder(require.text("operation", operation))
     if not ladder:

@@ -58,7 +58,8 @@ class Estimate:
     def error(self, figure: Callable[[Any], float]) -> float:
         """Return the standard error of an estimate for the whole grid.
 
-        `figure` is a function that computes the figure of interest from a `Counts` object.
+        `figure` is a function that takes a `Counts` object, and returns the number to estimate,
+        such as the number of sectors.
         """
         totals = [
             figure(counts) * self.blocks_total / size
