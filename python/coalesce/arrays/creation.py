@@ -102,9 +102,9 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
     Parameters
     ----------
     a : array_like
-        The values. A `DeviceArray`, or a C-contiguous GPU array of another library, is not copied
-        if it already has the right dtype and is on the right device. Anything else that
-        ``numpy.asarray`` accepts is copied.
+        The values: a `DeviceArray`, a C-contiguous GPU array of another library, or anything else
+        that ``numpy.asarray`` accepts. An array that is already on the right device, with the right
+        dtype, is not copied.
     dtype : dtype, optional
         The type of the elements. By default, it is the dtype of `a`.
     device : str or Device, optional

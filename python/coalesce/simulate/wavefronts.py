@@ -1,9 +1,9 @@
 """Estimates how many L1 cache lines a kernel would access on an AMD GPU.
 
-AMD GPUs execute instructions for a wavefront, which usually has 64 lanes. The simulated kernel was
-compiled for an NVIDIA GPU, and ran in warps of 32 lanes. Here, two neighbouring warps of a block
-are treated as one wavefront: execution i of an instruction in the one warp and execution i in the
-other warp become one instruction of the wavefront.
+AMD GPUs execute an instruction for a wavefront, a group of usually 64 lanes. The simulated kernel
+was compiled for an NVIDIA GPU, and ran in warps of 32 lanes. Here, two neighbouring warps of a
+block are treated as one wavefront. If both warps execute an instruction several times, the first
+execution in the one warp belongs to the first execution in the other warp, and so on.
 
 A cache line counts once for each instruction of a wavefront, even if many of its active lanes
 access it. AMD's tools count in the same way (ROCm Compute Profiler, "Vector L1 cache"). An AMD GPU
