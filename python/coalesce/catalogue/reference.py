@@ -41,9 +41,10 @@ class Reference:
         The result in float64. If the operation only moves elements, it has the dtype of the
         operand.
     scale : array or None
-        For each element of the result, the sum of the magnitudes of its terms (the numbers that are
-        added up), or a larger number. It can be broadcast to the shape of `exact`. None if the
-        operation only moves elements. Then nothing is rounded.
+        For each element of the result: the sum of the absolute values of its terms. The terms are
+        the numbers that a kernel adds up. For matmul, `scale` is an upper bound of this sum. It can
+        be broadcast to the shape of `exact`. None if the operation only moves elements, because
+        then nothing is rounded.
     terms : int
         The number of terms of each element.
     """

@@ -123,7 +123,7 @@ def write(name: str, content: bytes) -> None:
 
 
 def usage() -> Usage:
-    """Return how many entries the cache has, and their size.
+    """Return how many entries the cache has, and their total size.
 
     Raises NotPrivateError if other users can write to the folder.
     """
@@ -134,7 +134,7 @@ def usage() -> Usage:
 
 
 def clear() -> Usage:
-    """Delete all entries. Return how many entries were deleted, and their size.
+    """Delete all entries. Return how many entries were deleted, and their total size.
 
     Raises NotPrivateError if other users can write to the folder.
     """

@@ -411,7 +411,7 @@ def section_of(executable: bytes, name: str = _SECTION) -> bytes:
 
 
 def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
-    """Return descriptions of an executable's device code, as the runtime library needs them.
+    """Return descriptions of an executable's device code, for this package's runtime library.
 
     The result maps the key of each module to its description (see `code_file`). `arch` is the
     compute capability of the simulated GPU. `source` is the text of the program; it has the names
@@ -440,7 +440,7 @@ def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
 
 
 def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
-    """Return the description of a module's device code, as the runtime library needs it.
+    """Return the description of a module's device code, for this package's runtime library.
 
     The description has registers, addresses of functions, names of parameters, and machine code as
     text. ``csrc/cudart/code_file.hpp`` has its format. `machine` is the cubin, or None.
