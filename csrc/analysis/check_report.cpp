@@ -15,13 +15,6 @@ using sim::Warp;
 
 namespace {
 
-// Returns the plain name of a variable: "tile" for "_ZZ1kPiE4tile".
-std::string plain_name(const std::string& mangled) {
-    const std::string name = ptx::demangled(mangled);
-    const size_t colons = name.rfind("::");
-    return colons == std::string::npos ? name : name.substr(colons + 2);
-}
-
 std::string with_article(const std::string& noun) { return (noun[0] == 'a' ? "an " : "a ") + noun; }
 
 }  // namespace
@@ -31,7 +24,7 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
     const auto add = [&](const std::string& mangled, uint64_t offset, uint64_t bytes) {
         if (bytes == 0) return;
         Buffer v;
-        v.name = plain_name(mangled);
+        v.name = ptx::plain_name(mangled);
         mangled_at[offset] = mangled;
         v.address = offset;
         v.bytes = bytes;

@@ -169,6 +169,15 @@ void add_model(py::module_ m) {
         "The addresses of the sectors, or of other aligned units of `size` bytes, that the "
         "accesses touch, ascending.");
     m.def(
+        "packed_sectors",
+        [](uint32_t lanes, uint32_t bytes) {
+            if (lanes > 64 || bytes > 64)
+                throw py::value_error("there must be at most 64 lanes, of at most 64 bytes each");
+            return model::packed_sectors(lanes, bytes);
+        },
+        py::arg("lanes"), py::arg("itemsize"),
+        "The smallest number of sectors that can hold a different element for each of the lanes.");
+    m.def(
         "shared_groups",
         [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
            const std::string& kind, const std::string& opcode) {

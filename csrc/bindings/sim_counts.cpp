@@ -12,12 +12,6 @@ namespace py = pybind11;
 
 namespace coalesce::bindings {
 
-std::string plain_name(const std::string& name) {
-    const std::string plain = ptx::demangled(name);
-    const size_t colons = plain.rfind("::");
-    return colons == std::string::npos ? plain : plain.substr(colons + 2);
-}
-
 const char* name_of(ptx::Space space) {
     using ptx::Space;
     switch (space) {
@@ -121,7 +115,7 @@ py::dict table(const Counts& c) {
     t["parameter"] =
         numbers<int32_t>(c, [](const Info& i, const Count&) { return i.origin.parameter; });
     t["variable"] =
-        column(c, [](const Info& i, const Count&) { return plain_name(i.origin.variable); });
+        column(c, [](const Info& i, const Count&) { return ptx::plain_name(i.origin.variable); });
     for (const analysis::Counter& counter : analysis::counters) {
         t[counter.name] =
             numbers<uint64_t>(c, [&](const Info&, const Count& n) { return n.*counter.value; });

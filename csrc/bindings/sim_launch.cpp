@@ -7,6 +7,7 @@
 #include "bindings/gil.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
+#include "ptx/demangle.hpp"
 #include "sim/tensor_map.hpp"
 
 namespace py = pybind11;
@@ -29,10 +30,10 @@ py::list layout(const sim::Program& program, const py::list& arguments, const Ar
                                    py::ssize_t(i)));
     }
     for (const sim::ModuleMemory::Item& v : program.memory->items)
-        list.append(py::make_tuple(v.writable ? "global" : "constant", plain_name(v.name),
+        list.append(py::make_tuple(v.writable ? "global" : "constant", ptx::plain_name(v.name),
                                    v.address, v.bytes.size(), -1));
     for (const auto& [name, place] : program.shared_variables)
-        list.append(py::make_tuple("shared", plain_name(name), place.first, place.second, -1));
+        list.append(py::make_tuple("shared", ptx::plain_name(name), place.first, place.second, -1));
     if (dynamic_bytes)
         list.append(py::make_tuple("shared", "dynamic shared memory", program.shared_bytes,
                                    dynamic_bytes, -1));

@@ -9,6 +9,7 @@
 
 #include "errors.hpp"
 #include "fork.hpp"
+#include "round_up.hpp"
 
 namespace coalesce::cuda {
 
@@ -33,8 +34,6 @@ struct Kept {
     }
 };
 
-size_t rounded(size_t bytes) { return (bytes + huge_page - 1) / huge_page * huge_page; }
-
 std::byte* allocate(size_t bytes) {
     // Huge pages begin at multiples of their size. The memory before and after them is freed.
     const size_t whole = bytes + huge_page;
@@ -44,7 +43,7 @@ std::byte* allocate(size_t bytes) {
                           " bytes for a result");
     auto* const begin = static_cast<std::byte*>(memory);
     const auto address = reinterpret_cast<uintptr_t>(begin);
-    const size_t before = rounded(address) - address, after = whole - before - bytes;
+    const size_t before = round_up(address, huge_page) - address, after = whole - before - bytes;
     if (before != 0) munmap(begin, before);
     if (after != 0) munmap(begin + before + bytes, after);
 #if defined(MADV_HUGEPAGE)
@@ -55,7 +54,7 @@ std::byte* allocate(size_t bytes) {
 
 }  // namespace
 
-HostMemory::HostMemory(size_t bytes) : bytes_(rounded(bytes)) {
+HostMemory::HostMemory(size_t bytes) : bytes_(round_up(bytes, huge_page)) {
     Kept& kept = Kept::get();
     {
         const std::lock_guard lock(kept.mutex);

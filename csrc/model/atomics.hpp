@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "model/units.hpp"
 #include "sim/memory.hpp"
 
 namespace coalesce::model {
@@ -54,7 +55,7 @@ class AtomicUnits {
   private:
     static constexpr double cycles_per_sector = 1.45, cycles_per_float_sum = 3.48,
                             sectors_per_cycle = 50;
-    static constexpr uint64_t sector_bytes = 32, sectors_per_slice = 512 / sector_bytes;
+    static constexpr uint64_t sectors_per_slice = 512 / sector_bytes;
     // Counts accesses. The index is a hash of the address, so two addresses may share a count. This
     // does not matter: only the largest count is used, and a count is large only if one address is
     // accessed very often.

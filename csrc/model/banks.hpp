@@ -22,12 +22,12 @@
 #include <cstdint>
 #include <numeric>
 
+#include "model/units.hpp"
 #include "sim/memory.hpp"
 
 namespace coalesce::model {
 
 inline constexpr int banks = 32;
-inline constexpr uint32_t word_bytes = 4;
 inline constexpr uint32_t wavefront_bytes = banks * word_bytes;
 
 // The cost of an access to shared memory.

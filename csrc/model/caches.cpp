@@ -6,8 +6,6 @@ namespace coalesce::model {
 
 namespace {
 
-constexpr uint64_t sector_size = 32;
-
 // Returns the mask with all sectors of the half lines that contain these sectors.
 uint8_t halves(uint8_t sectors) { return uint8_t((sectors & 3 ? 3 : 0) | (sectors & 12 ? 12 : 0)); }
 
@@ -32,7 +30,7 @@ L2Cache::L2Cache(const Gpu& gpu) : other_(gpu.partitions - 1) {
     assert(gpu.partitions == 1 || gpu.partitions == 2);
     partitions_.reserve(gpu.partitions);  // so that the caches, which are large, are not copied
     for (uint32_t n = 0; n < gpu.partitions; ++n)
-        partitions_.emplace_back(uint64_t(gpu.l2_mb * 1024 * 1024 / 128) / gpu.partitions);
+        partitions_.emplace_back(uint64_t(gpu.l2_mb * 1024 * 1024 / line_bytes) / gpu.partitions);
 }
 
 uint32_t L2Cache::home_of(uint64_t line) const {
@@ -77,7 +75,7 @@ L2Cache::Guess L2Cache::guess(Traffic::Kind kind, uint64_t line, uint32_t from) 
 // Marks the sectors as present in a partition. Returns those that were missing.
 uint8_t L2Cache::look_up(uint32_t partition, uint64_t line, uint8_t sectors, Place& place) {
     const auto evicted = [this](const LargeSectoredCache::Line& gone) {
-        counts_.dram_written_bytes += sector_size * sectors_in(gone.dirty);
+        counts_.dram_written_bytes += sector_bytes * sectors_in(gone.dirty);
     };
     const uint8_t there = partitions_[partition].touch(line, sectors, 0, evicted, place).valid;
     counts_.l2_lookups += sectors_in(sectors);
@@ -101,7 +99,7 @@ bool L2Cache::read(const LineAccess& a, uint32_t near, Guess guess) {
     const uint8_t there = partitions_[home].at(guess.home).valid;
     const uint8_t fetched = uint8_t(missing | (halves(missing) & ~there));
     partitions_[home].touch(a.line, fetched, 0, [](const LargeSectoredCache::Line&) {}, guess.home);
-    counts_.dram_read_bytes += sector_size * sectors_in(fetched);
+    counts_.dram_read_bytes += sector_bytes * sectors_in(fetched);
     return true;
 }
 
@@ -110,7 +108,7 @@ void L2Cache::write(const LineAccess& a, uint32_t near, Place place) {
     const uint64_t passes = near == home ? 1 : 2;
     if (near != home && copied_.may_have(a.line)) partitions_[near].drop(a.line, a.sectors);
     const auto evicted = [this](const LargeSectoredCache::Line& gone) {
-        counts_.dram_written_bytes += sector_size * sectors_in(gone.dirty);
+        counts_.dram_written_bytes += sector_bytes * sectors_in(gone.dirty);
     };
     partitions_[home].touch(a.line, a.sectors, a.sectors, evicted, place);
     // A write needs no old data, so it always hits.

@@ -22,6 +22,7 @@
 #include "model/cache_counts.hpp"
 #include "model/gpu.hpp"
 #include "model/sectored_cache.hpp"
+#include "model/units.hpp"
 
 namespace coalesce::model {
 
@@ -80,7 +81,7 @@ struct Traffic {
 // The part of a multiprocessor's L1 that the model gives to one block.
 class L1Cache {
   public:
-    explicit L1Cache(uint32_t bytes) : cache_(bytes / 128) {}
+    explicit L1Cache(uint32_t bytes) : cache_(bytes / line_bytes) {}
 
     // The place at which a request last found a line. It is a hint: if the line is still there, no
     // search is needed.

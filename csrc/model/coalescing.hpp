@@ -20,12 +20,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/units.hpp"
 #include "sim/memory.hpp"
 
 namespace coalesce::model {
-
-inline constexpr uint32_t sector_bytes = 32;
-inline constexpr uint32_t line_bytes = 128;
 
 struct Footprint {
     uint32_t elements = 0;  // distinct addresses
@@ -154,9 +152,12 @@ inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
     return {distinct(lines), distinct(sectors)};
 }
 
-// Returns the smallest number of sectors that can hold a different element for each active lane.
+// Returns the smallest number of sectors that can hold a different element for each of the lanes.
+inline uint32_t packed_sectors(uint32_t lanes, uint32_t bytes) {
+    return (lanes * bytes + sector_bytes - 1) / sector_bytes;
+}
 inline uint32_t packed_sectors(const sim::MemoryEvent& e) {
-    return (uint32_t(std::popcount(e.mask)) * e.bytes + sector_bytes - 1) / sector_bytes;
+    return packed_sectors(uint32_t(std::popcount(e.mask)), e.bytes);
 }
 
 }  // namespace coalesce::model

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "round_up.hpp"
+
 namespace coalesce::model {
 
 namespace {
@@ -53,8 +55,6 @@ constexpr uint32_t carveouts_80[] = {0, 8, 16, 32, 64, 100, 132, 164};
 constexpr uint32_t carveouts_86[] = {0, 8, 16, 32, 64, 100};
 constexpr uint32_t carveouts_90[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
 
-uint32_t up_to(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
-
 }  // namespace
 
 std::span<const Gpu> gpus() { return table; }
@@ -88,11 +88,11 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thr
     if (registers_per_thread) {
         // A multiprocessor has four schedulers, and each scheduler has a quarter of the registers.
         // A warp belongs to one scheduler and can use only the registers of this scheduler.
-        const uint32_t a_warp = up_to(registers_per_thread * 32, register_unit);
+        const uint32_t a_warp = round_up(registers_per_thread * 32, register_unit);
         const uint32_t warps = registers / schedulers / a_warp * schedulers;
         limit(warps / o.warps, "registers");
     }
-    const uint32_t shared = up_to(shared_bytes, 128) + gpu.reserved_shared_bytes();
+    const uint32_t shared = round_up(shared_bytes, 128) + gpu.reserved_shared_bytes();
     if (shared) limit(gpu.shared_kb * 1024 / shared, "shared memory");
     o.blocks = std::max(1u, o.blocks);
 

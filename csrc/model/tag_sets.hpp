@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 
+#include "model/units.hpp"
 #include "sim/memory.hpp"
 
 namespace coalesce::model {
@@ -46,7 +47,6 @@ struct L1Cycles {
 // bytes. `address(lane)` returns the address of a lane.
 template <class Address>
 L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
-    constexpr uint32_t word_bytes = 4, line_bytes = 128;
     struct Wanted {
         uint64_t line;
         uint32_t banks;  // one bit for each bank

@@ -23,4 +23,10 @@ std::string demangled(const std::string& name) {
     return found;
 }
 
+std::string plain_name(const std::string& name) {
+    const std::string plain = demangled(name);
+    const size_t colons = plain.rfind("::");
+    return colons == std::string::npos ? plain : plain.substr(colons + 2);
+}
+
 }  // namespace coalesce::ptx

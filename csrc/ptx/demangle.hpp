@@ -9,4 +9,7 @@ namespace coalesce::ptx {
 // mangled are returned unchanged.
 std::string demangled(const std::string& name);
 
+// Returns the name of a variable without its scopes: "tile" for "_ZZ1kPiE4tile".
+std::string plain_name(const std::string& name);
+
 }  // namespace coalesce::ptx

@@ -26,6 +26,16 @@ bool is_signed(Type type) {
     return type == Type::s8 || type == Type::s16 || type == Type::s32 || type == Type::s64;
 }
 
+bool is_float(Type type) { return type == Type::f32 || type == Type::f64; }
+
+Type unsigned_type(uint32_t bytes) {
+    return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
+}
+
+Type signed_type(uint32_t bytes) {
+    return bytes == 1 ? Type::s8 : bytes == 2 ? Type::s16 : bytes == 4 ? Type::s32 : Type::s64;
+}
+
 uint32_t size_of(Type type) { return types[static_cast<size_t>(type)].size; }
 
 std::string_view name_of(Type type) { return types[static_cast<size_t>(type)].name; }

@@ -49,6 +49,10 @@ enum class Type : uint8_t {
 [[nodiscard]] uint32_t size_of(Type type);  // Returns the size in bytes. It is 0 for none and pred.
 [[nodiscard]] bool is_signed(Type type);    // true for s8 to s64
 [[nodiscard]] std::string_view name_of(Type type);  // returns a name such as "f32"
+[[nodiscard]] bool is_float(Type type);             // true for f32 and f64
+// Returns the type of an integer of 1, 2, 4 or 8 bytes.
+[[nodiscard]] Type unsigned_type(uint32_t bytes);
+[[nodiscard]] Type signed_type(uint32_t bytes);
 // Returns Type::f32 for "f32", and Type::none if there is no such type.
 [[nodiscard]] Type type_named(std::string_view name);
 

@@ -29,10 +29,6 @@ uint32_t slot_bytes(Type type) {
     return type == Type::pred ? sizeof(LaneMask) : warp_size * std::max(2u, ptx::size_of(type));
 }
 
-Type unsigned_of(uint32_t bytes) {
-    return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
-}
-
 // Sets the payload so that the handler negates the predicate that it reads (trait::negates).
 void negate_predicate(Op& op) {
     if (op.is<VoteOperand>())
@@ -355,12 +351,13 @@ void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection
         const Locator narrow = scratch();
         if (n < selection.destinations) {
             widen.run = engine_.ops->resize(
-                ptx::is_signed(selection.types[n]) ? selection.types[n] : unsigned_of(need), have);
+                ptx::is_signed(selection.types[n]) ? selection.types[n] : ptx::unsigned_type(need),
+                have);
             widen.operand[0] = op.operand[n];
             widen.operand[1] = narrow;
         } else {
             Op cut;
-            cut.run = engine_.ops->resize(unsigned_of(have), need);
+            cut.run = engine_.ops->resize(ptx::unsigned_type(have), need);
             cut.operand[0] = narrow;
             cut.operand[1] = op.operand[n];
             emit(in, cut);

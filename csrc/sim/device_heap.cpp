@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "round_up.hpp"
 #include "sim/memory.hpp"
 #include "sim/observer.hpp"
 #include "sim/warp.hpp"
@@ -17,9 +18,7 @@ constexpr uint64_t alignment = 16, gap = 4096;
 
 // Returns the number of bytes of the heap that an allocation uses. An allocation of 0 bytes counts
 // as 1 byte. Otherwise a kernel could allocate for ever and never reach the limit.
-uint64_t rounded(uint64_t bytes) {
-    return (std::max(bytes, uint64_t{1}) + alignment - 1) / alignment * alignment;
-}
+uint64_t rounded(uint64_t bytes) { return round_up(std::max(bytes, uint64_t{1}), alignment); }
 
 }  // namespace
 

@@ -6,6 +6,9 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
+template <class T>
+constexpr int bits_of = 8 * sizeof(T);
+
 struct add {
     template <class T>
     static T of(T a, T b) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "sim/integer_functions.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
 
@@ -11,9 +12,6 @@ namespace coalesce::sim::COALESCE_ISA {
 namespace {
 
 using ptx::Type;
-
-template <class T>
-constexpr int bits_of = 8 * sizeof(T);
 
 struct population {
     template <class T>

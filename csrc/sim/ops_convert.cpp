@@ -154,7 +154,7 @@ uint16_t to_half(Round r, Clip clip, double x) {
 }
 
 bool is_integer(Type t) { return t >= Type::u8 && t <= Type::s64; }
-bool is_float(Type t) { return t == Type::f32 || t == Type::f64; }
+using ptx::is_float;
 bool is_half(Type t) { return t == Type::f16 || t == Type::bf16; }
 
 template <class T>

@@ -18,9 +18,6 @@ using Wide = std::conditional_t<
     std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
                        std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>>>;
 
-template <class T>
-constexpr int bits_of = 8 * sizeof(T);
-
 struct mul_lo {
     template <class T>
     static T of(T a, T b) {

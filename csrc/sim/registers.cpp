@@ -15,14 +15,13 @@ struct Uses {
     uint32_t of_float = 0, of_signed = 0, of_unsigned = 0, of_half = 0;
 };
 
-bool is_float(Type t) { return t == Type::f32 || t == Type::f64; }
 bool is_half(Type t) { return t == Type::f16; }
 bool is_unsigned(Type t) {
     return t == Type::u8 || t == Type::u16 || t == Type::u32 || t == Type::u64;
 }
 
 void note(Uses& uses, Type declared, Type used) {
-    if (is_float(used) && ptx::size_of(used) == ptx::size_of(declared)) ++uses.of_float;
+    if (ptx::is_float(used) && ptx::size_of(used) == ptx::size_of(declared)) ++uses.of_float;
     if (is_half(used) && ptx::size_of(declared) == 2) ++uses.of_half;
     if (ptx::is_signed(used)) ++uses.of_signed;
     if (is_unsigned(used)) ++uses.of_unsigned;
@@ -39,14 +38,6 @@ Type type_of_operand(const ptx::Instruction& in, OpCode code, size_t n) {
     return two && n == 0 ? types.front() : types.back();
 }
 
-Type unsigned_of_size(uint32_t bytes) {
-    return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
-}
-
-Type signed_of_size(uint32_t bytes) {
-    return bytes == 1 ? Type::s8 : bytes == 2 ? Type::s16 : bytes == 4 ? Type::s32 : Type::s64;
-}
-
 // Returns the type of the values in a register. This is the declared type, unless the declared type
 // is only a width (.b32). In that case, it is the type that the instructions with this register
 // use.
@@ -58,7 +49,7 @@ Type meaning(Type declared, const Uses& uses) {
     if (uses.of_half) return Type::f16;
     if (uses.of_float) return bytes == 4 ? Type::f32 : Type::f64;
     if (!uses.of_signed && !uses.of_unsigned) return declared;
-    return uses.of_signed ? signed_of_size(bytes) : unsigned_of_size(bytes);
+    return uses.of_signed ? ptx::signed_type(bytes) : ptx::unsigned_type(bytes);
 }
 
 // If an instruction copies values, its destination and its sources hold values of the same kind.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "sim/checksum.hpp"
 #include "sim/warp.hpp"
 
 namespace coalesce::sim {
@@ -40,11 +41,9 @@ static_assert(sizeof(Layout) == tensor_map_bytes);
 
 uint64_t checksum_of(Layout l) {
     l.checksum = 0;
-    uint64_t sum = 0xcbf29ce484222325;  // the start value of the FNV-1a checksum
     std::byte bytes[sizeof l];
     std::memcpy(bytes, &l, sizeof l);
-    for (const std::byte b : bytes) sum = (sum ^ uint64_t(b)) * 0x100000001b3;
-    return sum;
+    return fnv1a(bytes, sizeof bytes);
 }
 
 std::string numbered(const char* what, uint32_t dimension, const std::string& wrong) {

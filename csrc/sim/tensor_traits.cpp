@@ -14,16 +14,6 @@ namespace coalesce::sim {
 
 namespace {
 
-std::vector<std::string_view> parts_of(std::string_view text) {
-    std::vector<std::string_view> parts;
-    while (!text.empty()) {
-        const size_t dot = std::min(text.find('.'), text.size());
-        parts.push_back(text.substr(0, dot));
-        text.remove_prefix(std::min(dot + 1, text.size()));
-    }
-    return parts;
-}
-
 uint32_t number(std::string_view digits) {
     uint32_t value = 0;
     std::from_chars(digits.data(), digits.data() + digits.size(), value);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "sim/checksum.hpp"
 #include "sim/floats.hpp"
 #include "sim/texture_filter.hpp"
 
@@ -65,13 +66,7 @@ static_assert(sizeof(Layout) <= texture_object_bytes);
 
 uint64_t checksum_of(TextureObjectBytes bytes) {
     std::memset(bytes.data() + offsetof(Layout, checksum), 0, sizeof(uint64_t));
-    uint64_t sum = 0xcbf29ce484222325;  // the start value of the FNV-1a checksum
-    for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
-        uint64_t word;
-        std::memcpy(&word, &bytes[at], sizeof word);
-        sum = (sum ^ word) * 0x100000001b3;
-    }
-    return sum;
+    return fnv1a(bytes.data(), bytes.size());
 }
 
 }  // namespace

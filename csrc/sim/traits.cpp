@@ -13,13 +13,7 @@ namespace {
 // The parts of an opcode that follow its spelling in ops.inc.
 class Parts {
   public:
-    explicit Parts(std::string_view text) {
-        while (!text.empty()) {
-            const size_t dot = std::min(text.find('.'), text.size());
-            parts_.push_back(text.substr(0, dot));
-            text.remove_prefix(std::min(dot + 1, text.size()));
-        }
-    }
+    explicit Parts(std::string_view text) : parts_(parts_of(text)) {}
     [[nodiscard]] bool any(std::initializer_list<std::string_view> names) const {
         return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
             return std::find(parts_.begin(), parts_.end(), name) != parts_.end();
@@ -87,6 +81,16 @@ void read_machine_code(Traits& t, const Parts& parts) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> parts_of(std::string_view opcode) {
+    std::vector<std::string_view> parts;
+    while (!opcode.empty()) {
+        const size_t dot = std::min(opcode.find('.'), opcode.size());
+        parts.push_back(opcode.substr(0, dot));
+        opcode.remove_prefix(std::min(dot + 1, opcode.size()));
+    }
+    return parts;
+}
 
 Traits traits_of(std::string_view opcode) {
     Traits t;

@@ -87,6 +87,9 @@ struct Traits {
     bool operator==(const Traits&) const = default;
 };
 
+// Returns the parts of an opcode between its dots.
+[[nodiscard]] std::vector<std::string_view> parts_of(std::string_view opcode);
+
 // Sets the traits of tensor core instructions. It is defined in tensor_traits.cpp.
 void read_tensor(Traits& traits, std::string_view opcode);
 

@@ -173,7 +173,7 @@ def transactions(
         requests += 1
         sectors += len(model.sectors(touched, itemsize))
         lines += len(model.sectors(touched, itemsize, model.LINE_BYTES))
-        ideal += -(-int(on.sum()) * itemsize // model.SECTOR_BYTES)
+        ideal += model.packed_sectors(int(on.sum()), itemsize)
         used += len(wanted)
         shown.append(tuple(warp.tolist()) + (0,) * (warp_size - len(warp)))
         masks.append(sum(1 << lane for lane in np.flatnonzero(on).tolist()))

@@ -116,7 +116,7 @@ class Example:
         """Whether the access would cost less if the lanes' elements were adjacent."""
         if self.space == "shared":
             return max(self._bank_passes[0]) > 1
-        return self.cost > max(1, -(-self.mask.bit_count() * self.width // model.SECTOR_BYTES))
+        return self.cost > model.packed_sectors(self.mask.bit_count(), self.width)
 
     @cached_property
     def pattern(self) -> Pattern:
