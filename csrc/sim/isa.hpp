@@ -35,11 +35,11 @@ enum class Isa : uint8_t {
 struct OpTable {
     // A function that chooses the handler of an operation. It removes the modifiers that it
     // understands from the list. If there is no handler for the types, the result is empty.
-    using Select = Selection (*)(const Request& request, Modifiers& modifiers);
+    using Select = Selection (*)(const InstructionForm& request, Modifiers& modifiers);
     // One entry per OpCode, from the rows of ops.inc. An entry is null if decoders handle the
     // operation themselves.
     std::array<Select, operation_count> selects;
-    [[nodiscard]] Selection select(const Request& request, Modifiers& modifiers) const {
+    [[nodiscard]] Selection select(const InstructionForm& request, Modifiers& modifiers) const {
         const Select chosen = selects[size_t(request.code)];
         return chosen ? chosen(request, modifiers) : Selection{};
     }

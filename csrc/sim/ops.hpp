@@ -12,7 +12,7 @@ namespace coalesce::sim::COALESCE_ISA {
 
 // These functions are the entries of the column `select` in ops.inc. Each function chooses the
 // handler for an instruction with given types and modifiers.
-#define COALESCE_SELECT(name) Selection name(const Request& request, Modifiers& modifiers);
+#define COALESCE_SELECT(name) Selection name(const InstructionForm& request, Modifiers& modifiers);
 COALESCE_SELECT(select_activemask)
 COALESCE_SELECT(select_arithmetic)
 COALESCE_SELECT(select_bfe)

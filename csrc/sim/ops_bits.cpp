@@ -103,7 +103,7 @@ struct extend {
 };
 }  // namespace
 
-Selection select_bit_count(const Request& in, Modifiers& m) {
+Selection select_bit_count(const InstructionForm& in, Modifiers& m) {
     const bool count = in.code == OpCode::popc;
     const Type t = m.take_type();
     if (t == Type::b32)
@@ -117,7 +117,7 @@ Selection select_bit_count(const Request& in, Modifiers& m) {
     return {};
 }
 
-Selection select_bfind(const Request&, Modifiers& m) {
+Selection select_bfind(const InstructionForm&, Modifiers& m) {
     const bool shift = m.take("shiftamt");
     const Type t = m.take_type();
     using found = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
@@ -129,17 +129,17 @@ Selection select_bfind(const Request&, Modifiers& m) {
     return selection(run, {Type::u32, t});
 }
 
-Selection select_brev(const Request&, Modifiers& m) {
+Selection select_brev(const InstructionForm&, Modifiers& m) {
     return select<reverse_bits, 1>(m.take_type(), TypeList<Type::b32, Type::b64>{});
 }
 
-Selection select_fns(const Request&, Modifiers& m) {
+Selection select_fns(const InstructionForm&, Modifiers& m) {
     m.take_type();
     return selection(&lanewise<find_nth_set, uint32_t, uint32_t, uint32_t, int32_t>,
                      {Type::b32, Type::b32, Type::b32, Type::s32});
 }
 
-Selection select_bfe(const Request&, Modifiers& m) {
+Selection select_bfe(const InstructionForm&, Modifiers& m) {
     const Type t = m.take_type();
     using fields = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
     const Handler run = with_type<Handler>(t, fields{}, [](auto v) -> Handler {
@@ -149,7 +149,7 @@ Selection select_bfe(const Request&, Modifiers& m) {
     return selection(run, {t, t, Type::u32, Type::u32});
 }
 
-Selection select_bfi(const Request&, Modifiers& m) {
+Selection select_bfi(const InstructionForm&, Modifiers& m) {
     const Type t = m.take_type();
     const Handler run =
         with_type<Handler>(t, TypeList<Type::b32, Type::b64>{}, [](auto v) -> Handler {
@@ -159,7 +159,7 @@ Selection select_bfi(const Request&, Modifiers& m) {
     return selection(run, {t, t, t, Type::u32, Type::u32});
 }
 
-Selection select_szext(const Request&, Modifiers& m) {
+Selection select_szext(const InstructionForm&, Modifiers& m) {
     const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
     const Type t = m.take_type();
     const Handler run =
@@ -171,7 +171,7 @@ Selection select_szext(const Request&, Modifiers& m) {
     return selection(run, {t, t, Type::u32});
 }
 
-Selection select_bmsk(const Request&, Modifiers& m) {
+Selection select_bmsk(const InstructionForm&, Modifiers& m) {
     const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
     m.take_type();
     return selection(wrap ? &lanewise<bit_mask<true>, uint32_t, uint32_t, uint32_t>

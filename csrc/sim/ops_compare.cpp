@@ -208,7 +208,7 @@ uint32_t truth_of(Type type) {
 
 }  // namespace
 
-Selection select_compare(const Request& in, Modifiers& m) {
+Selection select_compare(const InstructionForm& in, Modifiers& m) {
     const OpCode op = in.code;
     if (op == OpCode::selp) {
         const Type t = m.take_type();

@@ -393,7 +393,7 @@ Selection select_pack(Modifiers& m) {
 
 }  // namespace
 
-Selection select_convert(const Request& in, Modifiers& m) {
+Selection select_convert(const InstructionForm& in, Modifiers& m) {
     if (m.take("pack")) return select_pack(m);
     if (m.has("e4m3x2") || m.has("e5m2x2")) return select_fp8(in, m);
     Round r = Round::none;

@@ -261,7 +261,7 @@ Selection approximate(Modifiers& m) {
 }
 
 template <class F>
-Selection extreme(const Request& in, Modifiers& m) {
+Selection extreme(const InstructionForm& in, Modifiers& m) {
     const bool ftz = m.take("ftz"), nan = m.take("NaN"),
                xorsign = m.take("xorsign") && m.take("abs");
     const Type t = m.take_type();
@@ -278,7 +278,7 @@ Selection extreme(const Request& in, Modifiers& m) {
 
 }  // namespace
 
-Selection select_floating(const Request& in, Modifiers& m) {
+Selection select_floating(const InstructionForm& in, Modifiers& m) {
     const OpCode op = in.code;
     const Type type = m.type();
     if (type != Type::f32 && type != Type::f64) return {};

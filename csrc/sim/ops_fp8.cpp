@@ -98,7 +98,7 @@ Selection select_format(Modifiers& m) {
 
 }  // namespace
 
-Selection select_fp8(const Request&, Modifiers& m) {
+Selection select_fp8(const InstructionForm&, Modifiers& m) {
     if (!m.take("rn")) return {};
     const bool relu = m.take("relu");
     if (m.take("e4m3x2"))

@@ -228,7 +228,7 @@ Selection extreme(Type type, bool ftz, bool nan, bool xorsign) {
 
 }  // namespace
 
-Selection select_half(const Request& in, Modifiers& m) {
+Selection select_half(const InstructionForm& in, Modifiers& m) {
     const Type type = m.type();
     const bool packed = type == Type::f16x2 || type == Type::bf16x2;
     if (!packed && type != Type::f16 && type != Type::bf16) return {};

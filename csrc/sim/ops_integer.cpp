@@ -377,7 +377,7 @@ Selection select_extreme(OpCode op, Modifiers& m) {
 
 }  // namespace
 
-Selection select_integer(const Request& in, Modifiers& m) {
+Selection select_integer(const InstructionForm& in, Modifiers& m) {
     const OpCode op = in.code;
     if (m.has("u16x2") || m.has("s16x2")) return select_packed(op, m);
     if (op == OpCode::dp4a || op == OpCode::dp2a) return select_dot_product(op, m);

@@ -133,7 +133,7 @@ int mask_xor(int a, int b) { return a ^ b; }
 
 void predicate_not(Warp& w, const Op& op) { store(w, op.operand[0], ~w.predicate(op.operand[1])); }
 
-Selection select_logic(const Request& in, Modifiers& m) {
+Selection select_logic(const InstructionForm& in, Modifiers& m) {
     const OpCode op = in.code;
     const Type t = m.take_type();
     if (t == Type::pred) {
@@ -146,16 +146,16 @@ Selection select_logic(const Request& in, Modifiers& m) {
     return op == OpCode::or_ ? select<bit_or, 2>(t, bits{}) : select<bit_xor, 2>(t, bits{});
 }
 
-Selection select_not(const Request&, Modifiers& m) {
+Selection select_not(const InstructionForm&, Modifiers& m) {
     const Type t = m.take_type();
     return t == Type::pred ? selection(&predicate_not, {t, t}) : select<bit_not, 1>(t, bits{});
 }
 
-Selection select_cnot(const Request&, Modifiers& m) {
+Selection select_cnot(const InstructionForm&, Modifiers& m) {
     return select<logical_not, 1>(m.take_type(), bits{});
 }
 
-Selection select_shift(const Request& in, Modifiers& m) {
+Selection select_shift(const InstructionForm& in, Modifiers& m) {
     const bool left = in.code == OpCode::shl;
     const Type t = m.take_type();
     using shifted = TypeList<Type::b16, Type::b32, Type::b64, Type::u16, Type::u32, Type::u64,
@@ -168,7 +168,7 @@ Selection select_shift(const Request& in, Modifiers& m) {
     return selection(run, {t, t, Type::u32});
 }
 
-Selection select_shf(const Request&, Modifiers& m) {
+Selection select_shf(const InstructionForm&, Modifiers& m) {
     const bool left = m.take_one({"l", "r"}) == "l";
     const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
     const Type t = m.take_type();
@@ -179,7 +179,7 @@ Selection select_shf(const Request&, Modifiers& m) {
                 : select<funnel_right<false>, 3>(t, TypeList<Type::b32>{});
 }
 
-Selection select_lop3(const Request& in, Modifiers& m) {
+Selection select_lop3(const InstructionForm& in, Modifiers& m) {
     if (in.operands.size() != 5 || in.operands[4].kind != ptx::Operand::Kind::integer) return {};
     m.take_type();
     Selection s = selection(&lop3, {Type::b32, Type::b32, Type::b32, Type::b32});
@@ -187,7 +187,7 @@ Selection select_lop3(const Request& in, Modifiers& m) {
     return s;
 }
 
-Selection select_prmt(const Request&, Modifiers& m) {
+Selection select_prmt(const InstructionForm&, Modifiers& m) {
     m.take_type();
     using any = TypeList<Type::b32>;
     const Word mode = m.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});

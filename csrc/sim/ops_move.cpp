@@ -231,7 +231,7 @@ Selection select_special(Special which, Type type) {
     return s;
 }
 
-Selection select_mov(const Request& in, Modifiers& m) {
+Selection select_mov(const InstructionForm& in, Modifiers& m) {
     if (in.operands.size() != 2) return {};
     const Type t = m.take_type();
     const Operand &d = in.operands[0], &s = in.operands[1];
@@ -263,7 +263,7 @@ Word take_space(Modifiers& m) {
 
 }  // namespace
 
-Selection select_cvta(const Request&, Modifiers& m) {
+Selection select_cvta(const InstructionForm&, Modifiers& m) {
     const bool to = m.take("to");
     const uint64_t window = window_of(take_space(m));
     const Type t = m.take_type();
@@ -273,7 +273,7 @@ Selection select_cvta(const Request&, Modifiers& m) {
     return s;
 }
 
-Selection select_isspacep(const Request&, Modifiers& m) {
+Selection select_isspacep(const InstructionForm&, Modifiers& m) {
     const Word space = take_space(m);
     Selection s =
         selection(space == "const" ? &is_constant : &is_in_window, {Type::pred, Type::u64});
@@ -282,14 +282,14 @@ Selection select_isspacep(const Request&, Modifiers& m) {
     return s;
 }
 
-Selection select_mapa(const Request&, Modifiers& m) {
+Selection select_mapa(const InstructionForm&, Modifiers& m) {
     m.take("shared::cluster");
     const Type t = m.take_type();
     return selection(ptx::size_of(t) == 8 ? &map_to_rank<uint64_t> : &map_to_rank<uint32_t>,
                      {t, t, Type::u32});
 }
 
-Selection select_getctarank(const Request&, Modifiers& m) {
+Selection select_getctarank(const InstructionForm&, Modifiers& m) {
     m.take("shared::cluster");
     const Type t = m.take_type();
     return selection(ptx::size_of(t) == 8 ? &rank_of_address<uint64_t> : &rank_of_address<uint32_t>,
@@ -297,7 +297,7 @@ Selection select_getctarank(const Request&, Modifiers& m) {
 }
 
 // createpolicy.cvt copies an access property. createpolicy.range is refused.
-Selection select_createpolicy(const Request& request, Modifiers& m) {
+Selection select_createpolicy(const InstructionForm& request, Modifiers& m) {
     if (m.take("cvt")) {
         if (!m.take("L2") || m.take_type() != Type::b64) return {};
         return selection(&lanewise<same, uint64_t, uint64_t>, {Type::b64, Type::b64});
@@ -320,7 +320,7 @@ Selection select_createpolicy(const Request& request, Modifiers& m) {
 }
 
 // Hints and performance events have no effect.
-Selection select_hint(const Request&, Modifiers& m) {
+Selection select_hint(const InstructionForm&, Modifiers& m) {
     m.drop_all();
     Selection s = selection(&nothing, {});
     s.destinations = 0;

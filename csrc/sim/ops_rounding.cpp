@@ -83,7 +83,7 @@ void rounded(Warp& w, const Op& op) {
 
 }  // namespace
 
-Selection select_rounding(const Request& in, Modifiers& m) {
+Selection select_rounding(const InstructionForm& in, Modifiers& m) {
     const Type type = m.type();
     if (type != Type::f32 && type != Type::f64) return {};
     const OpCode op = in.code;

@@ -11,7 +11,7 @@ namespace coalesce::sim::COALESCE_ISA {
 // Instructions for integers, floating-point numbers and halves share their names, such as add. The
 // handlers for each kind of number are in a separate file. This function chooses the file by the
 // type of the instruction.
-Selection select_arithmetic(const Request& in, Modifiers& m) {
+Selection select_arithmetic(const InstructionForm& in, Modifiers& m) {
     switch (m.type()) {
         case ptx::Type::f32:
         case ptx::Type::f64:

@@ -104,7 +104,7 @@ bool is_word(Type type) { return type == Type::s32 || type == Type::u32; }
 
 }  // namespace
 
-Selection select_vset(const Request& in, Modifiers& m) {
+Selection select_vset(const InstructionForm& in, Modifiers& m) {
     const Type a = m.take_type(), b = m.take_type();
     const bool plain =
         m.has("eq") || m.has("ne") || m.has("lt") || m.has("le") || m.has("gt") || m.has("ge");
@@ -119,7 +119,7 @@ Selection select_vset(const Request& in, Modifiers& m) {
     return s;
 }
 
-Selection select_video(const Request& in, Modifiers& m) {
+Selection select_video(const InstructionForm& in, Modifiers& m) {
     if (in.operands.size() != 4) return {};
     const Type d = m.take_type(), a = m.take_type(), b = m.take_type();
     const Then then = m.take("sat")   ? Then::saturate

@@ -141,7 +141,7 @@ Handler reduction(Word what) {
 
 }  // namespace
 
-Selection select_shfl(const Request&, Modifiers& m) {
+Selection select_shfl(const InstructionForm&, Modifiers& m) {
     const bool sync = m.take("sync");
     const Word mode = m.take_one({"up", "down", "bfly", "idx"});
     const Type t = m.take_type();
@@ -158,7 +158,7 @@ Selection select_shfl(const Request&, Modifiers& m) {
     return s;
 }
 
-Selection select_vote(const Request&, Modifiers& m) {
+Selection select_vote(const InstructionForm&, Modifiers& m) {
     if (!m.take("sync")) return {};
     const Word what = m.take_one({"all", "any", "uni", "ballot"});
     const Type t = m.take_type();
@@ -170,7 +170,7 @@ Selection select_vote(const Request&, Modifiers& m) {
                                                              : VoteKind::ballot});
 }
 
-Selection select_match(const Request&, Modifiers& m) {
+Selection select_match(const InstructionForm&, Modifiers& m) {
     m.take("sync");
     const bool all = m.take_one({"any", "all"}) == "all";
     const Type t = m.take_type();
@@ -183,7 +183,7 @@ Selection select_match(const Request&, Modifiers& m) {
                          {Type::b32, t, Type::u32}, 1);
 }
 
-Selection select_redux(const Request&, Modifiers& m) {
+Selection select_redux(const InstructionForm&, Modifiers& m) {
     m.take("sync");
     const Word what = m.take_one({"add", "min", "max", "and", "or", "xor"});
     const Type t = m.take_type();
@@ -192,17 +192,17 @@ Selection select_redux(const Request&, Modifiers& m) {
                          {t, t, Type::u32}, 1);
 }
 
-Selection select_activemask(const Request&, Modifiers& m) {
+Selection select_activemask(const InstructionForm&, Modifiers& m) {
     m.take_type();
     return selection(&active_mask, {Type::b32});
 }
 
-Selection select_elect(const Request&, Modifiers& m) {
+Selection select_elect(const InstructionForm&, Modifiers& m) {
     m.take("sync");
     return synchronizing(&elect, {Type::b32, Type::pred, Type::u32}, 2);
 }
 
-Selection select_warp_barrier(const Request&, Modifiers& m) {
+Selection select_warp_barrier(const InstructionForm&, Modifiers& m) {
     m.take("warp");
     m.take("sync");
     return synchronizing(&nothing, {Type::u32}, 0);

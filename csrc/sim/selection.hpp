@@ -1,11 +1,11 @@
-// How decoders choose the handler of an instruction: they make a Request, which describes the
-// instruction, and get a Selection, which contains the handler.
+// How decoders choose the handler of an instruction: they make an InstructionForm, which describes
+// the instruction, and get a Selection, which contains the handler.
 //
 // METHOD
 // Each row of ops.inc has the name of a function in its column `select`. This function gets the
-// Request and the list of modifiers. It removes the modifiers that it understands from the list,
-// and returns the handler and the types of the operands. The decoder of PTX converts operands to
-// these types. The lifter of machine code splits registers or combines them to get operands of
+// InstructionForm and the list of modifiers. It removes the modifiers that it understands from the
+// list, and returns the handler and the types of the operands. The decoder of PTX converts operands
+// to these types. The lifter of machine code splits registers or combines them to get operands of
 // these types.
 //
 // This header and modifiers.hpp are included in files that are compiled once for each instruction
@@ -26,7 +26,7 @@
 
 namespace coalesce::sim {
 
-struct Request {
+struct InstructionForm {
     OpCode code = OpCode::unknown;
     // The operands of the instruction. For machine code, only the length of this list is right: its
     // elements are empty.
