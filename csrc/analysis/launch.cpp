@@ -117,7 +117,7 @@ void run_plainly(const sim::Program& program, const sim::Launch& launch,
 }
 
 // Returns the groups of blocks that the request asks to count separately, or null if it has none.
-std::unique_ptr<GroupedCounts> grouped(const Request& request) {
+std::unique_ptr<GroupedCounts> grouped(const LaunchRequest& request) {
     if (!request.groups) return nullptr;
     auto result = std::make_unique<GroupedCounts>();
     uint32_t count = 0;
@@ -130,7 +130,7 @@ std::unique_ptr<GroupedCounts> grouped(const Request& request) {
     return result;
 }
 
-model::Occupancy occupancy_of(const sim::Program& program, const Request& request) {
+model::Occupancy occupancy_of(const sim::Program& program, const LaunchRequest& request) {
     return model::occupancy(*request.gpu, uint32_t(request.launch.block.count()), request.registers,
                             program.shared_bytes + request.launch.shared_bytes);
 }
@@ -138,7 +138,7 @@ model::Occupancy occupancy_of(const sim::Program& program, const Request& reques
 // Sets the cluster size of a launch. If the kernel declares a cluster size, this size is used, and
 // not the size of the launch. If the request lists the blocks to run, all other blocks of their
 // clusters are added to the list.
-void choose_clusters(const sim::Program& program, Request& request) {
+void choose_clusters(const sim::Program& program, LaunchRequest& request) {
     sim::Launch& launch = request.launch;
     const auto text = [](const sim::Dim3& d) {
         return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) +
@@ -186,7 +186,7 @@ void choose_clusters(const sim::Program& program, Request& request) {
 }
 
 // A cooperative launch needs all its blocks on the GPU at once. Throws if there are too many.
-void check_cooperative(const sim::Program& program, const Request& request) {
+void check_cooperative(const sim::Program& program, const LaunchRequest& request) {
     const sim::Launch& launch = request.launch;
     const model::Occupancy fits = occupancy_of(program, request);
     const uint64_t held = uint64_t{fits.blocks} * request.gpu->multiprocessors;
@@ -220,7 +220,7 @@ sim::Watch watch_for(Purpose purpose) {
 static_assert(sim::watch_of<Counting> == sim::Watch::accesses &&
               sim::watch_of<Profiling> == sim::Watch::accesses);
 
-Purpose purpose_of(const Request& request) {
+Purpose purpose_of(const LaunchRequest& request) {
     if (request.check) return Purpose::check;
     if (request.record) return Purpose::trace;
     return request.counting() ? Purpose::count : Purpose::run;
@@ -244,7 +244,7 @@ void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& la
 
 }  // namespace
 
-void prepare(const sim::Program& program, Request& request) {
+void prepare(const sim::Program& program, LaunchRequest& request) {
     sim::Launch& launch = request.launch;
     prepare(program, *request.gpu, launch);
     choose_clusters(program, request);
@@ -268,7 +268,7 @@ void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory) {
     if (launch.cooperative) memory.prepare_grid_workspace();
 }
 
-Result launch(const sim::Program& program, const Request& request, sim::AddressSpace& memory,
+Result launch(const sim::Program& program, const LaunchRequest& request, sim::AddressSpace& memory,
               std::shared_ptr<const CountedCode> code) {
     const model::Gpu& gpu = *request.gpu;
     const sim::Launch& launch = request.launch;

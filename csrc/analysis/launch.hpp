@@ -2,12 +2,12 @@
 // profiled or checked.
 //
 // METHOD
-// A Request says what to run and which results to compute. The same kernel is decoded differently
-// for different purposes: purpose_of() returns the purpose of a request. The caller decodes the
-// kernel once for each purpose, and keeps the decoded program. prepare() checks the request and
-// chooses the blocks. launch() combines the observers that the request needs (observers.hpp). It
-// then runs the grid, and computes counts, cache results and a modelled time. The Python bindings
-// only translate arguments into a Request, and a Result into objects.
+// A LaunchRequest says what to run and which results to compute. The same kernel is decoded
+// differently for different purposes: purpose_of() returns the purpose of a request. The caller
+// decodes the kernel once for each purpose, and keeps the decoded program. prepare() checks the
+// request and chooses the blocks. launch() combines the observers that the request needs
+// (observers.hpp). It then runs the grid, and computes counts, cache results and a modelled time.
+// The Python bindings only translate arguments into a LaunchRequest, and a Result into objects.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ enum class Purpose : uint8_t { run, count, trace, check, step };
 // Returns which memory events the instructions of a program for this purpose announce.
 [[nodiscard]] sim::Watch watch_for(Purpose purpose);
 
-struct Request {
+struct LaunchRequest {
     sim::Launch launch;  // the grid, the block, the parameters and the chosen blocks
     const model::Gpu* gpu = nullptr;
     uint32_t registers = 0;  // registers per thread; 0 means not known
@@ -59,7 +59,7 @@ struct Request {
     [[nodiscard]] bool counting() const { return counts || groups || exemplars || record; }
 };
 
-[[nodiscard]] Purpose purpose_of(const Request& request);
+[[nodiscard]] Purpose purpose_of(const LaunchRequest& request);
 
 struct Result {
     std::optional<Counts> counts;  // counts of all blocks that ran
@@ -77,7 +77,7 @@ struct Result {
 // Sets the GPU's properties in the launch, and chooses the blocks to run and the events to keep.
 // Throws LaunchError if the GPU cannot run the launch; the message says what is too large. Also
 // throws LaunchError if parts of the request contradict each other.
-void prepare(const sim::Program& program, Request& request);
+void prepare(const sim::Program& program, LaunchRequest& request);
 
 // Maps the memory that a launch has besides its arrays: the device heap and the workspace of a
 // cooperative launch.
@@ -85,7 +85,7 @@ void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory);
 
 // Runs a prepared request. The program must be decoded for watch_for(purpose_of(request)).
 // `code` describes the program. All Counts of a kernel share the same description.
-[[nodiscard]] Result launch(const sim::Program& program, const Request& request,
+[[nodiscard]] Result launch(const sim::Program& program, const LaunchRequest& request,
                             sim::AddressSpace& memory, std::shared_ptr<const CountedCode> code);
 
 }  // namespace coalesce::analysis

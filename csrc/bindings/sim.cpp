@@ -42,7 +42,7 @@ sim::Launch geometry(const Extent& grid, const Extent& block, uint32_t shared_by
 }
 
 // Reads the options that launches and single steps have in common.
-void read_common(Options& options, analysis::Request& r) {
+void read_common(Options& options, analysis::LaunchRequest& r) {
     std::string gpu = "h200";
     options.read("gpu", gpu);
     r.gpu = &named_gpu(gpu);
@@ -73,7 +73,7 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
 LaunchResult launch_program(Program& p, const std::string& entry, const Extent& grid,
                             const Extent& block, uint32_t shared_bytes, const py::list& arguments,
                             const py::kwargs& given) {
-    analysis::Request r;
+    analysis::LaunchRequest r;
     r.launch = geometry(grid, block, shared_bytes);
     Options options(given);
     read_common(options, r);
@@ -103,7 +103,7 @@ std::unique_ptr<StepSession> step_program(Program& p, const std::string& entry, 
                                           const Extent& block, uint32_t shared_bytes,
                                           const py::list& arguments, uint64_t number,
                                           const py::kwargs& given) {
-    analysis::Request r;
+    analysis::LaunchRequest r;
     r.launch = geometry(grid, block, shared_bytes);
     Options options(given);
     read_common(options, r);

@@ -111,7 +111,7 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
 
 }  // namespace
 
-LaunchResult Program::launch(const std::string& entry, analysis::Request request,
+LaunchResult Program::launch(const std::string& entry, analysis::LaunchRequest request,
                              const py::list& arguments, py::object progress) {
     const sim::Program& program = decoded(entry, analysis::purpose_of(request));
     analysis::prepare(program, request);
@@ -144,7 +144,8 @@ LaunchResult Program::launch(const std::string& entry, analysis::Request request
     return result;
 }
 
-std::unique_ptr<StepSession> Program::step(const std::string& entry, analysis::Request request,
+std::unique_ptr<StepSession> Program::step(const std::string& entry,
+                                           analysis::LaunchRequest request,
                                            const py::list& arguments, uint64_t number,
                                            size_t most_events) {
     auto known = stepped_.find(entry);

@@ -51,12 +51,12 @@ class Program {
     void write_variable(const std::string& name, const std::string& value);
 
     // Launches a kernel. The function makes the parameters of `request` from the arguments.
-    LaunchResult launch(const std::string& entry, analysis::Request request,
+    LaunchResult launch(const std::string& entry, analysis::LaunchRequest request,
                         const pybind11::list& arguments, pybind11::object progress);
     // Prepares one block of a launch for stepping. The block uses the arrays themselves, but its
     // own copies of the module's variables.
     [[nodiscard]] std::unique_ptr<StepSession> step(const std::string& entry,
-                                                    analysis::Request request,
+                                                    analysis::LaunchRequest request,
                                                     const pybind11::list& arguments,
                                                     uint64_t number, size_t most_events);
     // Returns counts that are all zero. If `of_ptx` is true, they are for the instructions of the

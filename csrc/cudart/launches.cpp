@@ -31,8 +31,8 @@ namespace coalesce::cudart {
 
 namespace {
 
+using analysis::LaunchRequest;
 using analysis::Purpose;
-using analysis::Request;
 
 // The launches of one kernel with one geometry.
 struct Counted {
@@ -50,9 +50,9 @@ Counted& counted(const KernelWork& w) {
 
 sim::Dim3 dim(const Dim& d) { return {d.x, d.y, d.z}; }
 
-Request request_of(const KernelWork& w) {
+LaunchRequest request_of(const KernelWork& w) {
     Runtime& rt = runtime();
-    Request r;
+    LaunchRequest r;
     r.gpu = &rt.gpu;
     r.launch.grid = dim(w.grid);
     r.launch.block = dim(w.block);
@@ -187,7 +187,7 @@ void run(const KernelWork& w, const std::function<void()>& body) {
 double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total) {
     Runtime& rt = runtime();
     const sim::Program& program = module.program(w.function->entry, Purpose::count);
-    Request request = request_of(w);
+    LaunchRequest request = request_of(w);
     request.counts = request.caches = true;
     const bool together = w.cooperative || program.has_clusters || w.cluster.count() > 1;
     if (!together) request.first_rounds = 1;
@@ -204,7 +204,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
         if (!result.time) total.no_time = result.counts->not_modelled();
         if (blocks == all) return;
         const sim::Program& plain = module.program(w.function->entry, Purpose::run);
-        Request rest = request_of(w);
+        LaunchRequest rest = request_of(w);
         rest.launch.print = request.launch.print;
         rest.launch.outside_reads = request.launch.outside_reads;
         analysis::prepare(plain, rest);
@@ -219,7 +219,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
 
 void run_plainly(const KernelWork& w, ModuleRecord& module) {
     const sim::Program& program = module.program(w.function->entry, Purpose::run);
-    Request request = request_of(w);
+    LaunchRequest request = request_of(w);
     analysis::prepare(program, request);
     Prints prints(request.launch);
     Outside outside(request.launch, w);
@@ -232,7 +232,7 @@ void run_plainly(const KernelWork& w, ModuleRecord& module) {
 void run_checked(const KernelWork& w, ModuleRecord& module) {
     Runtime& rt = runtime();
     const sim::Program& program = module.program(w.function->entry, Purpose::check);
-    Request request = request_of(w);
+    LaunchRequest request = request_of(w);
     request.check.emplace();
     analysis::prepare(program, request);
     Prints prints(request.launch);
@@ -267,7 +267,7 @@ void validate(const KernelWork& w) {
     try {
         const auto purpose = rt.settings.check ? Purpose::check : Purpose::run;
         const sim::Program& program = module.program(w.function->entry, purpose);
-        Request request = request_of(w);
+        LaunchRequest request = request_of(w);
         request.launch.cooperative = false;
         analysis::prepare(program, request);
         const uint32_t shared = program.shared_bytes + w.shared_bytes;

@@ -30,8 +30,8 @@ class Kernel {
         std::memcpy(parameters_.data(), values, parameters_.size());
     }
 
-    [[nodiscard]] Request request(uint32_t blocks, const char* gpu = "h200") const {
-        Request r;
+    [[nodiscard]] LaunchRequest request(uint32_t blocks, const char* gpu = "h200") const {
+        LaunchRequest r;
         r.launch.grid = {blocks, 1, 1};
         r.launch.block = {uint32_t(in_.size()), 1, 1};
         r.launch.parameters = parameters_;
@@ -39,7 +39,7 @@ class Kernel {
         return r;
     }
 
-    [[nodiscard]] sim::Program program(const Request& r) const {
+    [[nodiscard]] sim::Program program(const LaunchRequest& r) const {
         return sim::decode(module_, *module_.find_function("k"), variables_,
                            sim::engine(watch_for(purpose_of(r))));
     }
@@ -49,7 +49,7 @@ class Kernel {
                            sim::engine(watch_for(Purpose::step)), registers);
     }
 
-    Result launch(Request r) {
+    Result launch(LaunchRequest r) {
         const sim::Program p = program(r);
         prepare(p, r);
         return analysis::launch(p, r, memory_, counted_code(p));

@@ -167,7 +167,7 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, analys
         step_through(program, registers, std::move(launch), memory, dice);
         return std::nullopt;
     }
-    analysis::Request request;
+    analysis::LaunchRequest request;
     request.launch = std::move(launch);
     request.gpu = coalesce::model::find_gpu("h200");
     request.counts = request.caches = how == Purpose::count;

@@ -155,7 +155,7 @@ long ran = 0;  // number of kernels that ran to their end
 // Runs a kernel. Returns the memory afterwards, or nothing if the kernel did not run to its end.
 std::vector<std::byte> run_kernel(const sass::Listing& listing, bool counted) {
     const ptx::Module module = ptx::parse(ptx_text);
-    analysis::Request request;
+    analysis::LaunchRequest request;
     request.counts = counted;
     request.gpu = coalesce::model::find_gpu("h200");
     const sim::Engine& engine = sim::engine(analysis::watch_for(analysis::purpose_of(request)));

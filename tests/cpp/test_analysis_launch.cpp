@@ -17,7 +17,7 @@ TEST(Launch, RunsPlainly) {
 
 TEST(Launch, CountsAndModelsATime) {
     Kernel k("");
-    Request request = k.request(3);
+    LaunchRequest request = k.request(3);
     request.counts = true;
     const Result r = k.launch(request);
     const InstructionCounts loads = r.counts->sum(ptx::Space::global, sim::Access::load);
@@ -30,7 +30,7 @@ TEST(Launch, CountsAndModelsATime) {
 
 TEST(Launch, CountsGroupsOfBlocksSeparately) {
     Kernel k("");
-    Request request = k.request(8);
+    LaunchRequest request = k.request(8);
     request.launch.blocks = {1, 4, 6};
     request.groups = {{0, 1, 0}};
     const Result r = k.launch(request);
@@ -41,7 +41,7 @@ TEST(Launch, CountsGroupsOfBlocksSeparately) {
 
 TEST(Launch, RefusesWrongGroups) {
     Kernel k("");
-    Request request = k.request(8);
+    LaunchRequest request = k.request(8);
     request.launch.blocks = {1, 4, 6};
     request.groups = {{0, 1}};
     EXPECT_THROW(k.launch(request), LaunchError);
@@ -51,9 +51,10 @@ TEST(Launch, RefusesWrongGroups) {
 
 TEST(Launch, ModelsAWholeGridFromItsFirstRounds) {
     Kernel k("");
-    Request some = k.request(2 * 40 * 16, "t4");  // a T4's 40 multiprocessors hold 16 blocks each
+    LaunchRequest some =
+        k.request(2 * 40 * 16, "t4");  // a T4's 40 multiprocessors hold 16 blocks each
     some.counts = some.caches = true;
-    Request all = some;
+    LaunchRequest all = some;
     some.first_rounds = 1;
     const Result half = k.launch(some), whole = k.launch(all);
     EXPECT_EQ(2 * half.counts->executed(), whole.counts->executed());
@@ -66,7 +67,7 @@ TEST(Launch, ModelsAWholeGridFromItsFirstRounds) {
 
 TEST(Launch, KeepsRequestedEvents) {
     Kernel k("");
-    Request request = k.request(4);
+    LaunchRequest request = k.request(4);
     request.record.emplace();
     request.record->blocks = {2};
     const Result r = k.launch(request);
@@ -77,7 +78,7 @@ TEST(Launch, KeepsRequestedEvents) {
 
 TEST(Launch, ChecksInsteadOfCounting) {
     Kernel k("add.u64 %out, %out, 1024;");
-    Request request = k.request(1);
+    LaunchRequest request = k.request(1);
     request.check.emplace();
     const Result r = k.launch(request);
     ASSERT_TRUE(r.checked);
@@ -100,7 +101,7 @@ TEST(Launch, IsRefusedIfTheGpuCannotRunIt) {
 }
 
 TEST(PurposeOf, FitsTheRequest) {
-    Request r;
+    LaunchRequest r;
     EXPECT_EQ(purpose_of(r), Purpose::run);
     r.exemplars = 1;
     EXPECT_EQ(purpose_of(r), Purpose::count);

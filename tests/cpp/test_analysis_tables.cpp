@@ -55,7 +55,7 @@ TEST(Counts, OneAccess) {
     };
     for (const Case& c : cases) {
         Kernel k(c.address + " " + c.access + ";", 32, shared_words);
-        Request request = k.request(1);
+        LaunchRequest request = k.request(1);
         request.counts = true;
         const Result r = k.launch(request);
         const InstructionCounts& n =
@@ -87,7 +87,7 @@ TEST(Traces, HaveTheEventsOfABody) {
     };
     for (const Case& c : cases) {
         Kernel k(c.body, 32, shared_words);
-        Request request = k.request(1);
+        LaunchRequest request = k.request(1);
         request.record.emplace();
         const Result r = k.launch(request);
         ASSERT_TRUE(r.trace);
@@ -125,7 +125,7 @@ TEST(Checks, FindMistakes) {
     };
     for (const Case& c : cases) {
         Kernel k(c.body, 64, shared_words);
-        Request request = k.request(1);
+        LaunchRequest request = k.request(1);
         request.check.emplace();
         const Result r = k.launch(request);
         ASSERT_TRUE(r.checked);
@@ -151,7 +151,7 @@ TEST(Replay, FindsLinesInL1) {
     for (const Case& c : cases) {
         Kernel k("ld.param.u64 %d4, [out]; mad.wide.u32 %d4, %i, 4, %d4; " + c.first + c.second,
                  32);
-        Request request = k.request(1);
+        LaunchRequest request = k.request(1);
         request.counts = request.caches = true;
         const Result r = k.launch(request);
         ASSERT_TRUE(r.caches);

@@ -96,7 +96,7 @@ void launch_once(const ptx::Module& module, How how) {
     const auto variables = sim::lay_out_memory(module);
     const ptx::Function& entry = *module.find_function("k");
     sim::RegisterMap registers;
-    analysis::Request request;
+    analysis::LaunchRequest request;
     request.gpu = model::find_gpu("h200");
     request.registers = 32;
     request.counts = how == How::counted || how == How::replayed;
