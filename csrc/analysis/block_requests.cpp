@@ -33,7 +33,7 @@ uint64_t BlockRequests::most_operations() const {
 void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
     if (own.wavefronts) own.requests.push_back({own.wavefronts, 0, pause, 0});
     own.wavefronts = 0;
-    Request r{};
+    MemoryRequest r{};
     r.pc = e.pc;
     if (e.shape == sim::Shape::uniform || e.shape == sim::Shape::consecutive) {
         r.first = e.first;

@@ -40,7 +40,7 @@ class BlockRequests {
 
   private:
     friend class L1Replay;
-    struct Request {
+    struct MemoryRequest {
         // For a regular request (a constant stride): the address of lane 0. For a scattered
         // request: the index of its first address in `addresses_`. For a pause (see `pause`): the
         // number of cycles.
@@ -54,7 +54,7 @@ class BlockRequests {
     // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
     static constexpr uint32_t pause = (1u << 31) - 1;
     struct OfWarp {
-        std::vector<Request> requests;
+        std::vector<MemoryRequest> requests;
         uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
         uint64_t operations = 0;
     };

@@ -38,10 +38,10 @@ struct CacheReplay::Machine {
             clusters.push_back(coalescer.cluster_of(sm));
     }
 
-    using Request = model::BlockSchedule::Request;
+    using L2Request = model::BlockSchedule::L2Request;
     // A request for one line.
     struct Lookup {
-        const Request* request;
+        const L2Request* request;
         uint64_t line;
         model::L2Cache::Guess guess;
     };
@@ -50,14 +50,14 @@ struct CacheReplay::Machine {
     // do not fit into the caches of the host. Therefore each line of a request is handled in three
     // steps: prefetch(), guess() and handle(). Between two steps of a line come the steps of 8
     // other lines. Meanwhile the host loads the data that the next step needs.
-    void handle(const std::vector<Request>& requests) {
+    void handle(const std::vector<L2Request>& requests) {
         constexpr size_t later = 8;
         std::array<Lookup, 4 * later> latest;
         size_t count = 0, guessed = 0, handled = 0;
         const auto guess_next = [&] { guess(latest[guessed++ % latest.size()]); };
         const auto handle_next = [&] { handle(latest[handled++ % latest.size()]); };
         for (size_t n = 0; n < requests.size(); ++n) {
-            const Request& r = requests[n];
+            const L2Request& r = requests[n];
             // The traffic of different blocks is stored far apart in the host's memory.
             __builtin_prefetch(requests[std::min(n + later, requests.size() - 1)].traffic);
             for (uint32_t line = 0; line < r.traffic->count; ++line) {
@@ -88,7 +88,7 @@ struct CacheReplay::Machine {
     }
 
     void handle(const Lookup& l) {
-        const Request& r = *l.request;
+        const L2Request& r = *l.request;
         const Traffic& t = *r.traffic;
         const uint32_t cluster = clusters[r.multiprocessor];
         model::LineAccess a{l.line, t.sectors, t.whole};

@@ -189,11 +189,11 @@ Filtered L1Replay::run() {
     for (bool any = true; any;) {
         any = false;
         for (uint32_t warp = 0; warp < warps; ++warp) {
-            const std::vector<Request>& own = requests_.warps_[warp].requests;
+            const std::vector<MemoryRequest>& own = requests_.warps_[warp].requests;
             if (next[warp] == own.size()) continue;
             any = true;
             if (idle[warp] && idle[warp]--) continue;
-            const Request& r = own[next[warp]++];
+            const MemoryRequest& r = own[next[warp]++];
             // The requests of different warps are stored far apart in the host's memory.
             __builtin_prefetch(&r + requests_ahead);
             if (!repeat(r)) replay(warp, r);
@@ -206,7 +206,7 @@ Filtered L1Replay::run() {
 
 // Replays two simple kinds of requests: a pause, and a load that was replayed before and whose
 // lines are still in L1. Returns false for any other request.
-inline bool L1Replay::repeat(const Request& r) {
+inline bool L1Replay::repeat(const MemoryRequest& r) {
     if (r.pc == BlockRequests::pause) {
         result_.cycles += uint32_t(r.first);
         return true;
@@ -242,7 +242,7 @@ inline bool L1Replay::repeat(const Request& r) {
 
 // Looks for the lines of a load at the places in L1 where they were found last. Returns true if L1
 // still has all sectors that the load reads.
-bool L1Replay::find(const Request& r, const AlikeLines& alike, Pattern& p) {
+bool L1Replay::find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p) {
     const uint8_t sectors =
         cache_.lines().find(p.lines, alike.first.line, alike.step, uint32_t(alike.count));
     if (!sectors) return false;
@@ -255,7 +255,7 @@ bool L1Replay::find(const Request& r, const AlikeLines& alike, Pattern& p) {
 }
 
 template <class Use>
-auto L1Replay::with_lanes(const Request& r, Use&& use) const {
+auto L1Replay::with_lanes(const MemoryRequest& r, Use&& use) const {
     if (!r.scattered)
         return use(sim::all_lanes,
                    [&](int lane) { return r.first + uint64_t(int64_t(lane) * r.stride); });
@@ -266,7 +266,7 @@ auto L1Replay::with_lanes(const Request& r, Use&& use) const {
 }
 
 // Returns the L1 cycles of a request with this number of lines.
-uint32_t L1Replay::cycles_of(const Request& r, const AlikeLines& alike, int lines) {
+uint32_t L1Replay::cycles_of(const MemoryRequest& r, const AlikeLines& alike, int lines) {
     const CacheSite site = sites_[r.pc];
     // If a request needs the same banks in each of its lines, each cycle can serve only one line.
     if (lines <= 1 || site.local || alike.count) return uint32_t(lines);
@@ -279,7 +279,7 @@ uint32_t L1Replay::cycles_of(const Request& r, const AlikeLines& alike, int line
                        : memory_.cycles_by_stride.of(r.first, r.stride, site.bytes, cycles);
 }
 
-void L1Replay::replay(uint32_t warp, const Request& r) {
+void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     const CacheSite site = sites_[r.pc];
     const bool regular_load = site.effect == Effect::load && !r.scattered && !site.local;
     const AlikeLines alike =
@@ -347,7 +347,7 @@ void L1Replay::replay(uint32_t warp, const Request& r) {
 }
 
 // Computes the lines of a request, in the order of its lanes. Returns their number.
-int L1Replay::lines_of(uint32_t warp, const Request& r, LineAccess* lines) const {
+int L1Replay::lines_of(uint32_t warp, const MemoryRequest& r, LineAccess* lines) const {
     const CacheSite site = sites_[r.pc];
     const uint32_t bytes = site.bytes;
     uint8_t covered[sim::warp_size][4];

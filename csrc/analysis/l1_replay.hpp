@@ -98,23 +98,24 @@ class L1Replay {
     [[nodiscard]] const std::vector<Misses>& misses() const { return misses_; }
 
   private:
-    using Request = BlockRequests::Request;
+    using MemoryRequest = BlockRequests::MemoryRequest;
     using Pattern = ReplayMemory::Pattern;
     using Effect = CacheSite::Effect;
 
-    bool repeat(const Request& r);
-    void replay(uint32_t warp, const Request& r);
-    [[nodiscard]] bool find(const Request& r, const AlikeLines& alike, Pattern& p);
+    bool repeat(const MemoryRequest& r);
+    void replay(uint32_t warp, const MemoryRequest& r);
+    [[nodiscard]] bool find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
     // Returns the place to remember a load.
     [[nodiscard]] Pattern& pattern_of(uint64_t first, int32_t stride) {
         const uint64_t key = (first / 32 * 33 + uint32_t(stride)) * 0x9e3779b97f4a7c15;
         return memory_.patterns[(key >> 32) % ReplayMemory::most_patterns];
     }
-    [[nodiscard]] int lines_of(uint32_t warp, const Request& r, model::LineAccess* lines) const;
-    [[nodiscard]] uint32_t cycles_of(const Request& r, const AlikeLines& alike, int lines);
+    [[nodiscard]] int lines_of(uint32_t warp, const MemoryRequest& r,
+                               model::LineAccess* lines) const;
+    [[nodiscard]] uint32_t cycles_of(const MemoryRequest& r, const AlikeLines& alike, int lines);
     // Calls `use(mask, address)` for a request. `address(lane)` returns the address of a lane.
     template <class Use>
-    auto with_lanes(const Request& r, Use&& use) const;
+    auto with_lanes(const MemoryRequest& r, Use&& use) const;
 
     BlockRequests& requests_;
     ReplayMemory& memory_;
@@ -133,7 +134,7 @@ class L1Replay {
     std::vector<PartialWrites> unwritten_;  // partial writes that L1 holds, by warp
     // The last request, if it was a regular load. It is kept because the next request often loads
     // the same lines. If `last_lines_` is 0, the last request was not a regular load.
-    Request last_{};
+    MemoryRequest last_{};
     uint64_t last_sectors_ = 0;
     uint32_t last_lines_ = 0, last_cycles_ = 0;
 };

@@ -49,11 +49,11 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     // So far, the time of a request is a fraction of the slice. The duration of the slice is known
     // only now, so the times are converted to cycles since the launch.
     uint64_t sectors = 0;
-    for (const Request& r : slice_.requests)
+    for (const L2Request& r : slice_.requests)
         sectors += r.traffic->count * sectors_in(r.traffic->sectors);
     const double duration = std::max(slice_cycles, double(sectors) / sectors_per_cycle_);
     slice_.start = now_;
-    for (Request& r : slice_.requests) r.time = now_ + r.time * duration;
+    for (L2Request& r : slice_.requests) r.time = now_ + r.time * duration;
     now_ += duration;
     std::stable_sort(ended_.begin(), ended_.end(),
                      [](const Ended& a, const Ended& b) { return a.ago > b.ago; });

@@ -55,14 +55,14 @@ class BlockSchedule {
     void start(uint64_t block, std::shared_ptr<const Filtered> filtered);
 
     // Requests of a multiprocessor to L2, all at the same time during a slice.
-    struct Request {
+    struct L2Request {
         const Traffic* traffic;
         uint32_t multiprocessor;
         double time;  // cycles since the launch
     };
     struct Slice {
         double start = 0;  // cycles since the launch; no request is earlier
-        std::vector<Request> requests;
+        std::vector<L2Request> requests;
         std::vector<std::shared_ptr<const Filtered>> ended;
     };
     // Advances by one slice. The result is valid until the next call.

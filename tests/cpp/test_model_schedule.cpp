@@ -55,7 +55,7 @@ TEST(BlockSchedule, RunsEachRequestOnceInOrder) {
             schedule.start(started, reading(started * cycles, cycles));
         const BlockSchedule::Slice& slice = schedule.run_slice();
         const double before = last;  // slices follow one another
-        for (const BlockSchedule::Request& r : slice.requests) {
+        for (const BlockSchedule::L2Request& r : slice.requests) {
             const uint64_t block = r.traffic->line / cycles;
             EXPECT_EQ(r.traffic->line % cycles, next[block]++);
             EXPECT_LT(r.multiprocessor, gpu.multiprocessors);
@@ -93,7 +93,7 @@ TEST(BlockSchedule, LastsAsLongAsL2Needs) {
         schedule.start(block, reading(block * cycles, cycles));
     double end = 0;
     while (!schedule.is_empty())
-        for (const BlockSchedule::Request& r : schedule.run_slice().requests)
+        for (const BlockSchedule::L2Request& r : schedule.run_slice().requests)
             end = std::max(end, r.time);
     const double sectors = 4.0 * cycles;  // sectors of one multiprocessor
     EXPECT_NEAR(end, sectors / l2_sectors_per_cycle, 0.1 * end);
