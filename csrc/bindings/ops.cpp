@@ -15,7 +15,8 @@ py::tuple extent(const ops::Extent3& e) { return py::make_tuple(e.x, e.y, e.z); 
 py::tuple launch_of(const ops::Variant& variant, uint64_t rows, uint64_t cols, uint32_t tile,
                     uint32_t item_size, uint32_t multiprocessors, uint32_t slices) {
     if (tile == 0) tile = 32;
-    const ops::Launch l = variant.geometry({rows, cols, tile, item_size, multiprocessors, slices});
+    const ops::LaunchGeometry l =
+        variant.geometry({rows, cols, tile, item_size, multiprocessors, slices});
     return py::make_tuple(extent(l.grid), extent(l.block), l.shared_bytes);
 }
 

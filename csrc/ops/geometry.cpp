@@ -23,50 +23,50 @@ constexpr uint32_t threads = 256;
 
 }  // namespace
 
-Launch tiles_rows_on_x(const Shape& s) {
+LaunchGeometry tiles_rows_on_x(const Shape& s) {
     return {grid_of(ceil_div(s.rows, s.tile), ceil_div(s.cols, s.tile)), {s.tile, s.tile}};
 }
 
-Launch tiles_columns_on_x(const Shape& s) {
+LaunchGeometry tiles_columns_on_x(const Shape& s) {
     return {grid_of(ceil_div(s.cols, s.tile), ceil_div(s.rows, s.tile)), {s.tile, s.tile}};
 }
 
-Launch tiles_flat_block(const Shape& s) {
+LaunchGeometry tiles_flat_block(const Shape& s) {
     return {grid_of(ceil_div(s.rows, s.tile), ceil_div(s.cols, s.tile)), {s.tile * s.tile}};
 }
 
-Launch blocks_of_64_by_64(const Shape& s) {
+LaunchGeometry blocks_of_64_by_64(const Shape& s) {
     return {grid_of(ceil_div(s.cols, 64), ceil_div(s.rows, 64)), {512}};
 }
 
-Launch blocks_of_128_by_128(const Shape& s) {
+LaunchGeometry blocks_of_128_by_128(const Shape& s) {
     return {grid_of(ceil_div(s.cols, 128), ceil_div(s.rows, 128)), {threads}};
 }
 
-Launch block_for_each_multiprocessor(const Shape& s) {
+LaunchGeometry block_for_each_multiprocessor(const Shape& s) {
     constexpr uint32_t stages = 4, steps = 32, tile_rows = 128, tile_cols = 256;
     grid_of(s.cols, s.rows);  // throws if the shape is empty or too large
     return {{s.multiprocessors}, {threads}, stages * steps * (tile_rows + tile_cols) * 4};
 }
 
-Launch warpgroups_for_each_multiprocessor(const Shape& s) {
+LaunchGeometry warpgroups_for_each_multiprocessor(const Shape& s) {
     constexpr uint32_t ring = 192 << 10;  // bytes; the same for all kernels with this geometry
     grid_of(s.cols, s.rows);              // throws if the shape is empty or too large
     return {{s.multiprocessors}, {384}, ring};
 }
 
-Launch warpgroups_with_staging(const Shape& s) {
+LaunchGeometry warpgroups_with_staging(const Shape& s) {
     constexpr uint32_t staged = 2 * 128 * 32 * 4;  // bytes of two tiles of A
-    Launch launch = warpgroups_for_each_multiprocessor(s);
+    LaunchGeometry launch = warpgroups_for_each_multiprocessor(s);
     launch.shared_bytes += staged;
     return launch;
 }
 
-Launch elements_by_four(const Shape& s) {
+LaunchGeometry elements_by_four(const Shape& s) {
     return {grid_of(ceil_div(s.rows * ceil_div(s.cols, 4), threads)), {threads}};
 }
 
-Launch split_k_tiles(const Shape& s) {
+LaunchGeometry split_k_tiles(const Shape& s) {
     const uint32_t rows = s.tile, cols = s.tile == 32 ? 32 : 64, steps = 32;
     const uint32_t groups = s.tile == 128 ? 2 : 4, cluster = s.tile == 128 ? 1 : 2;
     const uint32_t stages = 4;
@@ -81,7 +81,7 @@ Launch split_k_tiles(const Shape& s) {
 // blocks write long pieces of its rows. For tiles side by side, the blocks read long pieces of
 // rows. This order is chosen if only the rows that are read are unaligned. The kernel
 // (07_vectorized.cu) finds out the order from gridDim.x.
-Launch tiles_of_64(const Shape& s) {
+LaunchGeometry tiles_of_64(const Shape& s) {
     constexpr uint64_t piece = 64, sector = 32, vector = 16;  // bytes
     const uint64_t halo = s.rows * s.item_size % vector != 0 ? sector / s.item_size - 1 : 0;
     const uint64_t row_tiles = ceil_div(s.rows + halo, 64), col_tiles = ceil_div(s.cols, 64);
@@ -91,31 +91,33 @@ Launch tiles_of_64(const Shape& s) {
             {threads}};
 }
 
-Launch strips_of_128_by_32(const Shape& s) {
+LaunchGeometry strips_of_128_by_32(const Shape& s) {
     return {grid_of(ceil_div(s.rows, 128) * ceil_div(s.cols, 32)), {threads}};
 }
 
-Launch tiles_of_32_by_8(const Shape& s) {
+LaunchGeometry tiles_of_32_by_8(const Shape& s) {
     return {grid_of(ceil_div(s.cols, 32), ceil_div(s.rows, 32)), {32, 8}};
 }
 
-Launch threads_over_rows(const Shape& s) { return {grid_of(ceil_div(s.rows, threads)), {threads}}; }
+LaunchGeometry threads_over_rows(const Shape& s) {
+    return {grid_of(ceil_div(s.rows, threads)), {threads}};
+}
 
-Launch threads_over_columns(const Shape& s) {
+LaunchGeometry threads_over_columns(const Shape& s) {
     return {grid_of(ceil_div(s.cols, threads)), {threads}};
 }
 
-Launch block_for_each_row(const Shape& s) { return {grid_of(s.rows), {threads}}; }
+LaunchGeometry block_for_each_row(const Shape& s) { return {grid_of(s.rows), {threads}}; }
 
-Launch block_for_each_row_dynamic(const Shape& s) {
+LaunchGeometry block_for_each_row_dynamic(const Shape& s) {
     return {grid_of(s.rows), {threads}, threads * s.item_size};
 }
 
-Launch warp_for_each_row(const Shape& s) {
+LaunchGeometry warp_for_each_row(const Shape& s) {
     return {grid_of(ceil_div(s.rows, threads / 32)), {threads}};
 }
 
-Launch warps_or_blocks_over_rows(const Shape& s) {
+LaunchGeometry warps_or_blocks_over_rows(const Shape& s) {
     if (s.cols <= 8192) return {grid_of(ceil_div(s.rows, 8)), {32, 8}};
     return {grid_of(s.rows), {threads}};
 }
@@ -123,12 +125,14 @@ Launch warps_or_blocks_over_rows(const Shape& s) {
 // Divides the rows into slices, so that the grid has about 2112 blocks, which is 16 for each
 // multiprocessor of an H200. If there are several slices, each has at least 512 rows. The number of
 // slices does not depend on the GPU, so every GPU adds the elements in the same order.
-Launch slices_of_columns(const Shape& s) {
+LaunchGeometry slices_of_columns(const Shape& s) {
     const uint64_t blocks = ceil_div(s.cols, 32 * (16 / s.item_size));
     const uint64_t slices = std::min(2112 / blocks, s.rows / 512);
     return {{grid_of(blocks).x, uint32_t(std::max<uint64_t>(slices, 1))}, {32, 8}};
 }
 
-Launch block_for_32_columns(const Shape& s) { return {grid_of(ceil_div(s.cols, 32)), {32, 32}}; }
+LaunchGeometry block_for_32_columns(const Shape& s) {
+    return {grid_of(ceil_div(s.cols, 32)), {32, 32}};
+}
 
 }  // namespace coalesce::ops

@@ -24,7 +24,7 @@ struct Extent3 {
     bool operator==(const Extent3&) const = default;
 };
 
-struct Launch {
+struct LaunchGeometry {
     Extent3 grid;
     Extent3 block;
     uint32_t shared_bytes = 0;  // dynamic shared memory that the launch requests
@@ -45,37 +45,41 @@ struct Shape {
 
 // A function that returns the launch for a shape. Throws std::invalid_argument if the shape is
 // empty, because there is nothing to launch.
-using GeometryFunction = Launch (*)(const Shape&);
+using GeometryFunction = LaunchGeometry (*)(const Shape&);
 
-Launch tiles_rows_on_x(const Shape&);       // TILE x TILE threads; threadIdx.x selects the row
-Launch tiles_columns_on_x(const Shape&);    // TILE x TILE threads; threadIdx.x selects the column
-Launch tiles_flat_block(const Shape&);      // TILE * TILE threads in one dimension; rows on x
-Launch blocks_of_64_by_64(const Shape&);    // 512 threads for 64 x 64 elements; columns on x
-Launch blocks_of_128_by_128(const Shape&);  // 256 threads for 128 x 128 elements; columns on x
+LaunchGeometry tiles_rows_on_x(const Shape&);  // TILE x TILE threads; threadIdx.x selects the row
+LaunchGeometry tiles_columns_on_x(
+    const Shape&);  // TILE x TILE threads; threadIdx.x selects the column
+LaunchGeometry tiles_flat_block(const Shape&);    // TILE * TILE threads in one dimension; rows on x
+LaunchGeometry blocks_of_64_by_64(const Shape&);  // 512 threads for 64 x 64 elements; columns on x
+LaunchGeometry blocks_of_128_by_128(
+    const Shape&);  // 256 threads for 128 x 128 elements; columns on x
 // Blocks of 256 threads. Each block processes several tiles.
-Launch block_for_each_multiprocessor(const Shape&);
+LaunchGeometry block_for_each_multiprocessor(const Shape&);
 // Two warpgroups multiply, and one copies. They process several tiles.
-Launch warpgroups_for_each_multiprocessor(const Shape&);
+LaunchGeometry warpgroups_for_each_multiprocessor(const Shape&);
 // Like warpgroups_for_each_multiprocessor. Tiles of A wait for their transposition.
-Launch warpgroups_with_staging(const Shape&);
+LaunchGeometry warpgroups_with_staging(const Shape&);
 // 256 threads per block. Each thread processes four elements of a row.
-Launch elements_by_four(const Shape&);
+LaunchGeometry elements_by_four(const Shape&);
 // A cluster of 1 or 2 blocks per tile and slice; TILE selects the shape of the tile.
-Launch split_k_tiles(const Shape&);
-Launch tiles_of_32_by_8(const Shape&);     // 32 x 8 threads, four elements per thread; columns on x
-Launch tiles_of_64(const Shape&);          // 256 threads for 64 x 64 elements; columns or rows on x
-Launch strips_of_128_by_32(const Shape&);  // 256 threads for 128 rows x 32 columns; all on x
-Launch threads_over_rows(const Shape&);    // 256 threads per block, one row per thread
-Launch threads_over_columns(const Shape&);  // 256 threads per block, one column per thread
-Launch block_for_each_row(const Shape&);    // 256 threads per row
+LaunchGeometry split_k_tiles(const Shape&);
+LaunchGeometry tiles_of_32_by_8(
+    const Shape&);                         // 32 x 8 threads, four elements per thread; columns on x
+LaunchGeometry tiles_of_64(const Shape&);  // 256 threads for 64 x 64 elements; columns or rows on x
+LaunchGeometry strips_of_128_by_32(
+    const Shape&);                               // 256 threads for 128 rows x 32 columns; all on x
+LaunchGeometry threads_over_rows(const Shape&);  // 256 threads per block, one row per thread
+LaunchGeometry threads_over_columns(const Shape&);  // 256 threads per block, one column per thread
+LaunchGeometry block_for_each_row(const Shape&);    // 256 threads per row
 // Like block_for_each_row, with one element of dynamic shared memory per thread.
-Launch block_for_each_row_dynamic(const Shape&);
-Launch warp_for_each_row(const Shape&);  // 8 warps per block, one row per warp
+LaunchGeometry block_for_each_row_dynamic(const Shape&);
+LaunchGeometry warp_for_each_row(const Shape&);  // 8 warps per block, one row per warp
 // One warp per row. For long rows, one block of 256 threads per row.
-Launch warps_or_blocks_over_rows(const Shape&);
-Launch block_for_32_columns(const Shape&);  // 32 x 32 threads for 32 columns
+LaunchGeometry warps_or_blocks_over_rows(const Shape&);
+LaunchGeometry block_for_32_columns(const Shape&);  // 32 x 32 threads for 32 columns
 // 32 x 8 threads, each for 16 bytes of a row. The slices of rows are on y.
-Launch slices_of_columns(const Shape&);
+LaunchGeometry slices_of_columns(const Shape&);
 
 // The static shared memory of a kernel in bytes. It depends on TILE and the size of an element.
 using SharedBytes = uint32_t (*)(uint32_t tile, uint32_t item_size);
