@@ -72,7 +72,7 @@ void Parser::body() {
     source_ = written_ = {};
     call_sites_.clear();
     call_targets_.clear();
-    scopes_.open();
+    symbols_.open();
     bind_parameters(function_->results);
     bind_parameters(function_->parameters);
     for (;;) {
@@ -81,8 +81,8 @@ void Parser::body() {
             statement();
             continue;
         }
-        const std::vector<Reference> open_references = scopes_.close();
-        if (scopes_.depth() == 0) return settle(open_references);
+        const std::vector<Reference> open_references = symbols_.close();
+        if (symbols_.depth() == 0) return settle(open_references);
     }
 }
 
@@ -96,18 +96,18 @@ void Parser::bind_parameters(const std::vector<Parameter>& parameters) {
             binding = {Binding::Kind::reg, static_cast<uint32_t>(function_->registers.size()), 1};
             function_->registers.push_back({parameter.name, parameter.type});
         }
-        if (parameter.name != "_") scopes_.bind(parameter.name, binding);
+        if (parameter.name != "_") symbols_.bind(parameter.name, binding);
     }
 }
 
 void Parser::statement() {
     if (tokens_.accept(";")) return;
     if (tokens_.at("{")) {
-        if (scopes_.depth() == deepest_scope) {
+        if (symbols_.depth() == deepest_scope) {
             tokens_.fail(tokens_.peek(), "scopes are nested too deeply");
         }
         tokens_.take();
-        return scopes_.open();
+        return symbols_.open();
     }
     if (tokens_.at(Token::Kind::dotted)) return body_directive();
     if (tokens_.at("@")) return instruction();
@@ -132,7 +132,7 @@ void Parser::label() {
         tokens_.expect(";", "after the call targets");
         return;
     }
-    if (!scopes_.define_label(name.text, static_cast<uint32_t>(function_->body.size()))) {
+    if (!symbols_.define_label(name.text, static_cast<uint32_t>(function_->body.size()))) {
         tokens_.fail(name, "the label " + name_in_message(name.text) + " is defined twice");
     }
 }
@@ -150,7 +150,7 @@ void Parser::branch_targets(const Token& name) {
     }
     list->second.resize(labels.size());
     for (size_t i = 0; i < labels.size(); ++i) {
-        scopes_.refer({labels[i], nullptr, &list->second[i], true});
+        symbols_.refer({labels[i], nullptr, &list->second[i], true});
     }
 }
 
@@ -178,7 +178,7 @@ void Parser::body_variables(Space space) {
         const Token name = tokens_.peek();
         Variable parsed = variable(head);
         const auto index = static_cast<uint32_t>(function_->variables.size());
-        if (!scopes_.bind(name.text, {Binding::Kind::variable, index, 1})) {
+        if (!symbols_.bind(name.text, {Binding::Kind::variable, index, 1})) {
             tokens_.fail(name, name_in_message(name.text) + " is declared twice");
         }
         function_->variables.push_back(std::move(parsed));
@@ -215,7 +215,7 @@ void Parser::instruction() {
 
 int32_t Parser::guard_register() {
     const Token token = tokens_.expect(Token::Kind::identifier, "a predicate register after '@'");
-    const Binding binding = scopes_.find(token.text);
+    const Binding binding = symbols_.find(token.text);
     if (binding.kind != Binding::Kind::reg || binding.width != 1) {
         tokens_.fail(token, "unknown register " + name_in_message(token.text));
     }
@@ -296,7 +296,7 @@ Operand Parser::name_operand() {
     result.kind = Operand::Kind::symbol;
     // The operand of bra is always a label, even if a register has the same name.
     if (opcode_ == "bra") return result;
-    const Binding binding = scopes_.find(token.text);
+    const Binding binding = symbols_.find(token.text);
     if (binding.kind == Binding::Kind::reg) return register_operand(token, binding);
     if (token.text.starts_with('%')) {
         if (!is_special_register(token.text)) {
@@ -389,9 +389,9 @@ void Parser::refer(Operand& operand) {
                        (operand.kind == Operand::Kind::address && operand.reg < 0);
     if (!named || operand.name.empty() || operand.variable >= 0) return;
     const bool branch = opcode_ == "bra";
-    if (!branch && scopes_.find(operand.name).kind == Binding::Kind::parameter) return;
+    if (!branch && symbols_.find(operand.name).kind == Binding::Kind::parameter) return;
     const bool may_be_label = operand.kind == Operand::Kind::symbol && opcode_ != "call";
-    scopes_.refer({operand.name, may_be_label ? &operand : nullptr, nullptr, branch});
+    symbols_.refer({operand.name, may_be_label ? &operand : nullptr, nullptr, branch});
 }
 
 void Parser::settle(const std::vector<Reference>& references) {

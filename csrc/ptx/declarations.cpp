@@ -264,8 +264,8 @@ void Parser::add_registers(const Declaration& head, const Token& name, uint64_t 
     if (name.text.size() * count > most_name_bytes) tokens_.fail(name, "the name is too long");
     total_registers_ += count * head.width;
     const Binding first{Binding::Kind::reg, static_cast<uint32_t>(all.size()), head.width};
-    const bool is_new = range ? scopes_.bind_range(name.text, static_cast<uint32_t>(count), first)
-                              : scopes_.bind(name.text, first);
+    const bool is_new = range ? symbols_.bind_range(name.text, static_cast<uint32_t>(count), first)
+                              : symbols_.bind(name.text, first);
     if (!is_new) tokens_.fail(name, "'" + std::string(name.text) + "' is declared twice");
     const std::string text(name.text);
     for (uint64_t i = 0; i < count; ++i) {

@@ -22,7 +22,7 @@
 
 #include "ptx/lexer.hpp"
 #include "ptx/module.hpp"
-#include "ptx/scope.hpp"
+#include "ptx/symbol_table.hpp"
 
 namespace coalesce::ptx {
 
@@ -104,7 +104,7 @@ class Parser {
 
     // The state of the function whose body is being parsed.
     Function* function_ = nullptr;
-    Scopes scopes_;
+    SymbolTable symbols_;
     SourceLine source_;
     SourceLine written_;  // see Instruction::written
     // The calls of inlined code. The key is the place of the inlined code: the (file, line, column)

@@ -38,7 +38,7 @@ struct Reference {
     bool only_label = false;
 };
 
-class Scopes {
+class SymbolTable {
   public:
     void open() { scopes_.emplace_back(); }
     // Closes the innermost scope. References to labels that this scope does not define are passed

@@ -1,10 +1,10 @@
-#include "ptx/scope.hpp"
+#include "ptx/symbol_table.hpp"
 
 #include <utility>
 
 namespace coalesce::ptx {
 
-std::vector<Reference> Scopes::close() {
+std::vector<Reference> SymbolTable::close() {
     Scope scope = std::move(scopes_.back());
     scopes_.pop_back();
     std::vector<Reference> open;
@@ -25,19 +25,19 @@ std::vector<Reference> Scopes::close() {
     return {};
 }
 
-bool Scopes::bind(std::string_view name, const Binding& binding) {
+bool SymbolTable::bind(std::string_view name, const Binding& binding) {
     return scopes_.back().names.emplace(name, binding).second;
 }
 
-bool Scopes::bind_range(std::string_view prefix, uint32_t count, const Binding& first) {
+bool SymbolTable::bind_range(std::string_view prefix, uint32_t count, const Binding& first) {
     return scopes_.back().ranges.emplace(prefix, Range{first, count}).second;
 }
 
-bool Scopes::define_label(std::string_view name, uint32_t target) {
+bool SymbolTable::define_label(std::string_view name, uint32_t target) {
     return scopes_.back().labels.emplace(name, target).second;
 }
 
-Binding Scopes::find(std::string_view name) const {
+Binding SymbolTable::find(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
         if (const auto found = scope->names.find(name); found != scope->names.end()) {
             return found->second;
@@ -49,7 +49,7 @@ Binding Scopes::find(std::string_view name) const {
 }
 
 // The name "%r12" can belong to two ranges: it may be number 12 of "%r", or number 2 of "%r1".
-Binding Scopes::find_in_ranges(const Scope& scope, std::string_view name) {
+Binding SymbolTable::find_in_ranges(const Scope& scope, std::string_view name) {
     if (scope.ranges.empty()) return {};
     constexpr size_t most_digits = 8;
     uint64_t number = 0, weight = 1;
