@@ -383,15 +383,15 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
                            at.instruction.traits.releases);
     l.write.keep(at.me, [&](const Stamp& s) { return at.ordered(s, s.lane); });
     l.atomic_write = atomic;
-    l.block_scope = at.instruction.traits.scope == Scope::block;
+    l.block_scope = at.instruction.traits.scope == ThreadScope::block;
     initialise(at, cell);
 }
 
 void CheckObserver::check_strong(const Place& at, const Stamp& then, bool block_scope,
                                  bool atomic) {
     if (then.time == 0 || at.ordered(then, then.lane)) return;
-    const bool scopes_differ =
-        then.block != at.me.block && (block_scope || at.instruction.traits.scope == Scope::block);
+    const bool scopes_differ = then.block != at.me.block &&
+                               (block_scope || at.instruction.traits.scope == ThreadScope::block);
     const bool lockstep = !atomic && !at.instruction.traits.atomic && then.block == at.me.block &&
                           then.warp == at.me.warp &&
                           at.block.order.lockstep(then, then.lane, at.me.warp, at.lane);

@@ -184,12 +184,12 @@ void BlockOrder::complete(uint32_t barrier) {
 }
 
 ClockPtr BlockOrder::release(uint32_t warp, LaneMask lanes, bool relaxed) {
-    ClockPtr all = relaxed ? fenced(warp, lanes, int(Scope::device)) : snapshot(warp, lanes);
+    ClockPtr all = relaxed ? fenced(warp, lanes, int(ThreadScope::device)) : snapshot(warp, lanes);
     ++now_;
     return all;
 }
 
-void BlockOrder::fence(uint32_t warp, LaneMask lanes, Scope scope) {
+void BlockOrder::fence(uint32_t warp, LaneMask lanes, ThreadScope scope) {
     // `visible` is a clock with the events of other threads that a lane knows. Lanes that know the
     // same events share one clock. The clock need not contain the lane's own accesses, because
     // Fenced::time covers them.
@@ -208,27 +208,28 @@ void BlockOrder::fence(uint32_t warp, LaneMask lanes, Scope scope) {
     ++now_;
 }
 
-void BlockOrder::publish(Published& at, uint32_t warp, uint32_t lane, Scope scope, bool releases) {
+void BlockOrder::publish(Published& at, uint32_t warp, uint32_t lane, ThreadScope scope,
+                         bool releases) {
     if (at.block != block_) {
         at.block = block_;
         at.to_block.reset();
     }
     if (releases) {
         const ClockPtr all = snapshot(warp, 1u << lane);
-        (scope == Scope::device ? at.to_device : at.to_block) =
-            join(scope == Scope::device ? at.to_device : at.to_block, all);
+        (scope == ThreadScope::device ? at.to_device : at.to_block) =
+            join(scope == ThreadScope::device ? at.to_device : at.to_block, all);
         ++now_;
         return;
     }
     if (threads_.empty() && !fenced_[0]) return;
-    at.to_block = join(at.to_block, fenced(warp, 1u << lane, int(Scope::block)));
-    if (scope == Scope::device)
-        at.to_device = join(at.to_device, fenced(warp, 1u << lane, int(Scope::device)));
+    at.to_block = join(at.to_block, fenced(warp, 1u << lane, int(ThreadScope::block)));
+    if (scope == ThreadScope::device)
+        at.to_device = join(at.to_device, fenced(warp, 1u << lane, int(ThreadScope::device)));
 }
 
-void BlockOrder::acquire(const Published& at, uint32_t warp, uint32_t lane, Scope scope) {
+void BlockOrder::acquire(const Published& at, uint32_t warp, uint32_t lane, ThreadScope scope) {
     const bool near = at.to_block && at.block == block_;
-    const bool far = at.to_device && (scope == Scope::device || at.block == block_);
+    const bool far = at.to_device && (scope == ThreadScope::device || at.block == block_);
     if (!near && !far) return;
     Thread& t = thread(warp, lane);
     if (near) t.known = join(t.known, at.to_block);

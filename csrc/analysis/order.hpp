@@ -56,7 +56,7 @@ struct Stamp {
 inline constexpr uint64_t most_blocks = (1u << 27) - 2;
 inline constexpr uint64_t most_instructions = 1u << 20;
 
-using sim::Scope;
+using sim::ThreadScope;
 
 // The accesses that the writers of a location made visible (published). A thread that reads the
 // location with a strong read is ordered after these accesses.
@@ -116,11 +116,11 @@ class BlockOrder {
     // Adds the events in `clock` to the events that all threads of the block know.
     void add_knowledge(const ClockPtr& clock) { known_ = join(known_, clock); }
 
-    void fence(uint32_t warp, sim::LaneMask lanes, Scope scope);
+    void fence(uint32_t warp, sim::LaneMask lanes, ThreadScope scope);
     // Call this for a strong write or atomic with this scope. `releases` is true if the instruction
     // has .release.
-    void publish(Published& at, uint32_t warp, uint32_t lane, Scope scope, bool releases);
-    void acquire(const Published& at, uint32_t warp, uint32_t lane, Scope scope);
+    void publish(Published& at, uint32_t warp, uint32_t lane, ThreadScope scope, bool releases);
+    void acquire(const Published& at, uint32_t warp, uint32_t lane, ThreadScope scope);
 
   private:
     using Pairs = std::array<std::array<uint32_t, sim::warp_size>, sim::warp_size>;
@@ -147,7 +147,7 @@ class BlockOrder {
     };
     struct Thread {
         ClockPtr known;
-        Fenced fenced[2];  // indexed by Scope
+        Fenced fenced[2];  // indexed by ThreadScope
     };
     struct Arrivals {
         struct Group {

@@ -33,13 +33,13 @@ enum class AtomicForm : uint8_t {
 
 // The threads for which a strong access or a fence orders memory: the threads of the block
 // (`.cta`), or the threads of any larger group.
-enum class Scope : uint8_t { block, device };
+enum class ThreadScope : uint8_t { block, device };
 
 struct Traits {
     OpCode code = OpCode::unknown;
     Pipe pipe = Pipe::other;  // Pipe::by_type does not occur here
     AtomicForm form = AtomicForm::plain;
-    Scope scope = Scope::device;
+    ThreadScope scope = ThreadScope::device;
     bool machine_code = false;  // the instruction is machine code, not PTX
     bool has_result = false;    // the instruction writes a register
     // The warp waits for the other warps of its block. False if the warp only arrives (bar.arrive).

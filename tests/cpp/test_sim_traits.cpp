@@ -23,7 +23,7 @@ std::string dump(const Traits& t) {
     const char* const forms[] = {"", "compare_and_swap", "spinning", "counting"};
     add(t.pipe != Pipe::other, pipes[int(t.pipe)]);
     add(t.form != AtomicForm::plain, forms[int(t.form)]);
-    add(t.scope == Scope::block, "block_scope");
+    add(t.scope == ThreadScope::block, "block_scope");
     add(t.has_result, "result");
     add(t.block_barrier, "block_barrier");
     add(t.warp_barrier, "warp_barrier");
