@@ -373,22 +373,23 @@ void add_memory(py::module_& m) {
 }
 
 void add_launches(py::module_& m) {
-    py::class_<cuda::Module, std::shared_ptr<cuda::Module>>(m, "Module")
+    py::class_<cuda::LoadedModule, std::shared_ptr<cuda::LoadedModule>>(m, "LoadedModule")
         .def(py::init([](int ordinal, const py::bytes& image, const std::string& name) {
                  const auto text = static_cast<std::string>(image);
                  const ReleasedGil release;
-                 return std::make_shared<cuda::Module>(cuda::Device::get(ordinal), text, name);
+                 return std::make_shared<cuda::LoadedModule>(cuda::Device::get(ordinal), text,
+                                                             name);
              }),
              py::arg("ordinal"), py::arg("image"), py::arg("name"))
         .def(
             "variable",
-            [](cuda::Module& module, const std::string& name) {
-                const cuda::Module::Global found = module.global(name);
+            [](cuda::LoadedModule& module, const std::string& name) {
+                const cuda::LoadedModule::Global found = module.global(name);
                 return py::make_tuple(found.address, found.bytes);
             },
             py::arg("name"), "-> (address, bytes) of a __device__ or __constant__ variable");
     py::class_<cuda::Function, std::shared_ptr<cuda::Function>>(m, "Function")
-        .def(py::init<std::shared_ptr<cuda::Module>, std::string>(), py::arg("module"),
+        .def(py::init<std::shared_ptr<cuda::LoadedModule>, std::string>(), py::arg("module"),
              py::arg("name"), py::call_guard<ReleasedGil>())
         .def_property_readonly("name", &cuda::Function::name)
         .def("resources", resources_of);

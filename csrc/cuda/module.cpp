@@ -7,10 +7,10 @@
 
 namespace coalesce::cuda {
 
-Module::Module(Device& device, std::string image, std::string name)
+LoadedModule::LoadedModule(Device& device, std::string image, std::string name)
     : device_(device), image_(std::move(image)), name_(std::move(name)) {}
 
-ModuleHandle Module::load(uint64_t& generation) {
+ModuleHandle LoadedModule::load(uint64_t& generation) {
     const std::lock_guard lock(mutex_);
     generation = device_.generation();
     if (generation_ == generation) return handle_;
@@ -40,7 +40,7 @@ ModuleHandle Module::load(uint64_t& generation) {
     return handle_;
 }
 
-Module::Global Module::global(const std::string& name) {
+LoadedModule::Global LoadedModule::global(const std::string& name) {
     uint64_t generation = 0;
     const ModuleHandle handle = load(generation);
     const Device::CurrentContext current(device_);
@@ -51,7 +51,7 @@ Module::Global Module::global(const std::string& name) {
     return found;
 }
 
-Function::Function(std::shared_ptr<Module> module, std::string name)
+Function::Function(std::shared_ptr<LoadedModule> module, std::string name)
     : module_(std::move(module)), name_(std::move(name)) {
     load();
 }

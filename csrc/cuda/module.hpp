@@ -20,10 +20,10 @@
 namespace coalesce::cuda {
 
 // A cubin or PTX text on one GPU, with one copy of its __device__ and __constant__ variables.
-class Module {
+class LoadedModule {
   public:
     // `image` is a cubin, or PTX text that the driver compiles. `name` is used in messages.
-    Module(Device& device, std::string image, std::string name);
+    LoadedModule(Device& device, std::string image, std::string name);
 
     [[nodiscard]] Device& device() const { return device_; }
 
@@ -53,9 +53,9 @@ class Module {
 class Function {
   public:
     // Loads the module. Throws LaunchError if it does not contain the kernel.
-    Function(std::shared_ptr<Module> module, std::string name);
+    Function(std::shared_ptr<LoadedModule> module, std::string name);
     Function(Device& device, std::string image, const std::string& name)
-        : Function(std::make_shared<Module>(device, std::move(image), name), name) {}
+        : Function(std::make_shared<LoadedModule>(device, std::move(image), name), name) {}
 
     [[nodiscard]] Device& device() const { return module_->device(); }
     [[nodiscard]] const std::string& name() const { return name_; }
@@ -80,7 +80,7 @@ class Function {
     void load();
     [[nodiscard]] int attribute(int number);
 
-    std::shared_ptr<Module> module_;
+    std::shared_ptr<LoadedModule> module_;
     std::string name_;
     ForkSafe<std::mutex> mutex_;
     FunctionHandle handle_ = nullptr;

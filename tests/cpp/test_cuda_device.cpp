@@ -399,16 +399,16 @@ TEST(Launch, CooperativeGridsMustFit) {
     EXPECT_NE(why.find("532 blocks, and the GPU holds 528"), std::string::npos) << why;
 }
 
-TEST(Module, RefusalsCarryTheDriversLog) {
+TEST(LoadedModule, RefusalsCarryTheDriversLog) {
     const std::string message = message_of([] { Function(device(), "bad image", "scale"); });
     EXPECT_NE(message.find("a fake syntax error"), std::string::npos) << message;
     EXPECT_THROW(Function(device(), "image", "missing"), LaunchError);
 }
 
-TEST(Module, ItsKernelsShareItsVariables) {
-    const auto module = std::make_shared<Module>(device(), "image", "scale");
+TEST(LoadedModule, ItsKernelsShareItsVariables) {
+    const auto module = std::make_shared<LoadedModule>(device(), "image", "scale");
     const Function scale(module, "scale"), add(module, "add");
-    const Module::Global counter = module->global("counter");
+    const LoadedModule::Global counter = module->global("counter");
     EXPECT_EQ(counter.bytes, 4u);
     int value = 0;
     device().to_host(&value, counter.address, 4, nullptr);

@@ -233,7 +233,7 @@ class Module:
             module = self._loaded.get(device.name)
             if module is None:
                 image = _image(self.compiled(device), device)
-                module = cuda.Module(device.ordinal, image, self.filename)
+                module = cuda.LoadedModule(device.ordinal, image, self.filename)
                 self._loaded[device.name] = module
             return module
 
