@@ -70,7 +70,7 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
                           std::move(undefined), offset,          object};
 }
 
-LaunchResult launch_program(Program& p, const std::string& entry, const Extent& grid,
+LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const Extent& grid,
                             const Extent& block, uint32_t shared_bytes, const py::list& arguments,
                             const py::kwargs& given) {
     analysis::LaunchRequest r;
@@ -99,10 +99,10 @@ LaunchResult launch_program(Program& p, const std::string& entry, const Extent& 
     return p.launch(entry, std::move(r), arguments, std::move(progress));
 }
 
-std::unique_ptr<StepSession> step_program(Program& p, const std::string& entry, const Extent& grid,
-                                          const Extent& block, uint32_t shared_bytes,
-                                          const py::list& arguments, uint64_t number,
-                                          const py::kwargs& given) {
+std::unique_ptr<StepSession> step_program(SimulatedModule& p, const std::string& entry,
+                                          const Extent& grid, const Extent& block,
+                                          uint32_t shared_bytes, const py::list& arguments,
+                                          uint64_t number, const py::kwargs& given) {
     analysis::LaunchRequest r;
     r.launch = geometry(grid, block, shared_bytes);
     Options options(given);
@@ -250,32 +250,34 @@ void add_launch_result(py::module_& m) {
 }
 
 void add_program(py::module_& m) {
-    py::class_<Program>(m, "Program", "A module of PTX text, ready to be simulated.")
+    py::class_<SimulatedModule>(m, "SimulatedModule",
+                                "A module of PTX text, ready to be simulated.")
         .def(py::init<std::string, const std::string&, py::object,
                       std::map<std::string, uint64_t, std::less<>>, std::string>(),
              py::arg("ptx"), py::arg("source") = "", py::arg("listing") = py::none(),
              py::arg("functions") = py::dict(), py::arg("filename") = "")
-        .def_property_readonly("entries", &Program::entries, "Names of the kernels.")
-        .def("parameters", &Program::parameters, py::arg("entry"),
+        .def_property_readonly("entries", &SimulatedModule::entries, "Names of the kernels.")
+        .def("parameters", &SimulatedModule::parameters, py::arg("entry"),
              "(type, bytes, alignment, is_pointer) of each parameter.")
-        .def("variables", &Program::variables,
+        .def("variables", &SimulatedModule::variables,
              "(name, \"global\" or \"constant\", type, bytes, alignment) of each variable.")
-        .def("read_variable", &Program::read_variable, py::arg("name"), "A variable's bytes.")
-        .def("write_variable", &Program::write_variable, py::arg("name"), py::arg("value"),
+        .def("read_variable", &SimulatedModule::read_variable, py::arg("name"),
+             "A variable's bytes.")
+        .def("write_variable", &SimulatedModule::write_variable, py::arg("name"), py::arg("value"),
              "Sets a variable's bytes, for the launches that follow.")
         .def("launch", &launch_program, py::arg("entry"), py::arg("grid"), py::arg("block"),
              py::arg("shared_bytes"), py::arg("arguments"))
         .def("step", &step_program, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"),
              py::arg("block"), py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
              "One block of a launch, by its linear number, to be stepped through.")
-        .def("why_ptx", &Program::why_ptx, py::arg("entry"),
+        .def("why_ptx", &SimulatedModule::why_ptx, py::arg("entry"),
              "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
              "not.")
-        .def("exchanges", &Program::exchanges, py::arg("entry"),
+        .def("exchanges", &SimulatedModule::exchanges, py::arg("entry"),
              "The instructions by which blocks may communicate: rows of no_counts(of_ptx=True).")
         .def(
             "spaces_ordered_by_atomics",
-            [](Program& p, const std::string& entry) {
+            [](SimulatedModule& p, const std::string& entry) {
                 std::vector<const char*> names;
                 for (const ptx::Space space : p.spaces_ordered_by_atomics(entry))
                     names.push_back(name_of(space));
@@ -283,7 +285,7 @@ void add_program(py::module_& m) {
             },
             py::arg("entry"),
             "The state spaces in which addresses depend on the results of atomics.")
-        .def("no_counts", &Program::no_counts, py::arg("entry"), py::arg("of_ptx") = false,
+        .def("no_counts", &SimulatedModule::no_counts, py::arg("entry"), py::arg("of_ptx") = false,
              "The counts of a launch of no block: zeros, with the table's instructions.");
 }
 

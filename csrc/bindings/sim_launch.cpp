@@ -111,8 +111,8 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
 
 }  // namespace
 
-LaunchResult Program::launch(const std::string& entry, analysis::LaunchRequest request,
-                             const py::list& arguments, py::object progress) {
+LaunchResult SimulatedModule::launch(const std::string& entry, analysis::LaunchRequest request,
+                                     const py::list& arguments, py::object progress) {
     const sim::Program& program = decoded(entry, analysis::purpose_of(request));
     analysis::prepare(program, request);
     sim::AddressSpace memory;
@@ -144,10 +144,10 @@ LaunchResult Program::launch(const std::string& entry, analysis::LaunchRequest r
     return result;
 }
 
-std::unique_ptr<StepSession> Program::step(const std::string& entry,
-                                           analysis::LaunchRequest request,
-                                           const py::list& arguments, uint64_t number,
-                                           size_t most_events) {
+std::unique_ptr<StepSession> SimulatedModule::step(const std::string& entry,
+                                                   analysis::LaunchRequest request,
+                                                   const py::list& arguments, uint64_t number,
+                                                   size_t most_events) {
     auto known = stepped_.find(entry);
     if (known == stepped_.end()) {
         auto added = std::make_unique<Stepped>();

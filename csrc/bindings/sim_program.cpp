@@ -17,8 +17,9 @@ namespace coalesce::bindings {
 using analysis::Counts;
 using analysis::Purpose;
 
-Program::Program(std::string ptx, const std::string& source, py::object listing,
-                 std::map<std::string, uint64_t, std::less<>> functions, std::string filename)
+SimulatedModule::SimulatedModule(std::string ptx, const std::string& source, py::object listing,
+                                 std::map<std::string, uint64_t, std::less<>> functions,
+                                 std::string filename)
     : module_(ptx::parse(std::move(ptx))),
       filename_(std::move(filename)),
       make_listing_(std::move(listing)) {
@@ -31,7 +32,7 @@ Program::Program(std::string ptx, const std::string& source, py::object listing,
     memory_ = sim::lay_out_memory(module_);
 }
 
-std::vector<std::string> Program::entries() const {
+std::vector<std::string> SimulatedModule::entries() const {
     std::vector<std::string> names;
     for (const ptx::Function& f : module_.functions) {
         if (f.entry) names.push_back(f.name);
@@ -39,7 +40,7 @@ std::vector<std::string> Program::entries() const {
     return names;
 }
 
-py::list Program::parameters(const std::string& entry) const {
+py::list SimulatedModule::parameters(const std::string& entry) const {
     uint32_t total = 0;
     py::list list;
     for (const sim::ParameterInfo& p : sim::lay_out_parameters(find(entry), total)) {
@@ -49,7 +50,7 @@ py::list Program::parameters(const std::string& entry) const {
     return list;
 }
 
-py::list Program::variables() const {
+py::list SimulatedModule::variables() const {
     py::list list;
     for (const ptx::Variable& v : module_.variables) {
         if (v.external || !memory_->address_of.contains(v.name)) continue;
@@ -60,7 +61,7 @@ py::list Program::variables() const {
     return list;
 }
 
-py::bytes Program::read_variable(const std::string& name) {
+py::bytes SimulatedModule::read_variable(const std::string& name) {
     const std::span<std::byte> bytes = variable(name);
     std::string copy;
     {
@@ -71,7 +72,7 @@ py::bytes Program::read_variable(const std::string& name) {
     return copy;
 }
 
-void Program::write_variable(const std::string& name, const std::string& value) {
+void SimulatedModule::write_variable(const std::string& name, const std::string& value) {
     const std::span<std::byte> bytes = variable(name);
     if (value.size() != bytes.size())
         throw LaunchError("variable `" + name + "` has " + std::to_string(bytes.size()) +
@@ -81,7 +82,7 @@ void Program::write_variable(const std::string& name, const std::string& value) 
     std::memcpy(bytes.data(), value.data(), value.size());
 }
 
-Counts Program::no_counts(const std::string& entry, bool of_ptx) {
+Counts SimulatedModule::no_counts(const std::string& entry, bool of_ptx) {
     const sim::Program& program = decoded(entry, of_ptx ? Purpose::trace : Purpose::count);
     Counts counts;
     counts.instructions.resize(program.instructions.size());
@@ -91,21 +92,21 @@ Counts Program::no_counts(const std::string& entry, bool of_ptx) {
     return counts;
 }
 
-std::vector<uint32_t> Program::exchanges(const std::string& entry) {
+std::vector<uint32_t> SimulatedModule::exchanges(const std::string& entry) {
     return analysis::exchanges(decoded(entry, Purpose::trace));
 }
 
-std::set<ptx::Space> Program::spaces_ordered_by_atomics(const std::string& entry) {
+std::set<ptx::Space> SimulatedModule::spaces_ordered_by_atomics(const std::string& entry) {
     return analysis::spaces_ordered_by_atomics(decoded(entry, Purpose::trace));
 }
 
-std::string Program::why_ptx(const std::string& entry) {
+std::string SimulatedModule::why_ptx(const std::string& entry) {
     decoded(entry, Purpose::count);
     const auto reason = why_ptx_.find(entry);
     return reason == why_ptx_.end() ? "" : reason->second;
 }
 
-std::unique_lock<Program::Turn> Program::turn() {
+std::unique_lock<SimulatedModule::Turn> SimulatedModule::turn() {
     std::unique_lock lock(*running_, std::defer_lock);
     while (!lock.try_lock_for(std::chrono::milliseconds(50))) {
         const HeldGil gil;
@@ -114,13 +115,13 @@ std::unique_lock<Program::Turn> Program::turn() {
     return lock;
 }
 
-std::span<std::byte> Program::variable(const std::string& name) {
+std::span<std::byte> SimulatedModule::variable(const std::string& name) {
     for (sim::ModuleMemory::Item& item : memory_->items)
         if (item.name == name) return item.bytes;
     throw LaunchError("there is no variable `" + name + "`");
 }
 
-const ptx::Function& Program::find(const std::string& entry) const {
+const ptx::Function& SimulatedModule::find(const std::string& entry) const {
     const ptx::Function* f = module_.find_function(entry);
     if (f && f->entry) return *f;
     std::string message = "there is no kernel `" + entry + "`; the module has";
@@ -132,7 +133,7 @@ const ptx::Function& Program::find(const std::string& entry) const {
     throw LaunchError(message);
 }
 
-const sim::Program& Program::decoded(const std::string& entry, Purpose purpose) {
+const sim::Program& SimulatedModule::decoded(const std::string& entry, Purpose purpose) {
     const std::pair key{entry, purpose};
     const auto known = programs_.find(key);
     if (known != programs_.end()) return known->second;
@@ -145,7 +146,7 @@ const sim::Program& Program::decoded(const std::string& entry, Purpose purpose) 
     return programs_.emplace(key, std::move(program)).first->second;
 }
 
-void Program::quote(sim::Program& program) const {
+void SimulatedModule::quote(sim::Program& program) const {
     program.source = source_;
     const auto file = program.files.find(program.source_file);
     if (filename_.empty() || file == program.files.end() || file->second == filename_) return;
@@ -155,7 +156,8 @@ void Program::quote(sim::Program& program) const {
         if (name == filename_) program.source_file = number;
 }
 
-std::optional<sim::Program> Program::lift(const std::string& entry, const sim::Engine& engine) {
+std::optional<sim::Program> SimulatedModule::lift(const std::string& entry,
+                                                  const sim::Engine& engine) {
     const ptx::Function& function = find(entry);
     try {
         if (!machine_ && !make_listing_.is_none()) {
@@ -177,7 +179,7 @@ std::optional<sim::Program> Program::lift(const std::string& entry, const sim::E
     return std::nullopt;
 }
 
-const std::shared_ptr<const analysis::CountedCode>& Program::counted_code(
+const std::shared_ptr<const analysis::CountedCode>& SimulatedModule::counted_code(
     const sim::Program& program) {
     auto& code = counted_codes_[&program];
     if (!code) code = analysis::counted_code(program);

@@ -33,14 +33,14 @@ struct LaunchResult {
     pybind11::object findings = pybind11::none();
 };
 
-class Program {
+class SimulatedModule {
   public:
     // `listing` is None, or a function that returns the text of the machine code. It is called when
     // the text is first needed. `functions` maps the names of the machine code's functions to their
     // addresses. `filename` is the name that the PTX uses for the file of `source`. It may be "" if
     // all kernels are in this file.
-    Program(std::string ptx, const std::string& source, pybind11::object listing,
-            std::map<std::string, uint64_t, std::less<>> functions, std::string filename);
+    SimulatedModule(std::string ptx, const std::string& source, pybind11::object listing,
+                    std::map<std::string, uint64_t, std::less<>> functions, std::string filename);
 
     [[nodiscard]] std::vector<std::string> entries() const;
     // Returns (type, bytes, alignment, is a pointer) for each parameter.

@@ -136,7 +136,7 @@ class Stepping:
     def take_events(self) -> tuple[dict[str, np.ndarray[Any, Any]], int]: ...
     def take_output(self) -> str: ...
 
-class Program:
+class SimulatedModule:
     def __init__(
         self,
         ptx: str,

@@ -86,7 +86,7 @@ class Globals(Mapping[str, Any]):
         self._program: Any = (
             module.program(device)
             if device.kind == "sim"
-            else sim.Program(module.compiled(device).ptx)
+            else sim.SimulatedModule(module.compiled(device).ptx)
         )
         self._variables = _variables(
             self._program.variables(),

@@ -205,7 +205,7 @@ class Module:
                 # The program needs the text of the source, because messages quote its lines.
                 compiled = self.compiled(device)
                 text = signature.ptx_source(compiled.ptx) if self.is_ptx else self.source
-                program = sim.Program(
+                program = sim.SimulatedModule(
                     compiled.ptx,
                     text,
                     self.disassembly(device),

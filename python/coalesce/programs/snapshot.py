@@ -98,7 +98,7 @@ def _made(ptx: str, machine: bytes, arch: int, file: str) -> Module:
     return _KeptModule(ptx, machine, arch, source, path.name or "program")
 
 
-def _arguments(program: sim.Program, entry: str, content: bytes) -> list[bytes]:
+def _arguments(program: sim.SimulatedModule, entry: str, content: bytes) -> list[bytes]:
     """Return each argument's bytes, as ``Program.launch`` takes them."""
     found, at = [], 0
     for type_, bytes_, alignment, _ in program.parameters(entry):

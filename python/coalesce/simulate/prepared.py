@@ -49,9 +49,9 @@ class Prepared:
         return -(-int(np.prod(self.block)) // 32)
 
     @property
-    def program(self) -> sim.Program:
+    def program(self) -> sim.SimulatedModule:
         """The object with which the simulator runs the kernels of the source."""
-        program: sim.Program = self.kernel._program(self.device)
+        program: sim.SimulatedModule = self.kernel._program(self.device)
         return program
 
     def run(

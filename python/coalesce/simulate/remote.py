@@ -227,7 +227,7 @@ def _program(launch: RemoteLaunch) -> Any:
     if getattr(_programs, "key", None) != key:
         text = launch.listing
         listing = None if text is None else lambda: text
-        _programs.program = sim.Program(
+        _programs.program = sim.SimulatedModule(
             launch.ptx, launch.source, listing, launch.functions, launch.filename
         )
         _programs.key = key
