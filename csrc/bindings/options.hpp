@@ -6,21 +6,27 @@
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace coalesce::bindings {
 
 class Options {
   public:
-    explicit Options(pybind11::kwargs given) : given_(std::move(given)) {}
+    explicit Options(pybind11::kwargs given) : given_(std::move(given)) { known_.reserve(32); }
 
     // Sets `value` to the argument `name`, if the caller passed it.
     template <class T>
     void read(const char* name, T& value) {
-        if (!given_.contains(name)) return;
+        known_.emplace_back(name);
+        PyObject* const found = PyDict_GetItemString(given_.ptr(), name);
+        if (!found) return;
+        ++read_;
         try {
-            value = given_.attr("pop")(name).template cast<T>();
+            value = pybind11::handle(found).cast<T>();
         } catch (const pybind11::cast_error&) {
             throw pybind11::type_error("the argument `" + std::string(name) +
                                        "` has the wrong type");
@@ -37,13 +43,18 @@ class Options {
     }
     // Call this last: it throws if the caller passed other arguments.
     void finish() const {
-        for (const auto& [name, value] : given_)
-            throw pybind11::type_error("unknown argument `" + std::string(pybind11::str(name)) +
-                                       "`");
+        if (read_ == given_.size()) return;
+        for (const auto& [name, value] : given_) {
+            const auto text = name.cast<std::string>();
+            if (std::find(known_.begin(), known_.end(), text) == known_.end())
+                throw pybind11::type_error("unknown argument `" + text + "`");
+        }
     }
 
   private:
     pybind11::kwargs given_;
+    std::vector<std::string_view> known_;  // the names of all arguments that were asked for
+    size_t read_ = 0;                      // how many of them the caller passed
 };
 
 }  // namespace coalesce::bindings

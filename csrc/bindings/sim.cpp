@@ -1,4 +1,4 @@
-// Binds the simulator: a Program is made from PTX text and launched on NumPy arrays.
+// Binds the simulator: a SimulatedModule is made from PTX text and launched on NumPy arrays.
 #include "bindings/sim.hpp"
 
 #include <pybind11/numpy.h>
