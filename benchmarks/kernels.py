@@ -15,12 +15,13 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import figures
 import numpy as np
-from gpu import Gpu, median_and_spread
-from products import recorded
+from gpu import Gpu, Work, median_and_spread
+from products import launches
 from rich.console import Console
 from rich.table import Table
 
@@ -92,14 +93,26 @@ def main() -> None:
 
 
 def on_graphs(operation: str, arrays: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the milliseconds and the spread of each variant, with all launches of a call."""
+    """Return the milliseconds and the spread of each variant, with all launches of a call.
+
+    If a variant of an operation on one matrix has several launches, each of them is also timed
+    alone.
+    """
     gpu = Gpu()
-    works = {}
+    works: dict[str, Work] = {}
     for name in names:
         result = getattr(coalesce, operation)(*arrays, variant=name)
-        works[name] = recorded(gpu, operation, arrays, variant=name, out=result)
+        steps = launches(gpu, operation, arrays, variant=name, out=result)
+        works[name] = partial(_enqueue, steps)
+        if len(steps) > 1 and operation != "matmul":
+            works |= {f"{name}, launch {i}": step for i, step in enumerate(steps, 1)}
     gpu.synchronize()  # the benchmark's stream does not wait for these calls
     return {name: median_and_spread(ms) for name, ms in gpu.interleaved(works, ROUNDS).items()}
+
+
+def _enqueue(steps: Sequence[Work]) -> None:
+    for step in steps:
+        step()
 
 
 def modelled(operation: str, a: np.ndarray[Any, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -134,8 +147,10 @@ def measure(shape: tuple[int, int], options: argparse.Namespace) -> Iterator[dic
 
     def row(operation: str, variant: str, ms: float, spread: str) -> dict[str, Any]:
         gflops = f"{2 * rows**3 / ms / 1e6:.0f}" if operation == "matmul" else ""
-        gbps = elements[operation] * dtype.itemsize / ms / 1e6
-        table.add_row(operation, variant, f"{ms:.4f}", spread, gflops, f"{gbps:.0f}")
+        # One launch of several does not move all the bytes of the call.
+        gbps = None if ", launch" in variant else elements[operation] * dtype.itemsize / ms / 1e6
+        shown = "" if gbps is None else f"{gbps:.0f}"
+        table.add_row(operation, variant, f"{ms:.4f}", spread, gflops, shown)
         named = {"rows": rows, "cols": cols, "operation": operation, "variant": variant}
         return {**named, "ms": ms, "gbps": gbps}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as c
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,18 @@ ROUNDING = {"bf16": 2.0**-7, "tf32": 2.0**-10}
 
 
 def recorded(gpu: Gpu, operation: str, arrays: Sequence[Any], **options: Any) -> Work:
-    """Return a function that enqueues all launches of an operation, on the benchmark's stream.
+    """Return a function that enqueues all launches of an operation (see `launches`)."""
+    works = launches(gpu, operation, arrays, **options)
+
+    def work() -> None:
+        for launch in works:
+            launch()
+
+    return work
+
+
+def launches(gpu: Gpu, operation: str, arrays: Sequence[Any], **options: Any) -> list[Work]:
+    """Return a function for each launch of an operation: it enqueues it on the benchmark's stream.
 
     `arrays` and the option `out` are in GPU memory. The launches are those of `coalesce`.
     """
@@ -43,11 +55,11 @@ def recorded(gpu: Gpu, operation: str, arrays: Sequence[Any], **options: Any) ->
 
     OPERATIONS[operation].run(arrays, options, launcher=launcher)
 
-    def work() -> None:
-        for step, _ in steps:
-            cuda.launch(*step)
+    return [partial(_enqueue, *step) for step in steps]
 
-    return work
+
+def _enqueue(step: tuple[Any, ...], _given: Any) -> None:
+    cuda.launch(*step)
 
 
 class Product:
