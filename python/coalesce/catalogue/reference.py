@@ -1,10 +1,10 @@
 """Computes the results of the operations in float64 with NumPy, to check the results of kernels.
 
-A kernel rounds its sums. For a sum of K products, the rounding error is at most about K u |a| |b|,
-in any order of the additions. Here u is half the machine epsilon, and |a| |b| is the sum of the
-magnitudes of the products. (Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms,
-2nd edition, section 3.1.) The error of a correct kernel is below this bound. If a kernel forgets a
-tile or adds it twice, the error is above the bound.
+A kernel rounds its sums. For a sum of K products, the rounding error is at most about K * u * s, in
+any order of the additions. Here u is half the machine epsilon of the dtype, and s is the sum of the
+absolute values of the products. (Source: N. J. Higham, Accuracy and Stability of Numerical
+Algorithms, 2nd edition, section 3.1.) The error of a correct kernel is below this bound. If a
+kernel forgets a tile or adds it twice, the error is above the bound.
 """
 
 from __future__ import annotations

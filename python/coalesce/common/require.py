@@ -125,7 +125,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
-    """Return the items of an iterable, such as a list, as a list.
+    """Return the items of an iterable as a list.
 
     A string raises TypeError, although it is an iterable. In the error message, `what` describes
     the needed value, such as "a sequence of strings".

@@ -81,7 +81,10 @@ class Timing:
 
 
 def milliseconds(value: float) -> str:
-    """Return a time in milliseconds as text, such as "12.34 ms". Below 0.001 ms, the unit is us."""
+    """Return a time as text, such as "12.34 ms". `value` is in milliseconds.
+
+    A time below 0.001 ms is shown in microseconds, such as "0.5 us".
+    """
     if value == 0:
         return "0 ms"
     decimals = max(0, 3 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 4
