@@ -76,7 +76,7 @@ def count(
         The launch.
     sample : float, optional
         The fraction of the blocks to simulate, above 0 and below 1. They use copies of the arrays.
-        At least 32 blocks are simulated. If the grid has no more blocks, all are simulated. By
+        At least 32 blocks are simulated; a grid of at most 32 blocks is simulated completely. By
         default, all blocks are simulated.
     executor : concurrent.futures.Executor, optional
         Simulates the blocks in other processes, on copies of the arrays.
