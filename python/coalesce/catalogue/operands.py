@@ -22,7 +22,7 @@ REAL = (np.dtype(np.float32), np.dtype(np.float64))
 
 @dataclass(frozen=True)
 class Operand:
-    """An array argument of an operation that was checked. Its data was not copied."""
+    """A checked array argument of an operation. Its data was not copied."""
 
     name: str
     given: Any  # what the caller passed

@@ -24,10 +24,10 @@ COSTLY = {
 
 
 def costly(header: str, text: str) -> str:
-    """Return the text of a standard header, such as "tuple", that takes its contents from CCCL.
+    """Return the text of a standard header, such as "tuple", that includes a header of CCCL.
 
-    It declares only those names that `text` (the source and its headers) uses. If there are none,
-    the header is empty, and nothing of CCCL is compiled.
+    CCCL is NVIDIA's C++ library. The header declares only those names that `text` (the source and
+    its headers) uses. If it uses none, the header is empty, and nothing of CCCL is compiled.
     """
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):
