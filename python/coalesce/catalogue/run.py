@@ -319,7 +319,7 @@ class Run:
         return out.given
 
     def timing(self) -> Timing:
-        """Return the times of the call. They are the sums over its launches."""
+        """Return the times of the call. Each time is the sum over all launches."""
         operations, moved_bytes = self.work
         records = [record for _, record in self.records]
         kernel_ms = sum(r.kernel_ms for r in records)

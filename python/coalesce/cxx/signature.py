@@ -181,7 +181,7 @@ def find_entry(
     instances: Mapping[str, str] | None = None,
     templates: Sequence[str] = (),
 ) -> str:
-    """Return the name in the PTX of the kernel that the user wants.
+    """Find the kernel that the user wants, and return its name in the PTX.
 
     `entries` are the names of all kernels in the PTX, which may be mangled. `wanted` is the name
     that the user passed. It may be None if there is only one kernel. `instances` maps compiled

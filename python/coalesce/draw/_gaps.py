@@ -20,12 +20,14 @@ Item = int | Gap
 def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
     """Return the rows (or columns) to show, with a `Gap` in place of the hidden rows between them.
 
-    `wanted` are the indices of the rows that should be shown, `extent` is the number of rows of the
-    matrix, and `most` is the largest number of rows to show.
+    `wanted` are the indices of the rows that should be shown. `extent` is the number of rows of the
+    matrix. `most` is the largest number of rows to show.
 
-    If the matrix has at most `most` rows, all are shown. If more are wanted than can be shown, the
-    first ``most - 2`` and the last two of them are shown. If a gap would hide only one row, this
-    row is shown instead, unless `most` rows are shown already.
+    - If the matrix has at most `most` rows, all are shown.
+    - If more than `most` rows are wanted, the first ``most - 2`` and the last two of them are
+      shown.
+    - If a gap would hide only one row, this row is shown instead, unless `most` rows are shown
+      already.
     """
     shown = list(range(extent)) if extent <= most else sorted(set(wanted))
     if len(shown) > most:
