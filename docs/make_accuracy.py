@@ -54,8 +54,8 @@ A wavefront is one pass of shared memory. Two metrics count wavefronts:
   decide which warp is first. The number of added wavefronts differs from run to run, so it cannot
   be predicted.
 
-At the end of this page are kernels in which each warp runs alone. There the hardware adds no
-wavefronts. So in that section, the predictions of both metrics are compared with measurements.
+In the last section of this page, each warp runs alone, so the hardware adds no wavefronts. There
+the predictions of both metrics are compared with measurements.
 
 Some other counts differ from run to run on the GPU, too. This happens in three cases. For each
 case, the list names a kernel of the tables below as an example:

@@ -72,9 +72,10 @@ These are the outcomes:
 - *crash*, *exception*: the process ended without a result.
 """
 _ON_GPU = """\
-The launches of {launched} kernels were repeated on a GPU, in two runs ({gpu}, {date}; {compiler}).
-In some launches with made-up sizes, the check reports a race. Then a launch with only one block was
-repeated instead. These are the outcomes, with the numbers of kernels:
+The launches of {launched} kernels were repeated on a GPU, in two runs on {date}. The GPU was an
+{gpu}, and the compiler was {compiler}. In some launches with made-up sizes, the check reports a
+race. Then a launch with only one block was repeated instead. These are the outcomes, with the
+numbers of kernels:
 
 - *equal* ({equal}): every bit of every array and variable is equal.
 - *atomics* ({atomics}): floats differ by rounding, because atomics add them in any order.
@@ -90,8 +91,8 @@ repeated instead. These are the outcomes, with the numbers of kernels:
 """
 _OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
 _COUNTED = """\
-Nsight Compute counted {launches} of these launches. coalesce calls {metrics:,} of the counts exact.
-In {unlike} of the launches, such a count differs from the counter of the GPU.
+Nsight Compute counted {launches} of these launches. {metrics:,} of its counters are counts that
+coalesce calls exact. Launches in which such a count differs: {unlike}.
 """
 # Why a count of a launch may differ.
 _NOTES = {
@@ -182,7 +183,8 @@ def _gpu_lines(gpu: dict[str, Any]) -> list[str]:
     rows = gpu["results"].values()
     count = Counter(row["outcome"] for row in rows)
     numbers = {outcome: count[outcome] for outcome in _OF_GPU} | {"undefined": count["not defined"]}
-    where = {key: gpu[key] for key in ("gpu", "date", "compiler")}
+    where = {key: gpu[key] for key in ("date", "compiler")}
+    where["gpu"] = "{} (driver {})".format(*gpu["gpu"].split(", "))
     lines = ["## On a GPU", "", _ON_GPU.format(launched=len(rows), **where, **numbers)]
     counted = [row for row in rows if "counted" in row]
     if counted:

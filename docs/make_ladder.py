@@ -259,9 +259,10 @@ was 1.10 times the speed of cuBLAS at 4096 and 8192. The tables show how much is
 
 **Next.** Avoid conflicts of register banks: 9.6 % of the multiply-adds read two registers of the
 same bank. If a multiply-add has an operand in common with the multiply-add before it, it need not
-read this operand again. In the order of the source, this is nearly always so: only once per step of
-k, a multiply-add reads three new registers. But ptxas moves multiply-adds to other places in the
-code. There, neighbouring multiply-adds often have no operand in common.
+read this operand again. In the order of the source, nearly all multiply-adds have such an operand;
+only once per step of k, a multiply-add reads three new registers. But ptxas moves multiply-adds to
+other places in the code. There, they often have no operand in common with the multiply-add before
+them.
 
 ### `split_k`
 
@@ -269,11 +270,11 @@ code. There, neighbouring multiply-adds often have no operand in common.
 at a time. K is cut into parts, the stages. The tiles of a stage are copied together. In the product
 of 256, a block has only a few stages, and it spends most of its time waiting for the first of them.
 
-How much time does the kernel spend outside the main loop? For the answer, 16384 x 128 x 2048 was
-compared with a product with twice the K. The main loop then takes twice the time. In an earlier
-version, the whole product took 8.6 microseconds less than twice the time. So 8.6 microseconds,
-about 5 % of the time, were spent outside the main loop: at the start of the kernel, and at the end
-of its two rounds of tiles.
+How much time does the kernel spend outside the main loop? To find out, an earlier version was timed
+with two products: 16384 x 128 x 2048, and the same product with twice the K. The main loop of the
+second takes twice the time. But the whole second product took 8.6 microseconds less than twice the
+time of the first. So 8.6 microseconds, about 5 % of the time, were spent outside the main loop: at
+the start of the kernel, and at the end of its two rounds of tiles.
 
 **Tried.**
 
@@ -287,10 +288,10 @@ of its two rounds of tiles.
   sums of a pair. Then ptxas chooses better registers (see `tensor_map`). All the changes together
   raised the ratio from 0.970 to 1.030 for this shape, from 1.148 to 1.187 at 1024, and from 1.060
   to 1.071 at 1000. These ratios are from one run.
-- With `TILE=32` and `TILE=64`, a block also adds sums of the other block of its cluster. It now
-  reads two neighbouring sums at once. Before, it read one sum at a time, 2 floats apart. The
-  product of 512 then reached only 1.045 times the speed of cuBLAS on an H100. Now it reaches 1.148
-  times.
+- With `TILE=32` and `TILE=64`, a block also adds sums of the other block of its cluster. A lane now
+  reads two neighbouring sums at once. Before, it read one sum at a time, and neighbouring lanes
+  read sums that were 2 floats apart. The product of 512 then reached only 1.045 times the speed of
+  cuBLAS on an H100. Now it reaches 1.148 times.
 - In an earlier version, every warp started all copies of a stage at once. Loads from shared memory
   had to wait for these copies, and the product of 1024 took 17 % longer than now. Now only a few
   copies start in each step of k.

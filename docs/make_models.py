@@ -188,8 +188,8 @@ These errors are known:
   after the other. Then L1 merges some of these stores into one. The rule is not known. The model
   merges 70 % of them.
 - **Products of 4096.** On the GPU, the blocks of some kernels advance at the same speed. Then one
-  block finds data in L2 that another block has just read. The blocks of other kernels drift apart,
-  so that some are far ahead of others. In the model, the blocks of all kernels drift apart.
+  block finds data in L2 that another block has just read. In other kernels, some blocks are soon
+  far ahead of others. The model assumes this for all kernels.
 - **Too fast:** `gather`, if its data do not fit into L2. DRAM is slower for random reads than the
   model assumes.
 
@@ -247,7 +247,7 @@ def gpus() -> Iterator[str]:
     yield from table(["device", "compute capability", *columns], rows)
     yield ""
     yield (
-        "The columns warps, blocks, shared KB, fp32 / cycle and fp64 / cycle are for one "
+        "The columns *warps*, *blocks*, *shared KB*, *fp32 / cycle* and *fp64 / cycle* are for one "
         "multiprocessor. The limits of warps, blocks and shared memory are from the CUDA C++ "
         "Programming Guide (Technical Specifications per Compute Capability). The other figures "
         "are from these sources:"

@@ -146,8 +146,8 @@ lessons.predict(
 # %% [markdown]
 # ## Count the traffic
 #
-# Without tiles, each of the N² threads loads 2 N elements. These are 2 N³ loads of an element in all. With tiles of T x
-# T, T threads use each loaded element. So the blocks load only 2 N³ / T elements.
+# Without tiles, each of the N² threads loads 2 N elements, so all threads together load 2 N³ elements. With tiles of T x
+# T, T threads use each loaded element. So all threads together load only 2 N³ / T elements.
 
 # %%
 kernels = {

@@ -86,10 +86,10 @@ lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
 # | load-store unit | take 0.8 requests (fitted: no recorded kernel exceeds this) |
 # | data stage | make 1 pass: one wavefront of shared memory, or up to four lines of a request to L1 |
 #
-# So in one cycle, each of the 132 multiprocessors of an H200 executes at most the multiply-adds of 4 x 32 threads. The
-# multiply-add of a thread is 2 operations, and there are 1.98 billion cycles per second. So the **peak** of the GPU is
-# 132 x 4 x 32 x 2 x 1.98 GHz = 66.9 TFLOP/s. Below, a *multiply-add* always means one instruction of a whole warp,
-# `FFMA`.
+# According to this table, each of the 132 multiprocessors of an H200 executes at most the multiply-adds of 4 x 32 threads
+# in one cycle. The multiply-add of a thread is 2 operations, and there are 1.98 billion cycles per second. So the
+# **peak** of the GPU is 132 x 4 x 32 x 2 x 1.98 GHz = 66.9 TFLOP/s. Below, a *multiply-add* always means one instruction
+# of a whole warp, `FFMA`.
 #
 # A kernel does not only execute multiply-adds: it also needs passes of the data stage. Suppose that it needs two passes
 # for each multiply-add. The data stage makes one pass per cycle, so the kernel completes at most half a multiply-add per
@@ -593,8 +593,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# This ceiling holds only for the main loop. The kernel also needs time to pack `a` (the measured time includes this), to
-# start copies, and to write the results.
+# The ceiling of this table holds only for the main loop. The kernel also needs time to pack `a` (the measured time
+# includes this), to start copies, and to write the results.
 #
 # Note that the fastest kernels do *not* have many warps. A warp starts its loads long before it needs the values. Until
 # the values arrive, it has enough other work.
