@@ -52,9 +52,12 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
       global_(memory, global_bits_),
       findings_(program) {
     if (program.instructions.size() >= most_instructions || launch.grid.count() > most_blocks) {
-        throw LaunchError(program.kernel + " is too large to check: a checked run takes at most " +
-                          std::to_string(most_instructions) + " PTX instructions and " +
-                          std::to_string(most_blocks) + " blocks");
+        throw LaunchError(
+            program.kernel + " is too large to check: it has " +
+            std::to_string(program.instructions.size()) + " PTX instructions, and the grid has " +
+            std::to_string(launch.grid.count()) + " blocks; a check supports at most " +
+            std::to_string(most_instructions - 1) + " instructions and " +
+            std::to_string(most_blocks) + " blocks");
     }
     const std::vector<uint16_t> copied = copied_bytes(program);
     const std::vector<bool> guesses = guessing_loads(program);

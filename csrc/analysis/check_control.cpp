@@ -79,7 +79,7 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
                 findings_.group(FindingKind::warp_mask, op.pc, op.pc, no_array, fresh);
             if (!f || !fresh) return;
             f->warning = true;
-            f->title = "a shuffle reads from a lane that does not execute it";
+            f->title = "a shuffle reads from a lane that does not execute the shuffle";
             f->details.push_back("lane " + std::to_string(lane) + " reads lane " +
                                  std::to_string(from) + "; only " + sim::lane_list(w.mask) +
                                  " can be read, so the value is undefined");
@@ -171,7 +171,7 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
             f->title = "a barrier is reached by only some threads of the block";
             f->details.push_back(threads +
                                  " on a path without this barrier; the other threads continue only "
-                                 "because these have left");
+                                 "because a barrier does not wait for threads that have left");
             f->first = here;
         } else if (f && fresh) {
             f->warning = true;
@@ -323,7 +323,7 @@ void CheckObserver::lost_memory() {
         f.kind = FindingKind::heap;
         f.warning = true;
         f.count = calls.count;
-        f.title = "memory of malloc is never freed";
+        f.title = "memory from malloc() is never freed";
         f.details.push_back(std::to_string(calls.bytes) +
                             " bytes stay allocated, and no array or variable has a pointer to "
                             "them; the heap of a GPU has 8 MiB unless cudaDeviceSetLimit "

@@ -235,8 +235,8 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
             same_warp
                 ? "since compute capability 7.0, the lanes of a warp need not execute together: "
                   "put __syncwarp() between the two accesses"
-                : "one lane waited for the other warp; this orders only its own accesses, not "
-                  "those of the other lanes: put __syncwarp() before or after the wait");
+                : "only one lane waited for the other warp, so the accesses of the other lanes are "
+                  "not ordered: put __syncwarp() before or after the wait");
     } else if (copying) {
         details.push_back(
             was.traits.bulk
@@ -248,8 +248,8 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
         const bool mixed = was.traits.atomic != at.instruction.traits.atomic;
         details.push_back(
             scopes  ? "atomics of block scope (atomicAdd_block) are atomic only within one block"
-            : mixed ? "an atomic protects only against other atomics: make both accesses "
-                      "atomic, or order them (blocks run at the same time and in any order)"
+            : mixed ? "blocks run at the same time and in any order, and an atomic protects only "
+                      "against other atomics: make both accesses atomic, or order them"
                     : "blocks run at the same time and in any order: only atomics, or a flag with "
                       "__threadfence(), order them");
     } else {

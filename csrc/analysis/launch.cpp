@@ -192,8 +192,8 @@ void check_cooperative(const sim::Program& program, const LaunchRequest& request
     const uint64_t held = uint64_t{fits.blocks} * request.gpu->multiprocessors;
     if (launch.blocks && launch.blocks->size() != launch.grid.count())
         throw LaunchError(program.kernel +
-                          ": the blocks of a cooperative launch wait for each "
-                          "other, so all of them must be simulated");
+                          ": the blocks of a cooperative launch wait for each other, so all blocks "
+                          "must be simulated; do not select only some of them");
     if (launch.grid.count() <= held) return;
     throw LaunchError(
         program.kernel +

@@ -195,7 +195,7 @@ void run_on_host_arrays(cuda::PlannedCall& call, const py::tuple& arrays,
         memory.push_back(static_cast<char*>(buffers.back()->data()));
         if (buffers.back()->size() < call.bytes_of(i))
             throw std::invalid_argument(
-                "an array is smaller than it was when the launch was planned");
+                "an array became smaller after the launch was prepared; pass the array again");
     }
     const ReleasedGil release;
     call.run(memory, [&] {
@@ -213,7 +213,7 @@ std::unique_ptr<cuda::Texture> make_texture(int ordinal, const py::bytes& descri
     std::optional<sim::TextureObject> found;
     if (bytes.size() == sim::texture_object_bytes)
         found = sim::texture_object_in(reinterpret_cast<const std::byte*>(bytes.data()));
-    if (!found) throw py::value_error("these bytes describe no texture object");
+    if (!found) throw py::value_error("these bytes are not a texture object");
     const sim::TextureObject& o = *found;
     cuda::TextureDescription d;
     d.extent = {o.width, o.height, o.depth};

@@ -161,8 +161,7 @@ void add_model(py::module_ m) {
         "sectors",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes, uint32_t size) {
             if (bytes == 0 || bytes > 64 || size == 0)
-                throw py::value_error(
-                    "each access must have 1 to 64 bytes, and size must be positive");
+                throw py::value_error("bytes must be from 1 to 64, and size must be at least 1");
             return model::sectors_of(addresses, bytes, size);
         },
         py::arg("addresses"), py::arg("itemsize"), py::arg("size") = model::sector_bytes,
@@ -182,7 +181,7 @@ void add_model(py::module_ m) {
         [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
            const std::string& kind, const std::string& opcode) {
             if (addresses.size() != sim::warp_size || bytes == 0 || bytes > 16)
-                throw py::value_error("there must be 32 addresses, of accesses of 1 to 16 bytes");
+                throw py::value_error("there must be 32 addresses, and bytes must be from 1 to 16");
             if (kind != "load" && kind != "store" && kind != "atomic")
                 throw py::value_error("kind must be load, store or atomic; got " + kind);
             const bool atomic = kind == "atomic";
@@ -217,7 +216,7 @@ void add_model(py::module_ m) {
         [](const std::vector<uint64_t>& addresses, uint32_t bytes) {
             if (addresses.empty() || addresses.size() > sim::warp_size || bytes == 0 || bytes > 16)
                 throw py::value_error(
-                    "there must be 1 to 32 addresses, of accesses of 1 to 16 bytes");
+                    "there must be 1 to 32 addresses, and bytes must be from 1 to 16");
             const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - int(addresses.size()));
             const model::L1Cycles c =
                 model::l1_cycles(mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });

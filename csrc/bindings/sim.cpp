@@ -56,7 +56,8 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
     if (!(array.flags() & py::array::c_style))
         throw py::value_error("array of `" + name + "` must be C-contiguous");
     if (!undefined.is_none() && py::array_t<bool>::ensure(undefined).nbytes() != array.nbytes())
-        throw py::value_error("undefined of `" + name + "` must have one bool per byte");
+        throw py::value_error("undefined of `" + name +
+                              "` must be a bool array with one element per byte of the array");
     if (offset > uint64_t(array.nbytes()))
         throw py::value_error("offset of `" + name + "` is outside the array");
     std::optional<sim::TextureObject> object;
@@ -128,8 +129,8 @@ py::bytes make_tensor_map(uint64_t address, const std::string& element,
     if (map.rank == 0 || map.rank > sim::most_dimensions || box.size() != map.rank ||
         steps.size() != map.rank || strides.size() + 1 != map.rank)
         throw LaunchError(
-            "a tensor map has 1 to 5 dimensions; give an extent, a box extent and an element "
-            "stride for each dimension, and a stride for each except the first");
+            "a tensor map has 1 to 5 dimensions. Each dimension needs an extent, a box extent and "
+            "an element stride. Each dimension except the first also needs a stride in bytes");
     std::ranges::copy(extents, map.extent.begin());
     std::ranges::copy(strides, map.stride.begin() + 1);
     std::ranges::copy(box, map.box.begin());

@@ -276,7 +276,7 @@ void Device::check(Result result, const std::string& what) {
         const std::string kernel = last_kernel();
         fault = {fault.number + 1, ordinal_, failure};
         if (!kernel.empty() && what.find("`" + kernel + "`") == std::string::npos)
-            fault.what += "\n  The last kernel that was launched there is `" + kernel + "`.";
+            fault.what += "\n  The last kernel that was launched on this GPU is `" + kernel + "`.";
         fault_number = fault.number;
     }
     seen_fault_ = fault.number;
@@ -284,13 +284,14 @@ void Device::check(Result result, const std::string& what) {
     const char* next = recovered ? reset_note : how_to_go_on;
     if (from_elsewhere) {
         if (!recovered) broken_by_ = "of the fault on cuda:" + std::to_string(fault.ordinal);
-        throw LaunchError(failure + "\n  The cause is not this call but a fault on another GPU, " +
+        throw LaunchError(failure +
+                          "\n  This call is not the cause. The cause is a fault on another GPU, " +
                           fault.ago() + ":\n  " + fault.what + next);
     }
     if (!recovered) broken_by_ = what + " failed with " + driver_.describe(result);
     throw LaunchError(
         fault.what +
-        "\n  A kernel faulted: this one, or one launched before it that was still running."
+        "\n  The cause is this kernel, or another kernel that was still running."
         "\n  Run the same call with device=\"sim\": its error names the access and the line." +
         next);
 }

@@ -27,7 +27,7 @@ std::string_view explain(Result result) {
         case no_device:
             return "the driver sees no CUDA GPU";
         case no_binary_for_gpu:
-            return "it was compiled for another architecture than this GPU's";
+            return "it was compiled for another architecture than the architecture of this GPU";
         case invalid_ptx:
             return "the driver's assembler refused the PTX";
         case unsupported_ptx_version:

@@ -39,8 +39,8 @@ std::byte* allocate(size_t bytes) {
     const size_t whole = bytes + huge_page;
     void* memory = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        throw LaunchError("out of memory: the system does not have " + std::to_string(bytes) +
-                          " bytes for a result");
+        throw LaunchError("out of memory: a result needs " + std::to_string(bytes) +
+                          " bytes of host memory, and the system does not have so much");
     auto* const begin = static_cast<std::byte*>(memory);
     const auto address = reinterpret_cast<uintptr_t>(begin);
     const size_t before = round_up(address, huge_page) - address, after = whole - before - bytes;

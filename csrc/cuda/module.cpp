@@ -99,11 +99,12 @@ void Function::allow_dynamic_shared(unsigned bytes) {
     const Result result = device().driver().set_function_attribute(function, max_dynamic_shared,
                                                                    static_cast<int>(bytes));
     if (result != success && !is_sticky(result))
-        throw LaunchError("kernel `" + name_ + "` asks for " + std::to_string(bytes) +
-                          " bytes of dynamic shared memory and has " +
-                          std::to_string(attribute(1)) + " static; a block on " + device().label() +
-                          " may have " + std::to_string(device().attribute(max_shared_opt_in)) +
-                          " in all");
+        throw LaunchError("a block of kernel `" + name_ + "` needs " + std::to_string(bytes) +
+                          " bytes of dynamic and " + std::to_string(attribute(1)) +
+                          " bytes of static shared memory; a block on " + device().label() +
+                          " can have at most " +
+                          std::to_string(device().attribute(max_shared_opt_in)) +
+                          " bytes of both together");
     device().check(result, "kernel `" + name_ + "`");
     dynamic_shared_ = bytes;
 }

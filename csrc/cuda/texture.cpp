@@ -130,11 +130,12 @@ void Texture::create() {
         constexpr int texture_alignment = 14;  // a CUdevice_attribute
         const int alignment = std::max(device_.attribute(texture_alignment), 1);
         if (elements_ % Address(alignment) != 0)
-            throw LaunchError(what_ + " shares memory with another argument, and begins " +
+            throw LaunchError(what_ +
+                              " shares memory with another argument. On a GPU, the linear "
+                              "memory of a texture must begin at a multiple of " +
+                              std::to_string(alignment) + " bytes, but this memory begins " +
                               std::to_string(elements_ % Address(alignment)) +
-                              " bytes after a multiple of " + std::to_string(alignment) +
-                              " bytes, where linear memory of a texture must begin on a GPU. Pass "
-                              "a copy of the array");
+                              " bytes after such a multiple. Pass a copy of the array");
         resource.type = linear_resource;
         resource.of.linear = {elements_, format_of(d_), d_.channels,
                               d_.extent[0] * texel_bytes(d_)};

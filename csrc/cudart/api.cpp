@@ -27,7 +27,7 @@ void report_unchecked_error() {
     Runtime& rt = runtime();
     rt.report.add_mistake("unchecked error",
                           "a launch returned " + std::string(name_of(last_error)) +
-                              ", and the program never asked for the error" +
+                              ", but the program never checked for errors" +
                               (rt.unasked_mistake.empty() ? "" : ": " + rt.unasked_mistake),
                           unasked_caller);
 }

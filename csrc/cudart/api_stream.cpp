@@ -129,7 +129,7 @@ void check_attribute(int number) {
     for (const int known :
          {access_policy, synchronization, priority_attribute, sync_domain_map, sync_domain})
         if (number == known) return;
-    throw Failure{cudaErrorInvalidValue, "the attribute is not an attribute of streams"};
+    throw Failure{cudaErrorInvalidValue, "streams do not have this attribute"};
 }
 
 }  // namespace
@@ -288,7 +288,8 @@ CUDART(cudaStreamEndCapture)(Stream s, Graph* graph) {
         });
         leave_capture(stream);
         require(!unjoined, cudaErrorStreamCaptureUnjoined,
-                "a stream that joined a capture was not joined back with an event");
+                "a stream joined the capture of another stream, and no event joined it back before "
+                "the end");
         *graph = keep_graph(made);
     });
 }

@@ -54,8 +54,8 @@ void take_channels(const ChannelFormat& c, sim::TextureObject& shape) {
     const std::string before = memory.freed_at(handle);
     const Allocation* const a = memory.find(handle);
     throw Failure{cudaErrorInvalidValue,
-                  std::string(function) + "() of " +
-                      (!before.empty() ? std::string(what) + " that was freed: " + before
+                  std::string(function) + "() was called with " +
+                      (!before.empty() ? "a " + std::string(what) + " that was freed: " + before
                        : a ? a->described() + ", which is not a " + what
                            : std::string("a value that is not the handle of a ") + what)};
 }
@@ -259,7 +259,7 @@ sim::TextureObject described(const ResourceDescription& r, bool surface, const c
             break;
         }
         default:
-            throw Failure{cudaErrorInvalidValue, "the type of the resource is not known"};
+            throw Failure{cudaErrorInvalidValue, "the value of resType is not a cudaResourceType"};
     }
     o.surface = surface;
     return o;

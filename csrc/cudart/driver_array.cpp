@@ -83,7 +83,7 @@ ResourceDescription resource_of(const DriverResource& r) {
             break;
         }
         default:
-            throw Failure{cudaErrorInvalidValue, "the type of the resource is not known"};
+            throw Failure{cudaErrorInvalidValue, "the value of resType is not a CUresourcetype"};
     }
     return made;
 }

@@ -271,7 +271,8 @@ CUDRIVER(cuCtxEnablePeerAccess)(Context peer, unsigned) {
     return driver_call("cuCtxEnablePeerAccess", Needs::context, Waits::no, [&] {
         // There is one device, and a device is not its own peer.
         (void)runtime().contexts.context(peer);
-        throw Failure{cudaErrorInvalidDevice, "a context of the same device is not a peer"};
+        throw Failure{cudaErrorInvalidDevice,
+                      "both contexts are on the same device; a device is not a peer of itself"};
     });
 }
 CUDRIVER(cuCtxDisablePeerAccess)(Context) {

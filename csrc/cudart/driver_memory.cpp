@@ -22,7 +22,7 @@ CUDART(cudaMallocPitch)(void** pointer, size_t* pitch, size_t width, size_t heig
 
 CUDRIVER(cuMemAlloc_v2)(void** pointer, size_t bytes) {
     return driver_call("cuMemAlloc", Needs::context, Waits::no, [&] {
-        require(bytes > 0, cudaErrorInvalidValue, "cuMemAlloc() of 0 bytes");
+        require(bytes > 0, cudaErrorInvalidValue, "cuMemAlloc() was called with 0 bytes");
         (void)cudaMalloc(pointer, bytes);
     });
 }
@@ -76,7 +76,7 @@ FORWARD(cuMemPoolGetAccess, cudaMemPoolGetAccess, (int* flags, Pool pool, Memory
 CUDRIVER(cuMemGetAddressRange_v2)(DevicePointer* start, size_t* bytes, DevicePointer address) {
     return driver_call("cuMemGetAddressRange", Needs::context, Waits::no, [&] {
         const Allocation* const a = runtime().memory.find(address);
-        require(a, cudaErrorSymbolNotFound, "the address is in no allocation");
+        require(a, cudaErrorSymbolNotFound, "the address is not in any allocation");
         if (start) *start = a->address;
         if (bytes) *bytes = a->bytes;
     });

@@ -41,8 +41,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         if (const Allocation* const early = rt.memory.release_unwaited(address)) {
             rt.report.add_mistake("missing wait",
                                   "the host uses " + early->described() +
-                                      " while a kernel or copy may still use it: call "
-                                      "cudaDeviceSynchronize() before",
+                                      " while a kernel or a copy may still use it: call "
+                                      "cudaDeviceSynchronize() first",
                                   code_address(context));
             return;  // the instruction repeats the access
         }
@@ -57,7 +57,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         else if (!freed.empty())
             text = "the host used memory that was freed: " + freed;
         else
-            text = "the host used an address near device memory that is in no allocation";
+            text = "the host used an address near device memory that is not in any allocation";
         rt.report.failure = text;
         if (rt.settings.check) rt.report.add_mistake("host access", text, code_address(context));
         rt.waited();

@@ -262,7 +262,7 @@ void validate(const KernelWork& w) {
     require(w.grid.count() > 0 && w.block.count() > 0, cudaErrorInvalidConfiguration,
             "the launch has no blocks, or its blocks have no threads");
     require(w.shared_bytes <= w.function->most_dynamic_shared, cudaErrorInvalidValue,
-            "a launch with more dynamic shared memory than 48 KiB needs cudaFuncSetAttribute("
+            "a launch with more than 48 KiB of dynamic shared memory needs cudaFuncSetAttribute("
             "kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before");
     try {
         const auto purpose = rt.settings.check ? Purpose::check : Purpose::run;

@@ -101,20 +101,22 @@ void Memory::free(uint64_t address, bool of_host, const char* function) {
     if (found == allocations_.end()) {
         const std::string before = freed_at(address);
         Allocation* const inside = find(address);
-        throw Failure{cudaErrorInvalidValue,
-                      !before.empty()
-                          ? std::string(function) + "() of memory that was freed before: " + before
-                      : inside
-                          ? std::string(function) + "() of a pointer into the middle of " +
-                                inside->described()
-                          : std::string(function) + "() of a pointer that no allocation returned"};
+        throw Failure{
+            cudaErrorInvalidValue,
+            !before.empty() ? std::string(function) +
+                                  "() was called with memory that was freed before: " + before
+            : inside ? std::string(function) + "() was called with a pointer into the middle of " +
+                           inside->described()
+                     : std::string(function) +
+                           "() was called with a pointer that no allocation returned"};
     }
     Allocation& a = found->second;
     const bool freed_here =
         of_host ? a.kind == Kind::pinned : a.kind == Kind::device || a.kind == Kind::managed;
     if (!freed_here)
-        throw Failure{cudaErrorInvalidValue, std::string(function) + "() of " + a.described() +
-                                                 ", which " + function + "() does not free"};
+        throw Failure{cudaErrorInvalidValue, std::string(function) + "() was called with " +
+                                                 a.described() + ", which " + function +
+                                                 "() does not free"};
     release(address);
 }
 
@@ -177,9 +179,10 @@ Memory::View Memory::view(const void* pointer, uint64_t bytes, const char* what)
     }
     if (in_arena(address)) {
         const std::string before = freed_at(address);
-        throw Failure{cudaErrorInvalidValue,
-                      std::string(what) + (before.empty() ? " is in no allocation of the device"
-                                                          : " was freed: " + before)};
+        throw Failure{
+            cudaErrorInvalidValue,
+            std::string(what) + (before.empty() ? " is not in any allocation of the device"
+                                                : " was freed: " + before)};
     }
     if (!pointer && bytes) throw Failure{cudaErrorInvalidValue, std::string(what) + " is null"};
     return {static_cast<std::byte*>(const_cast<void*>(pointer)), nullptr, 0};

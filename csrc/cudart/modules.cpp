@@ -138,8 +138,8 @@ void Modules::read(ModuleRecord& m) {
         throw BadImage(
             cudaErrorInvalidKernelImage,
             m.code.linked
-                ? "it has machine code but no PTX, as programs of nvcc -rdc=true and of "
-                  "-arch=sm_90 have. Build it without -rdc=true, with -gencode "
+                ? "it has machine code but no PTX, probably because it was built with nvcc "
+                  "-rdc=true or -arch=sm_90. Build it without -rdc=true, and with -gencode "
                   "arch=compute_90,code=[compute_90,sm_90]"
                 : "it has no PTX that the simulated GPU could run. Build it with -gencode "
                   "arch=compute_90,code=[compute_90,sm_90]");

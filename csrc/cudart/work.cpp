@@ -53,10 +53,10 @@ void check_side(const Memory::View& view, bool device, const CopyWork& c, const 
     const bool on_host = !view.allocation;
     if (device ? !on_host : !on_device) return;
     throw Failure{cudaErrorInvalidValue,
-                  std::string(c.function) + "() with " + direction(c.kind) + ", but its " + side +
-                      " is " +
+                  std::string(c.function) + "() was called with " + direction(c.kind) +
+                      ", but its " + side + " is " +
                       (on_device ? "device memory: " + view.allocation->described()
-                                 : "memory of the host that CUDA does not know")};
+                                 : "host memory that was not allocated with CUDA")};
 }
 
 // Throws if the pointer is the handle of a CUDA array or of a texture object.
@@ -65,7 +65,7 @@ void check_plain(const Memory::View& view, const std::string& what) {
     if (view.allocation->kind == Kind::array)
         throw Failure{cudaErrorInvalidValue,
                       what + " is a CUDA array, " + view.allocation->described() +
-                          "; a function such as cudaMemcpy2DToArray() copies arrays"};
+                          "; use a function for arrays, such as cudaMemcpy2DToArray()"};
     if (view.allocation->kind == Kind::object)
         throw Failure{cudaErrorInvalidValue, what + " is a texture or surface object"};
 }
@@ -129,7 +129,7 @@ Memory::View place_of(const SetWork& s) {
                                                     "cudaMemset(): the destination");
     if (!view.allocation && row && s.height)
         throw Failure{cudaErrorInvalidValue,
-                      "cudaMemset() cannot fill host memory that CUDA does not know"};
+                      "cudaMemset() cannot fill host memory that was not allocated with CUDA"};
     check_plain(view, "cudaMemset(): the destination");
     return view;
 }

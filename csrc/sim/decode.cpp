@@ -212,8 +212,8 @@ void Decoder::lay_out_frame(uint32_t index) {
         if (offset + bytes > most_local_bytes)
             throw LaunchError(program_.kernel + ": " + readable(f.name) + " needs " +
                               std::to_string(offset + bytes) +
-                              " bytes of local memory per thread; a GPU has at most " +
-                              std::to_string(most_local_bytes));
+                              " bytes of local memory per thread; a thread of a GPU has at most " +
+                              std::to_string(most_local_bytes) + " bytes");
         offset += uint32_t(bytes);
     };
     if (index != 0) {

@@ -19,9 +19,10 @@ uint32_t place_argument(const ptx::Variable& v, uint64_t& at) {
     const uint64_t offset = (at + alignment - 1) / alignment * alignment;
     at = offset + std::max<uint64_t>(1, v.bytes());
     if (at > most_local_bytes)
-        throw LaunchError("the arguments of a function take more than the " +
-                          std::to_string(most_local_bytes) +
-                          " bytes of local memory that a thread of a GPU has");
+        throw LaunchError(
+            "the arguments of a function need more local memory than a thread of a "
+            "GPU has, which is " +
+            std::to_string(most_local_bytes) + " bytes");
     return uint32_t(offset);
 }
 
@@ -32,8 +33,10 @@ uint32_t Decoder::argument_layout(const ptx::Function& f, std::vector<uint32_t>&
     for (const auto* list : {&f.parameters, &f.results}) {
         for (const ptx::Parameter& p : *list) {
             if (p.space != ptx::Space::param)
-                throw UnsupportedInstruction("the function " + f.name + " takes `" + p.name +
-                                             "` in a register; only .param is simulated");
+                throw UnsupportedInstruction("the function " + f.name + " has the parameter `" +
+                                             p.name +
+                                             "` in a register; the simulator supports only "
+                                             "parameters in the .param space");
             offsets.push_back(place_argument(p, at));
         }
     }

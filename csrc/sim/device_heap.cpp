@@ -144,7 +144,7 @@ std::string described(const Program& program, const DeviceHeap::Caller& caller) 
 std::string misuse_of_free(const Warp& w, uint64_t address) {
     const DeviceHeap& heap = DeviceHeap::get();
     if (const auto freed = heap.freed(address))
-        return "memory of malloc is freed twice\n  the " + std::to_string(freed->bytes) +
+        return "memory from malloc() is freed twice\n  the " + std::to_string(freed->bytes) +
                " bytes were freed before by " +
                (freed->launch == w.block->memory->heap.launch
                     ? described(*w.block->program, freed->caller)

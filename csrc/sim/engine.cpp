@@ -25,7 +25,7 @@ const Engine& engine(Watch watch, Isa isa) {
         COALESCE_FOR_EACH_ISA(COALESCE_ISA_CASE)
 #undef COALESCE_ISA_CASE
     }
-    throw std::logic_error("an instruction set that this build does not include");
+    throw std::logic_error("this build of coalesce does not include the instruction set");
 }
 
 const char* name_of(Isa isa) {
@@ -57,8 +57,8 @@ Isa best_isa() {
             throw std::runtime_error(
                 std::string("coalesce was built for processors of level x86-64-") +
                 name_of(held[0]) +
-                ", and this processor is not one. Install it again on this machine, or build it "
-                "for every processor: "
+                ", but this processor has a lower level. Install coalesce again on this machine, "
+                "or build it for all processors: "
                 "pip install . --config-settings=cmake.define.COALESCE_ISAS=all");
         }
         const char* forced = std::getenv("COALESCE_ISA_LEVEL");

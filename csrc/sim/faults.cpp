@@ -189,13 +189,13 @@ FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::
         message = std::string("write to ") + name + ", which is read-only";
     else
         message = what + " outside " + name;
-    detail = "the address is byte " + std::to_string(int64_t(address)) + " of " +
-             (shared  ? "the block's "
-              : local ? "the thread's "
-                      : "") +
-             std::to_string(size);
+    const std::string has = shared  ? "the block has "
+                            : local ? "the thread has "
+                                    : "the parameters have ";
+    detail = "the address is byte " + std::to_string(int64_t(address)) + ", and " + has +
+             plural(size, "byte") + (shared || local ? " of " + name : "");
     if (shared && fault == Fault::outside && w.block->launch->shared_bytes == 0)
-        detail += "; kernel[grid, block, shared_bytes] gives a block dynamic shared memory";
+        detail += "; for dynamic shared memory, launch kernel[grid, block, shared_bytes]";
     if (shared) {
         for (const auto& [variable, place] : w.block->program->shared_variables) {
             if (address >= place.first && address < place.first + place.second)
@@ -264,7 +264,7 @@ bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,
 }
 
 void throw_no_function(const Warp& w, const Op& op, bool null) {
-    throw LaunchError(std::string("a call through a ") +
+    throw LaunchError(std::string("the kernel calls a function through a ") +
                       (null ? "null pointer" : "pointer that is not the address of a function") +
                       "\n  " + where(*w.block->program, op) + "\n  " +
                       thread_name(w, std::countr_zero(w.current.mask)));
@@ -275,7 +275,7 @@ void throw_trap(Warp& w, const Op& op) {
     throw LaunchError((alone ? std::string("grid.sync() needs a cooperative launch: "
                                            "kernel.launch(grid, block, ..., cooperative=True), or "
                                            "cudaLaunchCooperativeKernel in a program")
-                             : std::string("the kernel executed a trap instruction")) +
+                             : std::string("the kernel executed a trap instruction (__trap())")) +
                       "\n  " + where(*w.block->program, op) + "\n  " +
                       thread_name(w, std::countr_zero(w.mask)));
 }
@@ -359,7 +359,7 @@ void throw_deadlock(const Block& block) {
     std::string message = cluster
                               ? "the barrier of a cluster is reached by only some of its threads"
                           : barrier ? "a barrier is reached by only some threads of the block"
-                                    : "lanes wait for lanes of their warp that never arrive";
+                                    : "lanes wait for other lanes of their warp that never arrive";
     message +=
         ": block " + triple(block.index.x, block.index.y, block.index.z) + " cannot continue";
     const Program& program = *block.program;

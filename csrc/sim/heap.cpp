@@ -45,7 +45,8 @@ HeapArray::HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::strin
     const uint64_t size = (std::max<uint64_t>(bytes, 1) + 63) / 64 * 64;
     if (bytes <= most) buffer_.host = static_cast<std::byte*>(std::aligned_alloc(64, size));
     if (!buffer_.host)
-        throw LaunchError("out of memory: a device array of " + std::to_string(bytes >> 20) +
+        throw LaunchError("out of memory: cannot allocate a device array of " +
+                          std::to_string(bytes >> 20) +
                           " MiB; arrays of a simulated device use the memory of this machine");
     std::memset(buffer_.host, 0xff, bytes);
     Heap& heap = Heap::get();

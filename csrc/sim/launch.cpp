@@ -38,7 +38,8 @@ void check(const Launch& launch, const Limits& limits, uint64_t static_shared_by
         throw LaunchError(kernel + ": a block needs " + std::to_string(shared) +
                           " bytes of shared memory (" + std::to_string(static_shared_bytes) +
                           " static, " + std::to_string(launch.shared_bytes) +
-                          " dynamic); the GPU has " + std::to_string(limits.shared_bytes));
+                          " dynamic); the GPU has " + std::to_string(limits.shared_bytes) +
+                          " bytes for a block");
     }
 }
 

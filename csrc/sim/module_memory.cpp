@@ -33,10 +33,11 @@ std::shared_ptr<ModuleMemory> lay_out_memory_at(const ptx::Module& module, uint6
         if (v.external) return;
         total += v.bytes();
         if (v.bytes() > most_variable_bytes || total > most_variable_bytes)
-            throw LaunchError("variable `" + v.name + "` brings the module's memory to " +
-                              std::to_string(total >> 20) + " MiB; the simulator takes at most " +
-                              std::to_string(most_variable_bytes >> 20) +
-                              " MiB, so pass it as an array");
+            throw LaunchError("with the variable `" + v.name +
+                              "`, the variables of the module take " + std::to_string(total >> 20) +
+                              " MiB; the simulator supports at most " +
+                              std::to_string(most_variable_bytes >> 20) + " MiB. Pass `" + v.name +
+                              "` to the kernel as an array instead");
         const uint64_t address = round_up(next, std::max<uint64_t>(256, v.alignment));
         if (!memory->address_of.emplace(v.name, address).second)
             throw UnsupportedInstruction("two variables have the name " + v.name);
@@ -103,7 +104,8 @@ std::vector<ParameterInfo> lay_out_parameters(const ptx::Function& entry, uint32
     }
     if (offset > most_parameter_bytes)
         throw LaunchError(entry.name + ": the parameters take " + std::to_string(offset) +
-                          " bytes; a kernel has at most " + std::to_string(most_parameter_bytes));
+                          " bytes; the parameters of a kernel can take at most " +
+                          std::to_string(most_parameter_bytes));
     total_bytes = uint32_t(offset);
     return parameters;
 }

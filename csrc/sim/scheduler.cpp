@@ -225,8 +225,9 @@ void enter(Warp& w, const CallSite& site, uint32_t function, uint32_t after) {
                   caller.frame.local + from.local_bytes, caller.frame.depth + 1};
     if (path.frame.local + to.local_bytes > program.local_bytes ||
         path.frame.depth > most_calls_deep) {
-        throw LaunchError("stack overflow: " + to.name + " is called " +
-                          std::to_string(path.frame.depth) + " deep and a thread's stack has " +
+        throw LaunchError("stack overflow: the call of " + to.name + " is nested " +
+                          std::to_string(path.frame.depth) +
+                          " calls deep, and the stack of a thread has " +
                           std::to_string(program.local_bytes) + " bytes\n  " +
                           where(program, program.ops[caller.pc]));
     }
@@ -286,10 +287,11 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     const CallSite& site = program.calls[op.get<Call>().site];
     const FunctionInfo& function = program.functions[found->second];
     if (site.argument_bytes != function.argument_bytes)
-        throw LaunchError("a call through a pointer passes " + std::to_string(site.argument_bytes) +
-                          " bytes of arguments and results; " + function.name + " takes " +
-                          std::to_string(function.argument_bytes) + "\n  " + where(program, op) +
-                          "\n  " + thread_name(w, std::countr_zero(w.current.mask)));
+        throw LaunchError("a call through a pointer has " + std::to_string(site.argument_bytes) +
+                          " bytes of arguments and results, but the called function " +
+                          function.name + " has " + std::to_string(function.argument_bytes) +
+                          "\n  " + where(program, op) + "\n  " +
+                          thread_name(w, std::countr_zero(w.current.mask)));
     enter(w, site, found->second, at + 1);
 }
 
@@ -301,7 +303,8 @@ void branch_table(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(index[i] == first) << i; });
     if (first >= table.size())
-        throw LaunchError("a switch jumps outside its table\n  " + where(program, op));
+        throw LaunchError("a switch statement jumps outside its table of targets\n  " +
+                          where(program, op));
     if (same == w.current.mask) return go_to(w, table[first]);
     diverge(w, same, table[first], at, program.reconvergence[at]);
 }

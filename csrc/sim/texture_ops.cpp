@@ -335,8 +335,9 @@ FaultText describe_surface_fault(const Warp& given, const Op& op, int lane, Acce
             what + " of " + name + " at a byte that is not a multiple of " + std::to_string(bytes),
             "the access is at " + place +
                 "; the first coordinate of a surface access counts bytes, not elements"};
-    return {what + " outside " + name, "the access is at " + place + ", the surface has " + size +
-                                           "; the first coordinate counts bytes, not elements"};
+    return {what + " outside " + name,
+            "the access is at " + place + ", but the surface has " + size +
+                "; the first coordinate of a surface access counts bytes, not elements"};
 }
 
 #define COALESCE_TEXTURE_HANDLERS(watch)                          \

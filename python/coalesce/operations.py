@@ -424,7 +424,7 @@ def called(
     if require.flag("check", check):
         if return_timing:
             raise ValueError(
-                "check=True and return_timing=True exclude each other: a checked run is not timed"
+                "check=True and return_timing=True cannot be combined: a checked run is not timed"
             )
         return check_run.of_operation(operation, arrays, device, options)
     result, run = OPERATIONS[operation].run(arrays, options, device=device, timed=return_timing)

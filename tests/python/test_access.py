@@ -205,7 +205,7 @@ X = np.arange(64, dtype=np.float32)
             X,
             {"pattern": "gather", "index": np.array([64], np.int32)},
             ValueError,
-            "index must be from 0 to 63; it holds 64",
+            "index must be from 0 to 63; it contains 64",
         ),
         (
             X,
@@ -214,7 +214,7 @@ X = np.arange(64, dtype=np.float32)
             "it holds -1",
         ),
         (X, {"pattern": "vector", "width": 3}, ValueError, "width must be one of 1, 2, 4, 8, 16"),
-        (X[:3], {"pattern": "vector"}, ValueError, "x has 12 bytes; this number must be"),
+        (X[:3], {"pattern": "vector"}, ValueError, "x has 12 bytes; the number of bytes must be"),
         (X, {"pattern": "aos"}, ValueError, r"x must have 2 dimensions \(n, fields\)"),
         (X[None], {"pattern": "stride"}, ValueError, r"x must have 1 dimension \(n,\)"),
         (X[None], {"pattern": "soa", "field": 1}, ValueError, "field must be from 0 to 0; got 1"),

@@ -455,7 +455,7 @@ def test_a_gpu_with_unknown_peaks(products):
         options={},
     )
     text = found.to_text()
-    assert "NVIDIA B200 is not in the table of GPUs" in " ".join(text.split())
+    assert "the peaks of NVIDIA B200 are not known" in " ".join(text.split())
     assert "of peak" not in text.splitlines()[2]
 
 

@@ -112,7 +112,7 @@ def test_operations(random):
     np.testing.assert_allclose(c, a @ a.T, rtol=1e-5)
     assert not found
     assert str(found) == "check of matmul, variant tiled: nothing found"
-    with pytest.raises(ValueError, match="check=True and return_timing=True exclude"):
+    with pytest.raises(ValueError, match="check=True and return_timing=True cannot be combined"):
         coalesce.matmul(a, a.T, check=True, return_timing=True)
 
 

@@ -129,7 +129,7 @@ def test_a_shuffle_that_lanes_miss():
         x[threadIdx.x] = v;
     }"""
     f = only(check(source.replace("MASK", "0xffffffff"), 1, 32, ones(32)), "warp_mask")
-    assert f.title.startswith("lanes wait for lanes of their warp that never arrive")
+    assert f.title.startswith("lanes wait for other lanes of their warp that never arrive")
     assert "line 3" in "".join(f.details)
     assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
 
@@ -177,7 +177,7 @@ def test_a_shuffle_from_an_inactive_lane():
         x[i] = v;
     }"""
     f = only(check(source.replace("WIDTH", ""), 1, 32, ones(32), 8), "warp_mask", "warning")
-    assert f.title == "a shuffle reads from a lane that does not execute it"
+    assert f.title == "a shuffle reads from a lane that does not execute the shuffle"
     assert "lane 4 reads lane 8" in f.details[0]
     assert f.count == 4
     assert not check(source.replace("WIDTH", ", 8"), 1, 32, ones(32), 8)

@@ -94,7 +94,7 @@ def test_an_error_is_the_compilers_log_with_the_line() -> None:
     [
         ("#include <nix.h>\n", [], r"headers=\{\"nix.h\""),
         ("", ["-nonsense"], "nonsense"),
-        ("", ["-arch=sm_1"], "This NVRTC knows sm_"),
+        ("", ["-arch=sm_1"], "This NVRTC can compile for sm_"),
     ],
 )
 def test_errors_give_advice(source: str, options: list[str], message: str) -> None:

@@ -175,7 +175,7 @@ TWICE = """extern "C" __global__ void k(int *out) {
 @pytest.mark.parametrize("counts", [False, True])  # PTX and machine code
 def test_freeing_twice(counts):
     kernel = coalesce.Kernel(TWICE, device="sim")
-    with pytest.raises(coalesce.LaunchError, match="memory of malloc is freed twice") as error:
+    with pytest.raises(coalesce.LaunchError, match=r"from malloc\(\) is freed twice") as error:
         kernel.launch(1, 1, np.zeros(1, np.int32), counts=counts)
     assert "the 16 bytes were freed before by thread (0, 0, 0)" in str(error.value)
     assert "line 4:   free(p);" in str(error.value)

@@ -107,7 +107,7 @@ def test_shared_memory():
     }"""
     message = fault(source, np.zeros(1, np.int32), block=64)
     assert message.startswith("write of 4 bytes outside shared memory")
-    assert "byte 128 of the block's 128" in message
+    assert "byte 128, and the block has 128 bytes of shared memory" in message
 
 
 def test_a_partly_faulting_store_writes_nothing():

@@ -68,7 +68,7 @@ def scale(gpu: str) -> coalesce.Kernel:
 def test_a_gpu_array_on_the_simulator_is_refused() -> None:
     kernel = coalesce.Kernel(SCALE, device="sim")
     with pytest.raises(
-        ValueError, match=r"`x` \(float \*\) is a GPU array, but sim:h200 has no GPU"
+        ValueError, match=r"`x` \(float \*\) is a GPU array, but the kernel runs on sim:h200"
     ):
         kernel[1, 32](Pretended(), 1.0, 4)
 

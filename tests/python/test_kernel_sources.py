@@ -127,7 +127,7 @@ def test_wrong_architectures(arch: object) -> None:
 
 
 def test_unknown_architectures() -> None:
-    with pytest.raises(coalesce.CompileError, match="This NVRTC knows sm_"):
+    with pytest.raises(coalesce.CompileError, match="This NVRTC can compile for sm_"):
         coalesce.Kernel(SCALE, arch="sm_11")
     ptx = coalesce.Kernel(SCALE, device="sim").ptx
     with pytest.raises(ValueError, match="the source is PTX"):
@@ -306,13 +306,13 @@ def test_a_copy_cannot_be_mistaken_for_the_variable(kernel: coalesce.Kernel) -> 
     ("name", "value", "error", "message"),
     [
         ("nope", 1, KeyError, "the variables are .*ns::weights"),
-        ("weights", np.zeros((3, 3)), ValueError, r"shape \(2, 4\), float32; got shape \(3, 3\)"),
-        ("calls", 1.5, TypeError, "int32; got float64"),
-        ("calls", 2**31, ValueError, "outside the range of this type"),
-        ("hidden", -1, ValueError, "outside the range of this type"),
-        ("first", 1j, TypeError, "got complex128"),
-        ("weights", 1e39, ValueError, "outside the range of this type"),
-        ("weights", "text", TypeError, "got <U4"),
+        ("weights", np.zeros((3, 3)), ValueError, r"dtype float32; got shape \(3, 3\)"),
+        ("calls", 1.5, TypeError, "int32; got dtype float64"),
+        ("calls", 2**31, ValueError, "outside the range of int32"),
+        ("hidden", -1, ValueError, "outside the range of uint"),
+        ("first", 1j, TypeError, "got dtype complex128"),
+        ("weights", 1e39, ValueError, "outside the range of float32"),
+        ("weights", "text", TypeError, "got dtype <U4"),
         ("fixed", 4, ValueError, "is const"),
     ],
 )

@@ -309,7 +309,7 @@ B = np.ones((3, 4), np.float32)
         ((A, B), {"beta": 1j}, TypeError, "beta must be a real number; got complex"),
         ((A, B), {"alpha": A}, TypeError, "alpha must be a real number; got ndarray"),
         ((A, B), {"beta": 1}, ValueError, "c is missing: beta is 1"),
-        ((A, B), {"c": B}, ValueError, r"c has shape \(3, 4\); the result \(M, N\)"),
+        ((A, B), {"c": B}, ValueError, r"c has shape \(3, 4\); it must have the shape \(M, N\)"),
         ((A, B), {"c": np.ones((2, 4))}, TypeError, "a has dtype float32 and c has dtype float64"),
         ((A, B), {"out": B}, ValueError, r"out has shape \(3, 4\); .* \(2, 4\)"),
         ((A, B), {"out": np.ones((2, 4))}, TypeError, "out has dtype float64"),
@@ -603,5 +603,5 @@ def test_best(shape, dtype, device, random):
 
 
 def test_best_accepts_no_tile():
-    with pytest.raises(ValueError, match="'best' chooses its tile; got tile=16"):
+    with pytest.raises(ValueError, match="'best' chooses the tile itself; got tile=16"):
         coalesce.matmul(A, B, variant="best", tile=16, device="sim")

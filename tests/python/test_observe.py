@@ -133,7 +133,7 @@ def test_blocks_that_communicate_are_not_distributed(on_simulator):
     kernel = coalesce.Kernel(source, device=on_simulator)
     with (
         ThreadPoolExecutor(1) as pool,
-        pytest.raises(coalesce.LaunchError, match="Leave out executor; then all blocks"),
+        pytest.raises(coalesce.LaunchError, match="Leave out executor, so that all blocks"),
     ):
         counting.count(prepare(kernel, 4, 32, [np.zeros(2, np.int32)]), executor=pool)
 

@@ -161,7 +161,7 @@ class TestBars:
     def test_axes_have_their_own_colours(self, figures):
         _, ax = figures.subplots()
         assert plots.bars({"a": 1}, ax=ax) is ax
-        with pytest.raises(ValueError, match="theme and ax exclude each other"):
+        with pytest.raises(ValueError, match="theme and ax cannot be combined"):
             plots.bars({"a": 1}, ax=ax, theme="dark")
 
     def test_themes_color_the_figure_and_nothing_else(self, figures):

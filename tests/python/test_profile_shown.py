@@ -69,7 +69,7 @@ def test_inexact_counts_are_reported():
     at = (np.arange(32) // 2 * 2048 + np.arange(32) % 2).astype(np.int32)
     p = coalesce.Kernel(scattered, "k", device="sim").profile(1, 32, at, np.zeros(1 << 16, "f4"))
     assert "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum" in p.inexact
-    assert "A GPU may count global memory differently: lanes of an atomic" in " ".join(
+    assert "A GPU may count global memory differently: an atomic accesses" in " ".join(
         str(p).split()
     )
     wide = """extern "C" __global__ void k(float4* x) {
@@ -81,7 +81,7 @@ def test_inexact_counts_are_reported():
     p = coalesce.Kernel(wide, "k", device="sim").profile(1, 32, np.zeros(128, "f4"))
     assert "memory_l1_wavefronts_shared" in p.inexact
     text = " ".join(str(p).split())
-    assert "A GPU may count shared memory differently: some lanes load 16 bytes" in text
+    assert "A GPU may count shared memory differently: only some lanes load, each 16 bytes" in text
     assert "on the PTX" not in text
 
 

@@ -169,7 +169,7 @@ def test_functions_that_are_not_replaced_are_refused(tmp_path: Path) -> None:
 def test_closed_libraries_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "program.cpp"
     path.write_text('extern "C" int cufftPlan1d(); int main() { return cufftPlan1d(); }')
-    with pytest.raises(LookupError, match=r"program\.cpp uses cuFFT, a library of closed code"):
+    with pytest.raises(LookupError, match=r"program\.cpp uses cuFFT\. The source of this library"):
         nvcc.build([path], ["-lcufft"], arch=90)
 
 
@@ -253,5 +253,5 @@ def test_executables_that_load_closed_libraries_are_refused(tmp_path: Path) -> N
         ["-o", "main", "main.cpp", "./libcublas.so.13"],
     ):
         subprocess.run(["g++", *words], cwd=tmp_path, check=True)
-    with pytest.raises(ValueError, match=r"main loads cuBLAS, a library of closed code .* its sou"):
+    with pytest.raises(ValueError, match=r"main loads cuBLAS\. .* only on a GPU.* its source"):
         nvcc.check_executable(tmp_path / "main")

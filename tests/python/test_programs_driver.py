@@ -231,7 +231,7 @@ WRONG = {
     "freed twice": (
         "start(); OK(cuMemAlloc(&memory, 4)); OK(cuMemFree(memory)); SHOW(cuMemFree(memory));",
         "CUDA_ERROR_INVALID_VALUE",
-        "cuMemFree() of memory that was freed before: the 4 bytes of cuMemAlloc() number 1",
+        "with memory that was freed before: the 4 bytes of cuMemAlloc() number 1",
     ),
     "mapped without access": (
         (
@@ -242,7 +242,7 @@ WRONG = {
             "SHOW(cuMemsetD32(memory, 0, 1));"
         ),
         "CUDA_ERROR_INVALID_VALUE",
-        "is in no allocation of the device",
+        "is not in any allocation of the device",
     ),
     "odd granularity": (
         "start(); SHOW(cuMemAddressReserve(&memory, 4096, 0, 0, 0));",

@@ -138,7 +138,10 @@ def _running(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (".shared .b8 s[60000];\nmov.u32 r, s;", "60000 bytes; at most 49152 may be static"),
+        (
+            ".shared .b8 s[60000];\nmov.u32 r, s;",
+            "60000 bytes of static shared memory; at most 49152",
+        ),
         (".local .b8 s[600000];\nmov.u32 r, s;", "600000 bytes of local memory per thread"),
     ],
 )
@@ -151,7 +154,7 @@ def test_more_memory_than_any_gpu_has(body: str, message: str) -> None:
 
 def test_gigantic_variables() -> None:
     text = ".version 8.0\n.target sm_90\n.global .b8 g[{}];\n.entry k {{ ret; }}"
-    with pytest.raises(LaunchError, match="`g` brings the module's memory to 4096 MiB"):
+    with pytest.raises(LaunchError, match="`g`, the variables of the module take 4096 MiB"):
         coalesce.Kernel(text.format(1 << 32), device="sim")
     with pytest.raises(coalesce.PtxError):
         coalesce.Kernel(text.format(1 << 60), device="sim")

@@ -541,7 +541,7 @@ def test_mistakes():
         with pytest.raises(ValueError, match="limit must be"):
             kernel.step(1, 32, a, out, 1.0, 8, limit=limit)
     stepper = kernel.step(1, 32, a, out, 1.0, 8)
-    with pytest.raises(ValueError, match=r"no instruction of scale came from line 77; .*4, 5"):
+    with pytest.raises(ValueError, match=r"line 77 has no instructions of scale; .*4, 5"):
         stepper.run_to(77)
     with pytest.raises(ValueError, match="there is no warp 1; the block's 1 warps"):
         stepper.step(warp=1)

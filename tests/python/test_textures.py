@@ -502,7 +502,7 @@ def test_outside_a_surface() -> None:
 
 
 @pytest.mark.parametrize(("x", "row", "why"), [
-    (16, 0, "x = 16 bytes, y = 0, the surface has 16 bytes x 3"),
+    (16, 0, "x = 16 bytes, y = 0, but the surface has 16 bytes x 3"),
     (0, 3, "x = 0 bytes, y = 3"),
     (-4, 0, "x = -4 bytes"),
     (2, 0, "not a multiple of 4"),
@@ -686,7 +686,7 @@ def test_arguments_are_checked() -> None:
         (
             lambda a: coalesce.texture(a.astype(np.int32), border=0x7F800001),
             ValueError,
-            "its bits are those of a signaling NaN",
+            "the same bits are a signaling NaN",
         ),
         (lambda a: coalesce.surface(np.broadcast_to(a[0], (1, 4))), ValueError, "read-only"),
     ],

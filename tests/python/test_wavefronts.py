@@ -93,4 +93,4 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "load x" in out
     assert "Derived for wavefronts of 64 lanes" in out
     assert main(["explain", "matmul", "--wavefront", "64"]) != 0
-    assert "--wavefront needs a kernel of a .cu file" in capsys.readouterr().err
+    assert "--wavefront needs a kernel of a .cu or .ptx file" in capsys.readouterr().err

@@ -201,7 +201,12 @@ def launched(source: str, case: Wgmma = SMALL, threads: int = 128, arch: str = "
         ("a_matrix += at;", "a_matrix += at + t / 3 % 2;", {}, "different matrix descriptors"),
         ('"r"(add)', '"r"(add + t % 2 - 1)', {}, "different values of scale-d"),
         ("", "", {"at": (0x3FFF, 0x3FFF)}, "shared memory"),
-        ('asm volatile("{ .reg', 'if (t % 2) asm volatile("{ .reg', {}, "lanes wait for lanes"),
+        (
+            'asm volatile("{ .reg',
+            'if (t % 2) asm volatile("{ .reg',
+            {},
+            "wait for other lanes",
+        ),
         (".wait_group", ".wait_group", {"threads": 160}, ""),
     ],
 )

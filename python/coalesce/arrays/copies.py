@@ -22,9 +22,9 @@ def copy(source: Any, target: Any) -> None:
     a, b = foreign.require_gpu_array(source, "source"), foreign.require_gpu_array(target, "target")
     if a.shape != b.shape or a.code != b.code:
         raise ValueError(
-            f"source has shape {a.shape}, {dtypes.dtype_name(a.code)}; "
-            f"target has shape {b.shape}, {dtypes.dtype_name(b.code)}. Both must have the same "
-            "shape and dtype"
+            f"source has shape {a.shape} and dtype {dtypes.dtype_name(a.code)}; "
+            f"target has shape {b.shape} and dtype {dtypes.dtype_name(b.code)}. Both must have the "
+            "same shape and dtype"
         )
     if not a.contiguous or not b.contiguous:
         which = "target" if a.contiguous else "source"

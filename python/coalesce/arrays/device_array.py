@@ -166,7 +166,8 @@ class DeviceArray:
         elif out.shape != self.shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
                 f"out must be C-contiguous, with shape {self.shape} and dtype {self.dtype}; "
-                f"got shape {out.shape}, {out.dtype}"
+                f"got shape {out.shape} and dtype {out.dtype}"
+                + ("" if out.flags.c_contiguous else ", not C-contiguous")
             )
         if self._simulated:
             out[...] = self._host()
@@ -203,8 +204,8 @@ class DeviceArray:
             raise TypeError(f"values must be a NumPy array; got {require.shown(values)}")
         if values.shape != self.shape or values.dtype != self.dtype:
             raise ValueError(
-                f"values must have shape {self.shape}, {self.dtype}; "
-                f"got shape {values.shape}, {values.dtype}"
+                f"values must have shape {self.shape} and dtype {self.dtype}; "
+                f"got shape {values.shape} and dtype {values.dtype}"
             )
         if self._simulated:
             self._host()[...] = values
@@ -303,14 +304,14 @@ class DeviceArray:
             values.ndim == 0 and np.can_cast(np.min_scalar_type(values), self.dtype, "same_kind")
         ):
             raise TypeError(
-                f"cannot assign {values.dtype} to an array of {self.dtype}; convert the values "
-                "with .astype"
+                f"cannot assign values of dtype {values.dtype} to an array of dtype {self.dtype}; "
+                f"convert the values: values.astype(numpy.{self.dtype})"
             )
         try:
             part.set(np.broadcast_to(values.astype(self.dtype), part.shape))
         except ValueError:
             raise ValueError(
-                f"cannot assign an array of shape {values.shape} to a part of shape {part.shape}"
+                f"cannot assign an array of shape {values.shape} to elements of shape {part.shape}"
             ) from None
 
     def __iter__(self) -> Iterator[DeviceArray]:

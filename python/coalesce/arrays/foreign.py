@@ -149,8 +149,12 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
             f"{where} 'typestr' must name a type, such as '<f4'; got {require.shown(typestr)}"
         ) from None
     if typestr[:1] == ">" or interface.get("mask") is not None:
-        which = "a mask" if interface.get("mask") is not None else f"the dtype {typestr!r}"
-        raise TypeError(f"{name} is a GPU array with {which}, which a kernel cannot use")
+        which = (
+            "a mask"
+            if interface.get("mask") is not None
+            else f"big-endian elements (typestr {typestr!r})"
+        )
+        raise TypeError(f"{name} is a GPU array with {which}; a kernel cannot use such an array")
     shape = _extents(f"{where} 'shape'", interface["shape"], least=0)
     data = interface["data"]
     if not isinstance(data, tuple | list) or len(data) != 2:
@@ -167,7 +171,10 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
             )
     stream = interface.get("stream")
     if stream == 0:
-        raise ValueError(f"{where} 'stream' is 0, which the interface does not allow")
+        raise ValueError(
+            f"{where} 'stream' is 0, which is not allowed; it must be 1 or 2 for a default stream, "
+            "or the handle of a stream"
+        )
     if stream is not None:
         stream = require.whole(f"{where} 'stream'", stream, 1, 2**64 - 1)
     return GpuArray(

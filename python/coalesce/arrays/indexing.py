@@ -28,8 +28,8 @@ def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tupl
     chosen = blank[items if Ellipsis in items else (*items, Ellipsis)]  # never an element
     if not chosen.flags.c_contiguous:
         raise IndexError(
-            f"index {index!r} selects elements of an array of shape {shape} that are not "
-            "contiguous; index the first axes of a device array, or call get() first"
+            f"index {index!r} selects elements that are not contiguous in the array of shape "
+            f"{shape}; index only the first axes of a device array, or call get() first"
         )
     start = blank.__array_interface__["data"][0]
     return chosen.shape, chosen.__array_interface__["data"][0] - start if chosen.size else 0
@@ -49,6 +49,6 @@ def _basic_index(item: Any) -> Any:
         except TypeError:
             pass
     raise TypeError(
-        f"a device array is indexed by integers and slices; got {type(item).__name__}. Call get() "
-        "for a NumPy array, which takes other indices, too"
+        f"the index of a device array must be integers and slices; got {type(item).__name__}. For "
+        "other indices, call get() first, which returns a NumPy array"
     )

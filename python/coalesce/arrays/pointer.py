@@ -81,8 +81,8 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(
-            f"array must be a NumPy array; got {require.shown(array)}. For an array in device "
-            "memory, pass a slice such as x[r:] to the kernel instead"
+            f"array must be a NumPy array; got {require.shown(array)}. For an array x in device "
+            "memory, pass a slice such as x[r:] to the kernel instead of a pointer"
         )
     if not array.flags.c_contiguous:
         raise ValueError(

@@ -156,9 +156,9 @@ def texture(
             wanted = tuple(max(n >> number, 1) for n in extent)
             if _extents(level, *kinds) != (wanted, layers) or level.dtype != array.dtype:
                 raise ValueError(
-                    f"level {number} has shape {level.shape} and dtype {level.dtype}; it needs "
-                    f"{' x '.join(map(str, wanted[::-1]))} texels, because the array has shape "
-                    f"{array.shape} and dtype {array.dtype}"
+                    f"level {number} has shape {level.shape} and dtype {level.dtype}; it must have "
+                    f"{' x '.join(map(str, wanted[::-1]))} texels of the array's dtype, because "
+                    f"the array has shape {array.shape} and dtype {array.dtype}"
                 )
         array = np.concatenate([level.ravel() for level in (array, *levels)])
     floats = array.dtype.kind == "f"
@@ -372,8 +372,8 @@ def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
     found = float(bits.view(np.float32))
     if np.float32(found).view(np.uint32) != bits:
         raise ValueError(
-            f"border cannot be {int(color)}: its bits are those of a signaling NaN as a float32, "
-            "and such bits cannot be passed to a texture; choose another value"
+            f"border cannot be {int(color)}: the same bits are a signaling NaN of float32, and "
+            "CUDA cannot pass these bits to a texture; choose another value"
         )
     return found
 

@@ -191,7 +191,10 @@ def _names(
             names = tuple(name for name in names if name not in left)
         return names
     if isinstance(variants, str):
-        raise TypeError(f"variants must be a sequence of names; write [{variants!r}]")
+        raise TypeError(
+            f"variants must be a sequence of names; got the string {variants!r}. Write "
+            f"[{variants!r}]"
+        )
     names = tuple(require.texts("variants", variants))
     if not names:
         raise ValueError("variants must name at least one variant")
@@ -206,7 +209,7 @@ def _names(
                 f"variants: {error}" + (f"; the names of libraries are {peers}" if peers else "")
             ) from None
         if names.count(name) > 1:
-            raise ValueError(f"variants names {name!r} twice")
+            raise ValueError(f"variants has the name {name!r} twice; it must have each name once")
     return names
 
 
@@ -218,7 +221,7 @@ def _check_options(operation: str, names: Sequence[str], options: Mapping[str, A
         if option not in known:
             listed = ", ".join(known) or "none"
             raise TypeError(
-                f"benchmark of {operation} has no option {option!r}; its options: {listed}"
+                f"benchmark of {operation} has no option {option!r}; the options are {listed}"
             )
     kernels = [name for name in names if name not in PEERS]
     if kernels:
@@ -238,7 +241,9 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     asked = table.operation(operation)
     names = asked.arrays
     if len(arrays) != len(names):
-        raise TypeError(f"benchmark of {operation} takes {asked.operands}; got {len(arrays)}")
+        raise TypeError(
+            f"benchmark of {operation} takes {asked.operands}; got {len(arrays)} arrays"
+        )
     if operation == "access":
         return [catalogue_operands.operand("x", arrays[0])]
     operands = [

@@ -214,8 +214,8 @@ def _of_peaks(benchmark: BenchmarkData) -> Iterator[str]:
     if peaks is None:
         if benchmark.device.kind == "cuda":
             yield (
-                f"Shares of peak: none, as {benchmark.device.description} is not in the table of "
-                "GPUs (coalesce.devices() lists it)."
+                f"Shares of peak: none, because the peaks of {benchmark.device.description} are "
+                "not known."
             )
         return
     shown = columns(benchmark)

@@ -278,7 +278,7 @@ def _kernel_folder() -> Path:
     for folder in (package / "kernels", package.parents[1] / "csrc" / "kernels"):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(f"coalesce is installed without its kernels; they are not in {package}")
+    raise FileNotFoundError(f"{package} does not contain the kernels; install coalesce again")
 
 
 @cache

@@ -49,7 +49,7 @@ def run_access(
     for name in given:
         if name not in OPTIONS[pattern]:
             takes = ", ".join(OPTIONS[pattern]) or "none"
-            raise ValueError(f"pattern {pattern!r} has no option {name}; its options: {takes}")
+            raise ValueError(f"pattern {pattern!r} has no option {name}; its options are {takes}")
 
     axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")
     operand = catalogue_operands.array("x", x, axes, "access", dtypes=())
@@ -121,13 +121,13 @@ def _broadcast(x: Operand, _: dict[str, Any]) -> Setup:
 
 def _gather(x: Operand, given: dict[str, Any]) -> Setup:
     if "index" not in given:
-        raise ValueError("index is missing: pattern 'gather' reads x[index]")
+        raise ValueError("index is missing; pattern 'gather' reads x[index], so pass index=...")
     wanted = given["index"]
     if isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu" and wanted.size:
         low, high = int(wanted.min()), int(wanted.max())
         if low < 0 or high >= x.shape[0]:
             wrong = low if low < 0 else high
-            raise ValueError(f"index must be from 0 to {x.shape[0] - 1}; it holds {wrong}")
+            raise ValueError(f"index must be from 0 to {x.shape[0] - 1}; it contains {wrong}")
         wanted = wanted.astype(np.int32, copy=False)  # NumPy's index arrays have 64 bits
     index = catalogue_operands.array("index", wanted, "(m,)", "access", (np.int32,))
     return index.shape[0], {}, (), [index]
@@ -146,7 +146,7 @@ def _vector(x: Operand, given: dict[str, Any]) -> Setup:
     size = x.shape[0] * x.dtype.itemsize
     if size % width:
         raise ValueError(
-            f"x has {size} bytes; this number must be a multiple of width, which is {width}"
+            f"x has {size} bytes; the number of bytes must be a multiple of width, which is {width}"
         )
     return x.shape[0], {"width": width}, (), []
 
@@ -163,7 +163,7 @@ def _soa(x: Operand, given: dict[str, Any]) -> Setup:
 
 def _field(fields: int, given: dict[str, Any]) -> dict[str, Any]:
     if fields == 0:
-        raise ValueError("x must have at least one field; the axis of its fields has length 0")
+        raise ValueError("x must have at least one field, but the axis of its fields has length 0")
     field = require.whole("field", given.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}
 

@@ -154,7 +154,9 @@ def output(
         either = " or bfloat16" if bfloat16 else ""
         raise TypeError(f"out has dtype {checked.dtype}; it must have dtype {dtype}{either}")
     if checked.shape != shape:
-        raise ValueError(f"out has shape {checked.shape}; the result {axes} has shape {shape}")
+        raise ValueError(
+            f"out has shape {checked.shape}; it must have the shape {axes} of the result, {shape}"
+        )
     if checked.on_gpu:
         if not checked.row_by_row():
             raise ValueError("out must be C-contiguous if it is a GPU array")

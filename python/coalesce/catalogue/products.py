@@ -52,7 +52,7 @@ def run_matmul(
     if entry is not None:
         tile = tile_of(entry, tile)
     elif tile is not None:
-        raise ValueError(f"variant 'best' chooses its tile; got tile={tile}; leave out tile")
+        raise ValueError(f"variant 'best' chooses the tile itself; got tile={tile}. Leave out tile")
     alpha, beta = require.number("alpha", alpha), require.number("beta", beta)
     bfloat16 = entry is not None and entry.preparation == "map_bfloat16"
     left = array("a", a, "(M, K)", "matmul", bfloat16=bfloat16)
@@ -342,12 +342,17 @@ def _addend(
     """
     if c is None:
         if beta != 0:
-            raise ValueError(f"c is missing: beta is {beta}, and beta * c is part of the result")
+            raise ValueError(
+                f"c is missing: beta is {beta}, so the result contains beta * c; pass c, or leave "
+                "out beta"
+            )
         return None
     addend = array("c", c, "(M, N)", "matmul")
     same_dtype(replace(a, dtype=dtype), addend)
     if addend.shape != shape:
-        raise ValueError(f"c has shape {addend.shape}; the result (M, N) has shape {shape}")
+        raise ValueError(
+            f"c has shape {addend.shape}; it must have the shape (M, N) of the result, {shape}"
+        )
     return addend
 
 

@@ -122,8 +122,8 @@ class Run:
         if gpu_arrays and not self.on_gpu:
             on_gpu = next(o.name for o in operands if o.on_gpu)
             raise ValueError(
-                f"{on_gpu} is a GPU array, but device is {self.device.name!r}, which has no GPU "
-                "memory; copy the array to NumPy first"
+                f"{on_gpu} is a GPU array, but the call runs on {self.device.name!r}, which cannot "
+                "use GPU memory; copy the array to a NumPy array first"
             )
         self.multiprocessors = self.device.multiprocessors or 132
         self.work = (0.0, 0.0)  # the floating-point operations and the bytes of the whole call

@@ -103,7 +103,7 @@ class Operation:
         names = list(variants)
         for option in options:
             if not any(self.takes(name, option) for name in names):
-                raise ValueError(f"none of the variants {', '.join(names)} takes {option}")
+                raise ValueError(f"none of the variants {', '.join(names)} has the option {option}")
 
 
 OPERATIONS = {

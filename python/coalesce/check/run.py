@@ -74,13 +74,15 @@ def _masks(
         named = parameter.name in undefined
         if not isinstance(argument, HostArray):
             if named:
-                raise ValueError(f"undefined must name arrays; {parameter} is not an array")
+                raise ValueError(
+                    f"undefined must contain names of arrays; {parameter} is not an array"
+                )
         elif simulated_memory.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
-                    f"undefined contains the name of {parameter}, which is a DeviceArray; pass "
-                    "only names of NumPy arrays. The elements of coalesce.empty are undefined "
-                    "until they are written"
+                    f"undefined contains the name of {parameter}, which is a DeviceArray; it must "
+                    "contain only names of NumPy arrays. The check already knows which elements of "
+                    "a DeviceArray are undefined: those of coalesce.empty that were never written"
                 )
             mask = simulated_memory.undefined(argument.array)
             if mask is not None:

@@ -156,7 +156,7 @@ def _explain_operation(options: argparse.Namespace) -> int:
 
     if options.wavefront is not None:
         raise ValueError(
-            f"--wavefront needs a kernel of a .cu file; {options.what} is an operation"
+            f"--wavefront needs a kernel of a .cu or .ptx file; got the operation {options.what}"
         )
     explained = of_operation(
         options.what,

@@ -122,9 +122,9 @@ def argument(text: str) -> Any:
     with contextlib.suppress(ValueError):
         return float(text)
     raise ValueError(
-        f"argument {text!r} is neither a number, nor a .npy file, nor one of "
+        f"argument {text!r} is not valid; it must be a number, a .npy file, or an array such as "
         + ", ".join(f"{fill}:SHAPE" for fill in _FILLS)
-        + ", f32:SHAPE"
+        + " or f32:SHAPE"
     )
 
 

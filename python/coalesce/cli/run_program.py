@@ -57,7 +57,7 @@ def _gpu(device: str | None) -> str:
     chosen = devices.resolve(device or "sim")
     if chosen.kind != "sim":
         raise ValueError(
-            f"coalesce runs programs on the simulator, not on {chosen.name}; to use a GPU, "
-            "start the program without coalesce"
+            f"coalesce runs whole programs only on the simulator; got --device {chosen.name}. To "
+            "use a GPU, start the program without coalesce"
         )
     return devices.modelled_gpu(chosen)

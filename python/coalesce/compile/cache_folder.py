@@ -171,7 +171,9 @@ def _folder(create: bool = False) -> Iterator[int]:
                 f"chmod go-w {own}"
             )
         if reason:
-            raise NotPrivateError(f"the cache of compiled kernels in {own} is not used: {reason}")
+            raise NotPrivateError(
+                f"the cache of compiled kernels in {own} cannot be used: {reason}"
+            )
         yield handle
     finally:
         os.close(handle)

@@ -94,7 +94,7 @@ class _Cubin:
 
     def __init__(self, data: bytes) -> None:
         if data[:4] != b"\x7fELF":
-            raise ValueError("not an ELF file")
+            raise ValueError("the file is not an ELF file")
         self._data = data
         (table,) = struct.unpack_from("<Q", data, 0x28)
         size, count, names = struct.unpack_from("<HHH", data, 0x3A)

@@ -43,7 +43,7 @@ def listing(compiled: Compiled) -> str:
         missing. The message gives the reason, and says what to install.
     """
     if compiled.cubin is None:
-        raise LookupError("there is no machine code, only PTX")
+        raise LookupError("the kernel was compiled to PTX only, without machine code")
     if compiled.arch not in ARCHITECTURES:
         raise LookupError(
             f"the machine code is for {compiled.arch}; the simulator executes only code for "

@@ -10,8 +10,8 @@ from coalesce.compile.headers import is_for_host
 from coalesce.cxx.signature import plain_name
 
 DEVICE_CODE_ONLY = (
-    "Only device code is compiled here: leave out main(), what it includes and the calls of the "
-    "CUDA runtime, and launch from Python: kernel[grid, block](arguments)."
+    "Only device code is compiled here. Leave out main(), the headers that only main() needs, and "
+    "calls of the CUDA runtime. Launch the kernel from Python: kernel[grid, block](arguments)."
 )
 RUNTIME_IN_A_KERNEL = (
     "Device code calls a function of the CUDA runtime here (dynamic parallelism), which is not "
@@ -44,7 +44,7 @@ def explained(title: str, log: str, architectures: Sequence[int]) -> str:
         advice.append("The compiler ran out of memory: a macro or an expression grows too large.")
     if "invalid value for --gpu-architecture" in log:
         known = ", ".join(f"sm_{number}" for number in architectures)
-        advice.append(f"This NVRTC knows {known}")
+        advice.append(f"This NVRTC can compile for {known}.")
     return "\n  ".join([f"{title}\n{_shortened(log)}", *advice])
 
 
@@ -74,8 +74,8 @@ def pasted(log: str) -> Iterator[str]:
             )
     if of_host := _HOST_CLASSES.search(log):
         yield (
-            f"std::{of_host[1]} is for host code. Pass a kernel a pointer to the elements and "
-            "their number, such as (float *v, int n), and print with printf."
+            f"std::{of_host[1]} is for host code only. For an array, give the kernel a pointer and "
+            "a number of elements, such as (float *v, int n). To print, call printf()."
         )
 
 
@@ -90,8 +90,8 @@ def _template_arguments(log: str) -> Iterator[str]:
         )
     elif unknown := re.search(r'__nv_name_map.*identifier "(\w+)" is undefined', log):
         yield (
-            f"The source has no template {unknown[1]} at this place. If it is in a namespace, "
-            f'write the namespace, too: entry="name::{unknown[1]}<float>".'
+            f"The source has no template {unknown[1]} outside a namespace. If the template is in a "
+            f'namespace, write the namespace, too: entry="name::{unknown[1]}<float>".'
         )
 
 
@@ -100,7 +100,7 @@ def of_the_host(headers: Sequence[str]) -> str:
     listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
     return (
         f"These headers are for the host and were left out: {listed}. If kernels use types or "
-        "functions of them, define these in the source."
+        "functions from these headers, define them in the source."
     )
 
 
@@ -138,8 +138,9 @@ def _missing_header(log: str) -> list[str]:
     if wheel := _wheel(header):
         return [f"{header} comes with: pip install {wheel[0]}"]
     advice = (
-        "NVRTC compiles device code only and has no host headers. Pass the text with "
-        f'headers={{"{header}": ...}} or its folder with options=["-Ifolder"].'
+        f"The header {header} was not found. NVRTC compiles only device code, and has no headers "
+        f'for host code. Pass the text of the header with headers={{"{header}": ...}}, or its '
+        'folder with options=["-Ifolder"].'
     )
     return [advice]
 
@@ -157,7 +158,7 @@ def _host_code(log: str) -> list[str]:
     if "main" in names or _RUNTIME.search(log) or re.search(r"<<<.*\n\s*\^", log):
         return [DEVICE_CODE_ONLY]
     if names:
-        return [f"Mark what kernels call with __device__: __device__ ... {names[0]}(...)"]
+        return [f"Declare functions that kernels call as __device__: __device__ {names[0]}(...)"]
     return []
 
 
@@ -166,7 +167,11 @@ def _missing_function(log: str) -> list[str]:
     if missing is None:
         return []
     name = plain_name(missing[1])
-    return [f"{name} is declared but has no body here: one source is compiled by itself."]
+    advice = (
+        f"{name} is declared, but this source does not contain its body. Each source is compiled "
+        "alone, so put the body into this source."
+    )
+    return [advice]
 
 
 def _removed(log: str) -> list[str]:

@@ -336,8 +336,8 @@ def _error(path: Path, log: str) -> Exception:
         if prefix in _REPLACED and not found.endswith(".h"):
             return _NeedsLibraryError(_REPLACED[prefix], found.removesuffix("_v2"), name)
         return LookupError(
-            f"{path.name} uses {name}, a library of closed code that needs a GPU; "
-            "it cannot be simulated"
+            f"{path.name} uses {name}. The source of this library is not public, and it runs only "
+            "on a GPU, so the simulator cannot run it"
         )
     if match := _GRAPHICS.search(log):
         return LookupError(f"{path.name} uses {match[1]}(); graphics are not simulated")
@@ -474,30 +474,31 @@ def check_executable(path: Path) -> None:
     """Check whether the simulator can run an executable. If not, raise ValueError.
 
     The executable must load CUDA 13's runtime or the driver API as a shared library, because this
-    package replaces the shared library. It must not load a library of closed code that needs a GPU,
-    such as cuFFT.
+    package replaces the shared library. It must not load a library such as cuFFT, whose source is
+    not public and which runs only on a GPU.
     """
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":
-        raise ValueError(f"{path} is not an executable of Linux")
+        raise ValueError(f"{path} is not an executable file for Linux")
     closed = rf"lib({'|'.join(_CLOSED)})\w*\.so".encode()
     if found := re.search(closed, section_of(content, ".dynstr")):
         name = found[1].decode()
         advice = " Run its source: coalesce run program.cu" if name in _REPLACED else ""
         raise ValueError(
-            f"{path} loads {_CLOSED[name]}, a library of closed code that needs a GPU.{advice}"
+            f"{path} loads {_CLOSED[name]}. The source of this library is not public, and it runs "
+            f"only on a GPU, so the simulator cannot run it.{advice}"
         )
     if LIBRARY.encode() in content:
         return
     if found := re.search(rb"libcudart\.so\.(\d+)", content):
         raise ValueError(
-            f"{path} was built with CUDA {found[1].decode()}; only programs of CUDA 13 can be run. "
-            "Build it with nvcc 13 -cudart shared, or run its source: coalesce run program.cu"
+            f"{path} was built with CUDA {found[1].decode()}; coalesce runs only programs of CUDA "
+            "13. Build it with nvcc 13 -cudart shared, or run its source: coalesce run program.cu"
         )
     if _STATIC_RUNTIME in content or section_of(content):
         raise ValueError(
-            f"{path} contains CUDA's runtime (it was linked statically), so that coalesce cannot "
-            "replace it. Build the program with nvcc -cudart shared (CMake: set "
+            f"{path} contains CUDA's runtime, because it was linked statically, so coalesce cannot "
+            "replace the runtime. Build the program with nvcc -cudart shared (CMake: set "
             "CMAKE_CUDA_RUNTIME_LIBRARY to Shared), or run its source: coalesce run program.cu"
         )
     if b"libcuda.so" not in content:

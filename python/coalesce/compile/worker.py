@@ -156,8 +156,8 @@ class _Child:
             self._connection.send(request)
             if not self._waited(request[1], seconds):
                 raise CompileError(
-                    f"{request[1]}: the compiler did not end within {seconds:g} s "
-                    "(COALESCE_COMPILE_SECONDS in the environment sets the limit)"
+                    f"{request[1]}: the compiler did not end within {seconds:g} s. To allow more "
+                    "time, set the environment variable COALESCE_COMPILE_SECONDS"
                 )
             return self._connection.recv()
         except (EOFError, ConnectionError):

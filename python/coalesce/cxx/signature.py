@@ -212,7 +212,8 @@ def find_entry(
         )
     if not entries:
         hint = (
-            f'name an instantiation of the template, such as entry="{_instantiation(source)}"'
+            "a kernel template needs template arguments, for example "
+            f'entry="{_instantiation(source)}"'
             if "template" in source and "__global__" in source
             else "a kernel is a function declared __global__"
         )
@@ -232,7 +233,7 @@ def find_entry(
         raise ValueError(f"entry {wanted!r} is the name of several kernels; choose one of {listed}")
     if re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(wanted)}\s*\(", source):
         raise ValueError(
-            f"kernel {wanted!r} is a template; name an instantiation, such as "
+            f"kernel {wanted!r} is a template; choose its template arguments, for example with "
             f'entry="{_instantiation(source, wanted)}"'
         )
     raise ValueError(

@@ -100,7 +100,7 @@ def lanes_of(
     used = [value if on else 0 for value, on in zip(values, active, strict=False)]
     for value in used:
         if not 0 <= value <= 2**64 - width:
-            raise ValueError(f"addresses must be from 0 to 2**64 - itemsize; one is {value}")
+            raise ValueError(f"addresses must be from 0 to 2**64 - itemsize; got {value}")
     padded = used + [0] * (lanes - len(values))
     return Lanes(np.array(padded, np.uint64), active, width)
 

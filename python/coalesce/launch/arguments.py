@@ -316,7 +316,8 @@ def _gpu_array(parameter: Parameter, array: GpuArray) -> GpuArray:
         )
     if array.read_only and not parameter.const and parameter.spelled:
         raise ValueError(
-            f"argument {parameter} is a read-only GPU array, but the kernel may write to it"
+            f"argument {parameter} is a read-only GPU array, but the kernel may write to it; pass "
+            "a copy, or declare the parameter as a pointer to const"
         )
     return array
 
@@ -348,7 +349,8 @@ def _share_copies(arrays: Sequence[HostArray]) -> None:
                 raise ValueError(
                     f"arguments `{item.name}` and `{other.name}` share memory, and "
                     f"`{item.name}` is not C-contiguous (strides {item.given.strides}). The kernel "
-                    "would get a copy of it, which does not share memory; pass contiguous arrays"
+                    f"would get a copy of `{item.name}`, and the copy would not share memory with "
+                    f"`{other.name}`. Pass C-contiguous arrays"
                 )
 
 
@@ -412,7 +414,7 @@ def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:
         )
     if len(packed) != parameter.bytes:
         raise TypeError(
-            f"argument {parameter} is a structure of {parameter.bytes} bytes; "
-            f"got {type(value).__name__} of {len(packed)} bytes"
+            f"argument {parameter} is a structure of {parameter.bytes} bytes; got "
+            f"{type(value).__name__} of {len(packed)} bytes"
         )
     return packed

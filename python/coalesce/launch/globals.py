@@ -239,7 +239,7 @@ def _as_numpy(
 
 def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
     """Convert `value` to the type of the variable. Raises TypeError or ValueError if impossible."""
-    wanted = f"variable `{variable.name}` has shape {variable.shape}, {variable.dtype}"
+    wanted = f"variable `{variable.name}` has shape {variable.shape} and dtype {variable.dtype}"
     if hasattr(value, "get") and not isinstance(value, Mapping):  # a GPU array
         value = value.get()
     given = np.asarray(value)
@@ -248,13 +248,13 @@ def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
     if not np.can_cast(given.dtype, variable.dtype, "same_kind") and not (
         given.dtype.kind in "iu" and variable.dtype.kind in "iu"
     ):
-        raise TypeError(f"{wanted}; got {given.dtype}")
+        raise TypeError(f"{wanted}; got dtype {given.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
         cast = given.astype(variable.dtype)
     if given.dtype.kind in "iu" and not np.array_equal(cast, given):
-        raise ValueError(f"{wanted}; a value is outside the range of this type")
+        raise ValueError(f"{wanted}; a given value is outside the range of {variable.dtype}")
     if given.dtype.kind == "f" and np.isinf(cast).sum() != np.isinf(given).sum():
-        raise ValueError(f"{wanted}; a value is outside the range of this type")
+        raise ValueError(f"{wanted}; a given value is outside the range of {variable.dtype}")
     try:
         return np.ascontiguousarray(np.broadcast_to(cast, variable.shape))
     except ValueError:

@@ -124,8 +124,8 @@ def check_places(
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, GpuArray) and device.kind == "sim":
             raise ValueError(
-                f"argument {parameter} is a GPU array, but {device.name} has no GPU memory; "
-                "copy it to NumPy first"
+                f"argument {parameter} is a GPU array, but the kernel runs on {device.name}, which "
+                "cannot use GPU memory; copy it to a NumPy array first"
             )
         place = device_of([argument])
         if place is not None and place != device.name:

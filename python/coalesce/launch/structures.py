@@ -321,7 +321,7 @@ def _by_name(
             )
     elif missing:
         absent = ", ".join(name for m in missing for name in _names_of(m))
-        raise TypeError(f"argument {shown}: no value for the members {absent}")
+        raise TypeError(f"argument {shown}: no value was passed for the members {absent}")
     return iter(found)
 
 

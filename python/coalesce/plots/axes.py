@@ -40,7 +40,7 @@ def axes_of(
     if ax is not None:
         if theme is not None:
             raise ValueError(
-                "theme and ax exclude each other, because the axes of ax already have their colours"
+                "theme and ax cannot be combined, because the axes of ax already have their colours"
             )
         given = np.array([ax] if not isinstance(ax, (Sequence, np.ndarray)) else ax, object).ravel()
         for one in given:

@@ -85,7 +85,8 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
             )
         if title in result:
             raise ValueError(
-                f"{argument} has two profiles called {title!r}; pass a mapping of names to profiles"
+                f"{argument} has two profiles with the title {title!r}; pass a dict from names to "
+                "profiles"
             )
         result[title] = kernel
     if not result:
@@ -108,8 +109,8 @@ def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
         return _time(name, variant)
     if not hasattr(variant, "kernel_ms"):
         raise ValueError(
-            f'of="{of}" needs a Timing, but {name!r} is a profile; return_timing=True returns a '
-            "Timing"
+            f'of="{of}" needs a Timing, but {name!r} is a profile; call the operation with '
+            "return_timing=True to get a Timing"
         )
     if why := getattr(variant, "no_time", ""):
         raise ValueError(f"{name!r} has no time: {why}")
@@ -131,8 +132,8 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
     count = flops.get(name) if isinstance(flops, Mapping) else flops
     if count is None:
         raise ValueError(
-            f"flops is missing for {name!r}: a profile does not count arithmetic operations, so "
-            "pass their number"
+            f"flops is missing for {name!r}: a profile does not count floating-point operations, "
+            "so pass their number as flops"
         )
     metrics = profile.metrics()
     traffic = [metrics.get(f"dram__bytes_{way}.sum") for way in ("read", "write")]

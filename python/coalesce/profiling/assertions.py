@@ -117,7 +117,7 @@ class Assertions:
         """
         __tracebackhide__ = True
         if not 0 <= require.number("at_least", at_least) <= 1:
-            raise ValueError(f"at_least must be a share from 0 to 1; got {at_least!r}")
+            raise ValueError(f"at_least must be a number from 0 to 1; got {at_least!r}")
         judged = self._judged("global", line, _is_global)
         used = sum(a.bytes_used for a in judged) / sum(a.bytes_moved for a in judged)
         if used < at_least - _SLACK:

@@ -143,7 +143,8 @@ class ComparisonData:
             return Row(name, (metrics[0].get(name), metrics[1].get(name))).ratio(1)
         known = ", ".join(repr(row.name) for row in self._rows)
         raise ValueError(
-            f"name: unknown quantity {name!r}; the known quantities are {known}, and the metrics"
+            f"name is {name!r}, which is not a known quantity; the known quantities are {known}, "
+            "and the metrics of Profile.metrics()"
         )
 
     def lines(self, of: int = 1) -> list[tuple[Line | None, Line | None]]:

@@ -20,63 +20,64 @@ if TYPE_CHECKING:
 TOTALS = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
 
 DIVERGED = (
-    "diverged lanes wait for each other, and how often the hardware issues the instruction that "
-    "waits differs from run to run"
+    "diverged lanes wait for each other, and the hardware does not issue the waiting instruction "
+    "equally often in every run"
 )
 NOT_RECONVERGED = (
-    "lanes diverge at a branch, and no barrier reconverges them before they access memory; whether "
-    "they access it together differs from run to run"
+    "lanes diverge at a branch, and no barrier reconverges them before they access memory; they do "
+    "not access it together in every run"
 )
 ARBITRATED = (
-    "the hardware also counts what competing warps cost each other; that differs from run to run"
+    "warps that access shared memory at the same time delay each other; the hardware counts these "
+    "delays, too, and they differ from run to run"
 )
 DIVIDED = (
-    "lanes of an atomic that is scattered over many lines share sectors; whether the hardware "
-    "sends such a sector once or twice differs from run to run"
+    "an atomic accesses many cache lines, and some of its lanes share a sector; the hardware sends "
+    "such a sector once in some runs, and twice in others"
 )
 CONTENDED = (
     "the number of iterations of a compare-and-swap loop depends on the other warps of the block, "
-    "or on memory that nobody wrote; it differs from run to run"
+    "or on memory that was never written; this number differs from run to run"
 )
 WATCHING = (
-    "a loop reads what other warps write meanwhile, by the result of an atomic or a volatile load; "
-    "its number of iterations, and the path after it, differ from run to run"
+    "a loop reads values that other warps write at the same time, with an atomic or a volatile "
+    "load; the number of its iterations, and the code that runs after it, differ from run to run"
 )
 ORDERED = (
-    "addresses depend on what atomics returned, and so on the order of the warps, which differs "
-    "from run to run"
+    "addresses depend on the results of atomics, and these results depend on the order of the "
+    "warps, which differs from run to run"
 )
 GENERIC = (
-    "for an atomic by a generic address, the hardware also counts a wavefront of shared memory"
+    "the hardware also counts a wavefront of shared memory for an atomic with a generic address"
 )
 COPIED = (
-    "an asynchronous copy has bank conflicts in shared memory, or bypasses L1 with its lanes out "
-    "of order; Nsight Compute's formula for these is not known"
+    "an asynchronous copy has bank conflicts in shared memory, or it bypasses L1 and its lanes are "
+    "not in order; Nsight Compute's formula for such copies is not known"
 )
 SOME_LANES = (
-    "some lanes load 16 bytes each, with bank conflicts or shared words; here Nsight Compute's "
-    "formula, not the hardware, is sometimes off by one"
+    "only some lanes load, each 16 bytes, and they have bank conflicts or share words; in this "
+    "case, Nsight Compute's formula is sometimes wrong by one, but the hardware is not"
 )
 OUTSIDE = (
-    "the kernel called printf, malloc or free; their code on the GPU executes hundreds of loads "
-    "and stores, which are not executed here"
+    "the kernel called printf, malloc or free; on a GPU, these functions execute hundreds of loads "
+    "and stores, which the simulator does not execute"
 )
 DISTANT = (
     "atomics on the shared memory of other blocks of the cluster are not counted, because it is "
     "not known what the hardware counts"
 )
 MBARRIERS = (
-    "what the hardware counts for accesses to mbarriers is not known, and how often a loop tests "
-    "an mbarrier differs from run to run"
+    "it is not known what the hardware counts for accesses to mbarriers, and a loop tests an "
+    "mbarrier more often in some runs than in others"
 )
 SYSTEM_FENCE = (
-    "a fence for the whole system (__threadfence_system(), or the scope .sys) makes the GPU run a "
-    "routine of the driver, whose instructions are counted there but not simulated"
+    "for a fence of the whole system (__threadfence_system(), or the scope .sys), the GPU runs a "
+    "routine of the driver; the hardware counts its instructions, but they are not simulated"
 )
-UNRECORDED = "the kernel has accesses of a kind for which no counters of a GPU were recorded"
+UNRECORDED = "the kernel has a kind of access for which no counters of a GPU were recorded"
 BESIDE_OTHERS = (
-    "the tensor cores also execute HFMA2.MMA; for how many cycles that keeps them busy depends on "
-    "what the other warps execute meanwhile"
+    "the tensor cores also execute the instruction HFMA2.MMA; it takes a number of cycles that "
+    "depends on what the other warps execute at the same time"
 )
 _TENSOR_CYCLES = "sm__pipe_tensor_cycles_active.sum"
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"

@@ -86,7 +86,8 @@ def measure(
         raise DeviceUnavailable(f"reading counters needs a GPU. {status}\n  {_WHY_NOT_NEEDED}")
     if launch is None:
         raise ValueError(
-            "the launch of this profile cannot be repeated, so its counters cannot be read"
+            "the counters cannot be measured, because the profile does not have the arguments of "
+            "the launch"
         )
     command = find(ncu)
     wanted = list(metrics)

@@ -32,7 +32,7 @@ def refuse(launch: Prepared, argument: str) -> None:
     line, ptx_line, opcode = (table[name][rows[0]] for name in ("line", "ptx_line", "opcode"))
     place = f"line {line}" if line else f"line {ptx_line} of the PTX"
     raise LaunchError(
-        f"{launch.kernel.name}: blocks may communicate by `{opcode}` in {place}, so a block may "
-        "behave differently if other blocks do not run. Leave out "
-        f"{argument}; then all blocks are simulated together"
+        f"{launch.kernel.name}: blocks may communicate with the instruction `{opcode}` in {place}, "
+        "so a block may behave differently if other blocks do not run. Leave out "
+        f"{argument}, so that all blocks are simulated together"
     )

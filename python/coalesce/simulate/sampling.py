@@ -100,8 +100,8 @@ def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[A
     share = require.number("sample", share)
     if not 0 < share < 1:
         raise ValueError(
-            f"sample must be a share of the blocks, above 0 and below 1; got {share}. "
-            "Without a sample all blocks are run and the counts are exact."
+            "sample must be a number above 0 and below 1, the share of the blocks to simulate; "
+            f"got {share}. Without sample, all blocks are simulated and the counts are exact."
         )
     count = max(_LEAST_BLOCKS, round(share * total))
     if count >= total:

@@ -102,8 +102,8 @@ class Step:
     def _now(self) -> Stepper:
         if self._stepper.steps != self.number + 1:
             raise LookupError(
-                f"step {self.number} is over, and its registers and memory have changed; copy what "
-                "you need before the next step"
+                f"the block has continued after step {self.number}, so the registers and memory of "
+                "this step are lost; copy what you need before the next step"
             )
         return self._stepper
 
@@ -375,10 +375,10 @@ class Stepper:
         there = sorted({i.line for _, i in own})
         for n in lines:
             if n not in there:
-                raise ValueError(
-                    f"no instruction of {self.kernel.name} came from line {n}; its instructions "
-                    f"came from lines {', '.join(map(str, there)) or 'that the PTX does not name'}"
-                )
+                known = f"the lines with instructions are {', '.join(map(str, there))}"
+                if not there:
+                    known = "the PTX does not contain the source lines of its instructions"
+                raise ValueError(f"line {n} has no instructions of {self.kernel.name}; {known}")
         wanted = None if warp is None else self._checked_warp(warp)
         chosen = [n for n, i in own if i.line in lines]
         reached = self._go(lambda s: s.run(chosen, warp=wanted))
@@ -519,7 +519,7 @@ class Stepper:
             if not self._waits_for_others or "stopped after the limit" not in str(error):
                 raise
             raise LaunchError(
-                f"{error}. Only the chosen block runs; perhaps it waits for another block, which "
+                f"{error}. Only the chosen block runs. Perhaps it waits for another block, which "
                 "does not run"
             ) from None
         finally:

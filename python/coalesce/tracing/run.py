@@ -51,7 +51,8 @@ def of_operation(
     for name in ("out", "return_timing"):
         if name in options:
             raise TypeError(
-                f"trace does not take {name}: it returns the events of the kernel, not its result"
+                f"trace has no option {name}, because it returns the events of the kernel, and not "
+                "its result"
             )
     taken: list[Trace] = []
     asked = table.operation(operation)
@@ -121,7 +122,7 @@ def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
         if "stopped after the limit" not in str(error):
             raise
         raise LaunchError(
-            f"{error}. Only the chosen blocks run; perhaps one of them waits for another block, "
+            f"{error}. Only the chosen blocks run. Perhaps one of them waits for another block, "
             "which does not run"
         ) from None
 
@@ -146,10 +147,12 @@ def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Re
         lines = _whole("lines", wanted.lines)
         there = _lines_of_accesses(launch)
         if not set(lines) & set(there):
-            said = ", ".join(map(str, there)) or "that the PTX does not name"
+            known = f"{launch.kernel.name} accesses memory on lines {', '.join(map(str, there))}"
+            if not there:
+                known = "the PTX does not contain the source lines of its instructions"
             raise ValueError(
                 f"lines: there is no memory instruction on line{'s' * (len(lines) != 1)} "
-                f"{', '.join(map(str, lines))}; {launch.kernel.name} has some on lines {said}"
+                f"{', '.join(map(str, lines))}; {known}"
             )
     return sim.Recording(blocks=blocks, warps=warps, lines=lines, limit=limit)
 
@@ -166,5 +169,7 @@ def _whole(name: str, value: Any) -> list[int]:
     """Return an int or a sequence of ints as a list."""
     items = [require.integer(name, item) for item in require.one_or_several(name, value)]
     if not items:
-        raise ValueError(f"{name} is empty; pass at least one, or leave {name} out to record all")
+        raise ValueError(
+            f"{name} is empty; pass at least one number, or leave {name} out to record all"
+        )
     return items
