@@ -197,12 +197,12 @@ void check_cooperative(const sim::Program& program, const LaunchRequest& request
     if (launch.grid.count() <= held) return;
     throw LaunchError(
         program.kernel +
-        ": a cooperative launch needs all its blocks on the GPU at once: the grid has " +
-        std::to_string(launch.grid.count()) + " blocks, and the " +
-        std::string(request.gpu->title) + " holds " + std::to_string(held) + " (" +
+        ": in a cooperative launch, all blocks must be on the GPU at the same time. The grid has " +
+        std::to_string(launch.grid.count()) + " blocks, but the " +
+        std::string(request.gpu->title) + " can hold only " + std::to_string(held) + ": " +
         std::to_string(request.gpu->multiprocessors) + " multiprocessors with " +
         std::to_string(fits.blocks) + " blocks each, limited by " + fits.limit +
-        "). Launch fewer blocks, and let each do more in a loop");
+        ". Launch fewer blocks, and let each block do more work in a loop");
 }
 
 }  // namespace

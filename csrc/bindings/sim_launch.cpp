@@ -80,7 +80,7 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
                     !py::isinstance<BufferArgument>(arguments[number]))
                     throw LaunchError(
                         "argument " + std::to_string(i) + " of " + program.kernel +
-                        " contains a pointer that does not belong to an array argument");
+                        " contains a pointer, but the array of this pointer was not passed");
                 std::memcpy(&bytes[p.offset + offset], &pointers[number], sizeof(uint64_t));
             }
             continue;

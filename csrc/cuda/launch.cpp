@@ -53,13 +53,14 @@ void check_cooperative(Function& function, const Geometry& geometry) {
     const uint64_t blocks = uint64_t{geometry.grid[0]} * geometry.grid[1] * geometry.grid[2];
     if (blocks <= multiprocessors * uint64_t(fit)) return;
     throw LaunchError(what +
-                      ": a cooperative launch needs all its blocks on the GPU at once: the grid "
-                      "has " +
-                      std::to_string(blocks) + " blocks, and the GPU holds " +
-                      std::to_string(multiprocessors * uint64_t(fit)) + " (" +
+                      ": in a cooperative launch, all blocks must be on the GPU at the same time. "
+                      "The grid has " +
+                      std::to_string(blocks) + " blocks, but the GPU can hold only " +
+                      std::to_string(multiprocessors * uint64_t(fit)) + ": " +
                       std::to_string(multiprocessors) + " multiprocessors with " +
                       std::to_string(fit) +
-                      " blocks each). Launch fewer blocks, and let each do more in a loop");
+                      " blocks each. Launch fewer blocks, and let each block do more work in a "
+                      "loop");
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ CUDART(__cudaBindTexture)(TextureHandle* object, size_t* offset,
         *object = handle;
         require(offset || bytes == 0, cudaErrorInvalidValue,
                 "a texture reference was bound to a pointer that is not a multiple of 512 bytes; "
-                "then the parameter `offset` must not be null");
+                "in this case, the parameter `offset` must not be null");
         if (offset) *offset = bytes;
     });
 }

@@ -157,7 +157,9 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
         detail = describe(*b) + "; the address is " + element(*b, offset) + ", ";
         if (before)
             detail += plural(uint64_t(-offset), "byte") + " before its start";
-        else if (uint64_t(offset) >= b->bytes)
+        else if (uint64_t(offset) == b->bytes)
+            detail += "directly past its end";
+        else if (uint64_t(offset) > b->bytes)
             detail += plural(uint64_t(offset) - b->bytes, "byte") + " past its end";
         else
             detail += "and its last bytes are past the end";
@@ -375,7 +377,7 @@ void throw_deadlock(const Block& block) {
             message += key.second == at_barrier   ? " at the barrier in "
                        : key.second == at_cluster ? " at the barrier of the cluster in "
                        : key.second == at_lanes   ? " at the warp synchronisation in "
-                                                  : " to reconverge after a branch, before ";
+                                                  : " to reconverge after a branch, in ";
             message += where(program, op);
         }
         message += "\n    (first " + thread_name(*group.warp, std::countr_zero(group.lanes)) +

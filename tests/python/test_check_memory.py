@@ -27,7 +27,7 @@ def test_reads_past_the_end():
     }"""
     f = only(check(source.replace("BOUND", ""), 2, 64, x, out, 100), "out_of_bounds")
     assert f.title == "read of 4 bytes past the end of `x`"
-    assert "x[100], 0 bytes past its end" in f.details[0]
+    assert "x[100], directly past its end" in f.details[0]
     assert f.array == "x"
     assert f.offset == 400
     assert f.lines == (3,)

@@ -120,8 +120,8 @@ def test_a_grid_that_does_not_fit_is_refused():
     a = np.zeros(32, np.int32)
     with pytest.raises(
         coalesce.LaunchError,
-        match=r"all its blocks on the GPU at once: the grid has 265 blocks, and the "
-        r"NVIDIA H200 SXM holds 264 \(132 multiprocessors with 2 blocks each, limited by warps\)",
+        match=r"The grid has 265 blocks, but the NVIDIA H200 SXM can hold only 264: 132 "
+        r"multiprocessors with 2 blocks each, limited by warps",
     ):
         rounds_of(device="sim").launch(265, 1024, a, a.copy(), 32, 1, cooperative=True)
 

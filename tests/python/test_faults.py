@@ -131,7 +131,7 @@ def test_barrier_in_a_branch():
     message = fault(source, np.zeros(64, np.int32), block=64, error=BARRIER)
     assert message.startswith("a barrier is reached by only some threads of the block")
     assert "40 threads wait at the barrier in kernel half, line 4:   __syncthreads();" in message
-    assert "24 threads wait to reconverge after a branch, before kernel half, line 6" in message
+    assert "24 threads wait to reconverge after a branch, in kernel half, line 6" in message
     assert "(first thread (40, 0, 0) in block (0, 0, 0), lanes 8-31 of warp 1)" in message
 
 

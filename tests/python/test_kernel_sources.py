@@ -80,7 +80,7 @@ def test_invalid_files(tmp_path: Path, content: bytes, message: str) -> None:
         (
             "__device__ int f(int); __global__ void k(int *x) { *x = f(1); }",
             coalesce.CompileError,
-            "f is declared but has no body",
+            "f is declared, but this source does not contain its body",
         ),
     ],
 )

@@ -89,8 +89,7 @@ def array(
     ndim = axes.count(",") + 1 if "," in axes and not axes.endswith(",)") else 1
     if len(checked.shape) != ndim:
         raise ValueError(
-            f"{name} must have {ndim} dimension{'s' * (ndim > 1)} {axes}; "
-            f"got {len(checked.shape)}, shape {checked.shape}"
+            f"{name} must have {ndim} dimension{'s' * (ndim > 1)} {axes}; got shape {checked.shape}"
         )
     too_long = [n for n in checked.shape if n > ops.max_extent]
     if too_long and ndim > 1:

@@ -158,7 +158,8 @@ def _host_code(log: str) -> list[str]:
     if "main" in names or _RUNTIME.search(log) or re.search(r"<<<.*\n\s*\^", log):
         return [DEVICE_CODE_ONLY]
     if names:
-        return [f"Declare functions that kernels call as __device__: __device__ {names[0]}(...)"]
+        example = f"__device__ ... {names[0]}(...)"
+        return [f"Declare functions that kernels call as __device__ functions: {example}"]
     return []
 
 

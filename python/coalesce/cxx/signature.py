@@ -212,12 +212,12 @@ def find_entry(
         )
     if not entries:
         hint = (
-            "a kernel template needs template arguments, for example "
-            f'entry="{_instantiation(source)}"'
+            "it has a kernel template, but a template needs template arguments. Choose them, for "
+            f'example with entry="{_instantiation(source)}"'
             if "template" in source and "__global__" in source
             else "a kernel is a function declared __global__"
         )
-        raise ValueError(f"the source has no kernel; {hint}")
+        raise ValueError(f"the source has no kernel that can be compiled; {hint}")
     names.update({entry: expression for expression, entry in (instances or {}).items()})
     listed = ", ".join(
         name if name == entry or "<" in name else f"{name} (as {entry})"
@@ -236,10 +236,14 @@ def find_entry(
             f"kernel {wanted!r} is a template; choose its template arguments, for example with "
             f'entry="{_instantiation(source, wanted)}"'
         )
+    mangled = (
+        '. Names in parentheses are mangled names of C++; extern "C" avoids them'
+        if "(as " in listed
+        else ""
+    )
     raise ValueError(
-        f"entry: the source has no kernel {wanted!r}; "
-        f"its {'kernel is' if len(entries) == 1 else 'kernels are'} {listed}. "
-        'Names in parentheses are mangled names of C++; extern "C" avoids them.'
+        f"entry is {wanted!r}, but the source has no such kernel; "
+        f"its {'kernel is' if len(entries) == 1 else 'kernels are'} {listed}{mangled}"
     )
 
 

@@ -375,7 +375,7 @@ class Stepper:
         there = sorted({i.line for _, i in own})
         for n in lines:
             if n not in there:
-                known = f"the lines with instructions are {', '.join(map(str, there))}"
+                known = f"only these lines have instructions: {', '.join(map(str, there))}"
                 if not there:
                     known = "the PTX does not contain the source lines of its instructions"
                 raise ValueError(f"line {n} has no instructions of {self.kernel.name}; {known}")
