@@ -67,16 +67,16 @@ def _parser() -> _Parser:
         metavar="NAME",
         help='the kernel, or "tile<16>"; not needed if the cell has only one',
     )
-    add("-g", "--grid", metavar="EXPR", help="blocks: 64, or 4,2 for two dimensions")
-    add("-b", "--block", metavar="EXPR", help="threads of a block")
+    add("-g", "--grid", metavar="EXPR", help="number of blocks: 64, or 4,2 for two dimensions")
+    add("-b", "--block", metavar="EXPR", help="number of threads of a block")
     add("-s", "--shared", metavar="EXPR", default="0", help="bytes of dynamic shared memory")
     add("-d", "--device", metavar="NAME", help="cuda, cuda:1, sim, ... (default: GPU, else sim)")
-    add("-n", "--name", metavar="NAME", help="bind the kernel to this name")
-    add("-p", "--profile", action="store_true", help="show what its memory accesses cost")
-    add("-c", "--check", action="store_true", help="run it with checks and show the findings")
-    add("-t", "--time", action="store_true", help="time it and print the time")
+    add("-n", "--name", metavar="NAME", help="the name of the Python variable for the kernel")
+    add("-p", "--profile", action="store_true", help="show what the memory accesses cost")
+    add("-c", "--check", action="store_true", help="run with checks and show the findings")
+    add("-t", "--time", action="store_true", help="time the kernel and print the time")
     add("-D", dest="define", action="append", default=[], metavar="NAME=VALUE", help="a macro")
-    add("--option", action="append", default=[], metavar="OPTION", help="for the compiler: -G")
+    add("--option", action="append", default=[], metavar="OPTION", help="a compiler option: -G")
     add("--arch", metavar="ARCH", help="the architecture to compile for: sm_80")
     add("-h", "--help", action="store_true", help="print this")
     return parser

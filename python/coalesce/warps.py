@@ -63,7 +63,7 @@ class Transactions:
 
     @property
     def efficiency(self) -> float:
-        """Bytes used / bytes moved, from 0 to 1."""
+        """`bytes_used` divided by `bytes_moved`, from 0 to 1."""
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 0.0
 
     @property

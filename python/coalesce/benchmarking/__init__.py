@@ -1,4 +1,4 @@
-"""Benchmarks: the variants of an operation in one table, each checked and timed."""
+"""Benchmarks: times the variants of an operation, and shows them in one table."""
 
 from __future__ import annotations
 

@@ -24,14 +24,16 @@ class Benchmark(BenchmarkData):
     Attributes
     ----------
     operation : str
+        The name of the operation.
     arrays : tuple of ArrayInfo
-        Names, shapes and dtypes of the operands.
+        The names, shapes and dtypes of the operands.
     device : Device
+        The device that the variants ran on.
     rows : tuple of BenchmarkRow
-        The rows, in the order of `variants`.
+        A row for each variant, in the order of the argument `variants`.
     peaks : Peaks or None
-        The published peaks of the GPU; `peaks.source` says where they were published. None if the
-        package does not know the peaks of the GPU.
+        The peak rates of the GPU: the largest GFLOP/s and GB/s that its maker publishes. None if
+        the package does not know them.
     options : dict
         The options of the operation, such as ``{"tile": 16}``.
 
@@ -118,14 +120,17 @@ class Benchmark(BenchmarkData):
         return markup.write(self.title, benchmark_html.report(self), path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as dicts, lists, strings and numbers, for `json.dump`.
+        """Return the benchmark as a dict that `json.dump` can write.
 
         Returns
         -------
         dict
-            ``operation``, ``arrays``, ``options``, ``device``, ``peaks`` (None, or the attributes
-            of `Peaks`) and ``rows``: the attributes of `BenchmarkRow`, with the attributes of
-            `Timing` under ``timing``.
+            The keys are:
+
+            - ``operation``, ``arrays``, ``options``, ``device``: the attributes of the benchmark;
+            - ``peaks``: None, or a dict of the attributes of `Peaks`;
+            - ``rows``: for each row, a dict of the attributes of `BenchmarkRow`. Its item
+              ``timing`` is a dict of the attributes of `Timing`.
         """
         return {
             "operation": self.operation,

@@ -1,4 +1,4 @@
-"""A benchmark as text: the table, then the meaning and the sources of its numbers."""
+"""Shows a benchmark as text: the table, then notes that explain its numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report(benchmark: BenchmarkData, width: int) -> Iterator[Text | Table]:
 
 
 def columns(benchmark: BenchmarkData) -> list[str]:
-    """Return the names of the columns that are not empty."""
+    """Return the names of the columns to show. Columns without values are left out."""
     rows = benchmark.rows
     shown = ["variant", "ms", "source"]
     if any(row.timing.source == "measured" for row in rows):

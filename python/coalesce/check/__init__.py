@@ -129,7 +129,7 @@ class Finding:
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """The source lines of the accesses."""
+        """The line numbers of `first` and `second` in the source."""
         return tuple(a.line for a in self.accesses)
 
     def __str__(self) -> str:

@@ -85,8 +85,8 @@ def _devices(options: argparse.Namespace) -> int:
     console().print(tables.table(heads, rows, wrap=heads[2:]), soft_wrap=True)
     if listed[0].kind != "cuda":
         console().print(
-            "Kernels run on the simulator, which counts as a GPU does. "
-            f"Why not on a GPU here: {gpu_status().message}",
+            "Kernels run on the simulator. Its counts are the same as on a GPU. "
+            f"Kernels cannot run on a GPU here: {gpu_status().message}",
             soft_wrap=not console().is_terminal,
         )
     return 0

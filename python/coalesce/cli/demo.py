@@ -47,7 +47,7 @@ def run_demo(
     variants: tuple[str, ...] = (),
     dtype: str = "float32",
 ) -> bool:
-    """Print the table and return whether every result was right."""
+    """Run the variants, print the table, and return whether every result was right."""
     chosen = devices.resolve(device)
     n = size or DEFAULT_SIZE[chosen.kind]
     names = variants or catalogue.runnable("matmul", chosen, np.dtype(dtype))
@@ -60,7 +60,7 @@ def run_demo(
     if chosen.kind == "sim" and device is None:
         console.print(
             "Simulated; counts are the same as on a GPU. "
-            f"Why not on a GPU here: {devices.gpu_status().message}",
+            f"Kernels cannot run on a GPU here: {devices.gpu_status().message}",
             style="dim",
         )
     rows = []
@@ -203,7 +203,7 @@ def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[st
             f"-: {', '.join(uncounted)} {verb} bulk copies or products of warpgroups, which are "
             "neither counted nor modelled."
         )
-    notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
+    notes.append("max. error: difference from NumPy in float64, divided by N * max|a| * max|b|.")
     by_time = sorted((row for row in timed if not row.uncounted), key=lambda r: -r.timing.kernel_ms)
     if by_time:
         names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))

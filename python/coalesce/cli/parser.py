@@ -92,7 +92,10 @@ def _add_program(parser: Any) -> None:
     """Add the options for whole programs, except --device and the compiler's options."""
     parser.add_argument("--profile", action="store_true", help="profile each kernel's first launch")
     parser.add_argument(
-        "--launch", type=_launch, metavar="N", help="profile each kernel's launch N, or all of them"
+        "--launch",
+        type=_launch,
+        metavar="N",
+        help="profile launch N of each kernel; all: every launch",
     )
     parser.add_argument(
         "--check",
@@ -214,14 +217,14 @@ def _add_bench(commands: Any) -> None:
     )
     bench.add_argument("operation", help="matmul, transpose, row_sums, column_sums or access")
     bench.add_argument("argument", nargs="*", metavar="NAME=VALUE", help=OPERATION_ARGUMENT)
-    _add_variants(bench, "all of the operation")
+    _add_variants(bench, "all variants")
     _add_arrays(bench, "512, vectors 65536; on a GPU 2048, vectors 16777216")
     _add_device(bench)
     bench.add_argument(
         "--runs",
         type=_positive,
         metavar="N",
-        help="the number of timed runs (default: until the median is stable)",
+        help="the number of timed runs (default: as many as a stable median needs)",
     )
     _add_files(bench)
 
@@ -230,10 +233,10 @@ def _add_check(commands: Any) -> None:
     check = _command(
         commands,
         "check",
-        "run a kernel of a .cu or .ptx file with checks",
+        "look for mistakes in a kernel of a .cu or .ptx file",
         "Run a kernel on the simulator and report its mistakes: accesses outside arrays, reads of "
-        "memory that was never written, data races, barriers that not all threads reach. Write the "
-        "kernel's arguments as for coalesce run. The exit status is 1 if there are findings.",
+        "memory that was never written, data races, barriers that only some threads reach. Write "
+        "the kernel's arguments as for coalesce run. The exit status is 1 if there are findings.",
         "coalesce check FILE.cu --grid 4 --block 256 random:1000 2.0 1000",
     )
     check.add_argument("file", help="CUDA C++ or PTX")
@@ -250,7 +253,7 @@ def _add_report(commands: Any) -> None:
     report = _command(
         commands,
         "report",
-        "write a page about an operation: times, and every variant line by line",
+        "write an HTML page about an operation: times and profiles of its variants",
         "Write an HTML page about an operation. The page has the table of coalesce bench, bars of "
         "times and sectors, the profile of each variant, and what changed from one variant to the "
         "next. It is one file without scripts.",
@@ -263,7 +266,7 @@ def _add_report(commands: Any) -> None:
         help="matmul (default), transpose, row_sums, column_sums or access",
     )
     report.add_argument("argument", nargs="*", metavar="NAME=VALUE", help=OPERATION_ARGUMENT)
-    _add_variants(report, "all of the operation")
+    _add_variants(report, "all variants")
     _add_arrays(report, "512, vectors 65536")
     _add_device(report)
     _add_files(report, html="the page (default: OPERATION.html)")
@@ -295,7 +298,7 @@ def _add_explain(commands: Any) -> None:
         "--sample",
         type=float,
         metavar="SHARE",
-        help="simulate only this share of the blocks, for example 0.05",
+        help="simulate only this share of the blocks, such as 0.05, and estimate the counts",
     )
     kernel = explain.add_argument_group("options for a kernel")
     kernel.add_argument(
@@ -341,10 +344,10 @@ class _Help(argparse.HelpFormatter):
 
 def _add_launch(parser: Any, *, required: bool) -> None:
     extents: dict[str, Any] = {"type": _extents, "required": required, "metavar": "X[,Y[,Z]]"}
-    parser.add_argument("--grid", help="blocks of the grid", **extents)
-    parser.add_argument("--block", help="threads of a block", **extents)
+    parser.add_argument("--grid", help="number of blocks in the grid", **extents)
+    parser.add_argument("--block", help="number of threads in a block", **extents)
     parser.add_argument(
-        "--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory per block"
+        "--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory of a block"
     )
 
 
@@ -379,7 +382,7 @@ def _add_variants(parser: Any, default: str) -> None:
         type=_names,
         default=[],
         metavar="NAME[,NAME...]",
-        help=f"run only these variants; may be repeated (default: {default})",
+        help=f"the variants to run; can be repeated (default: {default})",
     )
 
 
@@ -390,7 +393,7 @@ def _add_arrays(parser: Any, default: str, *, vectors: bool = True) -> None:
         "-n",
         type=_positive,
         metavar="N",
-        help=f"{what} (default: {default})",
+        help=f"use {what} (default: {default})",
     )
     parser.add_argument(
         "--dtype",
@@ -410,7 +413,7 @@ def _add_device(parser: Any, default: str | None = None, words: str = "") -> Non
 
 def _add_files(parser: Any, html: str = "also write an HTML page") -> None:
     parser.add_argument("--html", metavar="FILE", help=html)
-    parser.add_argument("--json", metavar="FILE", help="also write everything as JSON")
+    parser.add_argument("--json", metavar="FILE", help="also write the results as JSON")
 
 
 def _positive(text: str) -> int:

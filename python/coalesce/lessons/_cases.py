@@ -1,4 +1,4 @@
-"""The exercises of the lessons: tasks, launches, demands, test cases and hints."""
+"""The data of all exercises: tasks, launches, demands, test cases and hints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures times for the lessons: variants of the operations, and the lessons' own kernels."""
+"""Measures times for the lessons: of variants of operations, and of kernels of the lessons."""
 
 from __future__ import annotations
 
@@ -145,9 +145,10 @@ LAUNCHES: dict[str, _Launch] = {
 def measure(
     operation: str, variant: str, n: int, options: Mapping[str, Any], device: Any
 ) -> Timing:
-    """Time a variant on n x n float32 matrices, or one of the lessons' kernels (``"lesson"``).
+    """Time a variant of an operation on n x n matrices of float32.
 
-    All arrays are already on the device, so only the kernels are timed.
+    If `operation` is ``"lesson"``, `variant` is the name of a kernel that belongs to a lesson. All
+    arrays are already on the device, so no copies are timed.
     """
     if operation == "lesson":
         return _of_lesson(variant, n, device)

@@ -108,7 +108,7 @@ _INVITATION = "Put your guess in the place of the three dots (guess=...) and run
 
 @dataclass(frozen=True, repr=False)
 class Score:
-    """The number of answered questions, and how many of the first guesses were right."""
+    """The score of a reader: the number of answered questions, and of right first guesses."""
 
     right: int
     answered: int

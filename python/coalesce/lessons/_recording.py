@@ -80,7 +80,7 @@ class Recording:
         }
 
     def sizes(self, operation: str) -> list[int]:
-        """Return the sizes `n` for which an operation was timed, as a list."""
+        """Return a list of the sizes `n` for which an operation was timed."""
         return sorted({row["n"] for row in self._times if row["operation"] == operation})
 
     def gbps(self, pattern: str, itemsize: int = 4) -> dict[int, float]:
@@ -155,7 +155,7 @@ def sweep_row(sweep: Sweep) -> Any:
 
 
 def read(file: Path) -> Recording:
-    """Read a file that ``benchmarks/lessons.py`` wrote."""
+    """Return the recording in a file that ``benchmarks/lessons.py`` wrote."""
     data = json.loads(file.read_text(encoding="utf-8"))
     times, sweeps = data.pop("times"), data.pop("sweeps")
     return Recording(**data, _times=tuple(times), _sweeps=tuple(sweeps))

@@ -1,4 +1,4 @@
-"""A small table: text in a terminal, an HTML table in a notebook."""
+"""The class `Table`: a small table that is text in a terminal, and HTML in a notebook."""
 
 from __future__ import annotations
 

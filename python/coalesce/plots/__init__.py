@@ -180,7 +180,7 @@ def bars(
     [32, 4]
     """
     if not isinstance(values, Mapping):
-        raise TypeError(f"values must map names to numbers; got {require.shown(values)}")
+        raise TypeError(f"values must be a dict from names to numbers; got {require.shown(values)}")
     names = list(values)
     if not names:
         raise ValueError("values must hold at least one bar")

@@ -1,4 +1,4 @@
-"""Sweeps of access patterns: sectors per request, and bandwidth if there is a GPU."""
+"""The class `Sweep`: the costs of an access pattern for several strides, offsets or widths."""
 
 from __future__ import annotations
 

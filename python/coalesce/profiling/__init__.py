@@ -1,4 +1,4 @@
-"""Profiles: the cost of a kernel's memory accesses by source line, counted on the simulator."""
+"""Profiles: count what the memory accesses of each source line of a kernel cost."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ class Comparison(ComparisonData):
     profiles : tuple of Profile
         The profiles. The first one is the baseline.
     names : tuple of str
-        The headings of the columns. A heading is the title of a profile, without the words with
-        which all titles begin.
+        The headings of the columns: the titles of the profiles. Words at the beginning that all
+        titles have in common are left out.
 
     Examples
     --------

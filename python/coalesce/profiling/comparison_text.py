@@ -84,7 +84,7 @@ def _lines(comparison: ComparisonData, i: int, width: int) -> Iterator[Text]:
 
 
 def changed(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs of lines whose costs differ."""
+    """Return only the pairs whose two lines have different costs."""
     return [(a, b) for a, b in pairs if a is None or b is None or not same_cost(a, b)]
 
 

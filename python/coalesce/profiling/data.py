@@ -27,11 +27,11 @@ class ArrayInfo:
     Attributes
     ----------
     name : str
-        Name of the kernel's parameter.
+        The name of the kernel's parameter.
     shape : tuple of int
-        Shape of the array.
+        The shape of the array.
     dtype : str
-        Its dtype: ``"float32"``.
+        The dtype of the array, such as ``"float32"``.
 
     Examples
     --------

@@ -42,7 +42,7 @@ _DERIVED: dict[type, tuple[str, ...]] = {
 
 
 def as_dict(profile: ProfileData) -> dict[str, Any]:
-    """Return the whole profile in the types of JSON. See `Profile.to_dict`."""
+    """Return a profile as a dict that `json.dump` can write. See `Profile.to_dict`."""
     return {
         "coalesce": __version__,
         "kernel": profile.kernel,
@@ -92,7 +92,7 @@ def _access(access: Access) -> dict[str, Any]:
 
 
 def as_dataframe(profile: ProfileData, by: str) -> Any:
-    """Return the rows as a DataFrame. See `Profile.to_dataframe`."""
+    """Return the rows of a profile as a DataFrame. See `Profile.to_dataframe`."""
     require.choice("by", by, ("line", "access", "instruction"))
     try:
         import pandas

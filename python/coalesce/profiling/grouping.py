@@ -113,8 +113,9 @@ def lines(
 ) -> tuple[Line, ...]:
     """Group the instructions by source line, and the memory accesses of a line by array and kind.
 
-    `source` is the text of the kernel's file. `advise` returns the sentence about an access.
-    `errors` returns the standard errors of an estimate.
+    `source` is the text of the kernel's file. `advise` is a function that returns the sentence
+    about an access. `errors` is a function that returns standard errors, or None if the counts are
+    exact.
     """
     executed = [row for row in rows if row.executed]
     totals = {

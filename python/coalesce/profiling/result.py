@@ -111,7 +111,7 @@ class Profile(ProfileData, Assertions):
         return markup.write(self.title, profile_html.report(self), path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as dicts, lists, strings and numbers, for `json.dump`.
+        """Return the profile as a dict that `json.dump` can write.
 
         Returns
         -------
@@ -124,11 +124,11 @@ class Profile(ProfileData, Assertions):
             - ``modelled``: None, or the attributes of `Modelled`;
             - ``estimate``: None, or ``share``, ``blocks_run``, ``blocks_total`` and ``errors``;
             - ``verdict``, ``metrics``, ``inexact``: the results of the methods;
-            - ``lines``: the attributes of each `Line`. Its ``accesses`` have the attributes of
-              `Access`, with a ``pattern`` and an ``example`` (``block``, ``warp``, ``mask`` and
-              ``addresses``);
-            - ``instructions``: the attributes of each `Instruction`;
-            - ``preparation``: a list of such dicts.
+            - ``lines``: for each `Line`, a dict of its attributes. ``accesses`` has, for each
+              `Access`, a dict of its attributes, of its ``pattern``, and of its ``example``
+              (``block``, ``warp``, ``mask`` and ``addresses``);
+            - ``instructions``: for each `Instruction`, a dict of its attributes;
+            - ``preparation``: for each profile in `preparation`, a dict like this one.
         """
         return export.as_dict(self)
 

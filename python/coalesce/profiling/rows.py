@@ -243,7 +243,7 @@ class Access:
 
     @property
     def efficiency(self) -> float:
-        """Bytes used / bytes moved, from 0 to 1. It is 1 for shared memory."""
+        """`bytes_used` divided by `bytes_moved`, from 0 to 1. It is 1 for shared memory."""
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
 
     def picture(self) -> Picture | None:
@@ -315,7 +315,7 @@ class Line:
 
     @property
     def efficiency(self) -> float:
-        """Bytes used / bytes moved, from 0 to 1. It is 1 if nothing was moved."""
+        """`bytes_used` divided by `bytes_moved`, from 0 to 1. It is 1 if nothing was moved."""
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
 
     @property

@@ -300,9 +300,9 @@ def percent(share: float) -> str:
 
 
 def bar(access: Access, width: int) -> str:
-    """Return a bar for the share of an access: solid for sectors, and shaded for wavefronts.
+    """Return a bar that shows the share of an access: solid for sectors, shaded for wavefronts.
 
-    A share of 1 has `width` characters.
+    For a share of 1, the bar has `width` characters.
     """
     if access.space == "shared":
         return ("▒" * max(round(access.share * width), access.share > 0)).ljust(width)

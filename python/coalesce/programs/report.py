@@ -23,7 +23,7 @@ def as_text(outcome: Outcome) -> str:
     ]
     if report["missing"]:
         names = ", ".join(f"{name}()" for name in report["missing"])
-        parts.append(f"Not simulated, and returned an error: {names}")
+        parts.append(f"These functions are not simulated and returned an error: {names}")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -233,12 +233,12 @@ class Stepper:
 
     @property
     def warps(self) -> list[Place]:
-        """The place of each warp of the block."""
+        """A list of `Place` objects: where each warp of the block is."""
         return [self._place(n) for n in range(self._open().warps)]
 
     @property
     def place(self) -> Place:
-        """The place of the selected warp."""
+        """Where the selected warp is: its next instruction, or what it waits for."""
         return self._place(self._warp)
 
     @property
@@ -248,7 +248,7 @@ class Stepper:
 
     @property
     def text(self) -> str:
-        """The text of the source line `line`."""
+        """The text of the source line with the number `line`."""
         return self.place.text
 
     @property
