@@ -152,7 +152,7 @@ class Findings(Sequence[Finding]):
     kernel : str
         The name of the kernel or the operation.
     left_out : int
-        The number of findings that are not in the list. It has at most 100 findings.
+        The number of findings that are not in the list. The list has at most 100 findings.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Examples of a profile's accesses: the addresses of the lanes of one warp, and their picture."""
+"""The class `Example`: the addresses of the lanes of one warp in one access, with a picture."""
 
 from __future__ import annotations
 

@@ -128,7 +128,8 @@ def measure(
 def find(ncu: str | os.PathLike[str] | None = None) -> str:
     """Return the path of the program ncu.
 
-    `ncu` is its path or name. If it is None, look on the PATH, then in the usual folders.
+    `ncu` is the path or the name of the program. If `ncu` is None, look for the program on the
+    PATH, then in the usual folders.
     """
     if ncu is not None:
         program = shutil.which(os.fspath(ncu))

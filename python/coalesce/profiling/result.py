@@ -138,8 +138,8 @@ class Profile(ProfileData, Assertions):
         Parameters
         ----------
         by : {"access", "line", "instruction"}
-            The meaning of a row: one `Access`, one `Line` or one `Instruction`. The columns are the
-            attributes of this class.
+            What a row of the DataFrame shows: an `Access`, a `Line` or an `Instruction`. The
+            columns are its attributes.
 
         Returns
         -------

@@ -460,8 +460,8 @@ class Stepper:
     def events(self) -> Trace:
         """The memory accesses of the last call of `step`, `run_to` and so on, as a `Trace`.
 
-        You can draw the trace with ``coalesce.draw``. It has at most `limit` events, a parameter of
-        `Kernel.step`. ``events.omitted`` counts the other events.
+        You can draw the trace with ``coalesce.draw``. The parameter `limit` of `Kernel.step` limits
+        the number of accesses in the trace. ``events.omitted`` counts the other accesses.
         """
         if self._events is None:
             columns, omitted = self._open().take_events()

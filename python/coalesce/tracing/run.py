@@ -31,7 +31,7 @@ PATIENCE = 1_000_000_000
 
 @dataclass(frozen=True)
 class Selection:
-    """Which events to record. See `Kernel.trace`."""
+    """The choice of the events to record: blocks, warps, lines and a limit. See `Kernel.trace`."""
 
     blocks: Any = None
     warps: Any = None
