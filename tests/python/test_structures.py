@@ -215,7 +215,10 @@ def test_a_fault_names_the_member(arrays: tuple[Any, Any, Any]) -> None:
     ("changed", "message"),
     [
         ({"other": 1}, "`task` .Task. has no member 'other'; its members are base, scale"),
-        ({"ratio": 1.0}, r"`task` \(.*\) is a union; pass one of its members \(count, ratio\)"),
+        (
+            {"ratio": 1.0},
+            r"`task` \(.*\) is a union; pass exactly one of its members \(count, ratio\)",
+        ),
         ({"scale": "a"}, r"`task\.scale` \(float\) needs float32; got"),
         ({"grid": 3}, r"`task\.grid` \(.*Grid<float>\) is a structure of 16 bytes; pass a tuple"),
         ({"grid": (None,)}, r"has 2 members \(cells, extents\); got a tuple of 1"),

@@ -390,7 +390,7 @@ def test_operations_refuse_what_they_cannot_trace(on_simulator):
         coalesce.trace("transpose", a, out=a)
     with pytest.raises(ValueError, match="there is nothing to trace"):
         coalesce.trace("transpose", a[:0], device=on_simulator)
-    with pytest.raises(ValueError, match="there is no array 'q'; there are in, out"):
+    with pytest.raises(ValueError, match="no array is named 'q'; the arrays are in, out"):
         coalesce.trace("transpose", a, device=on_simulator).select(array="q")
 
 

@@ -410,8 +410,8 @@ class DeviceArray:
     def _alive(self) -> None:
         if self._memory.lost:
             raise LaunchError(
-                "this DeviceArray's memory is lost, because a kernel faulted on this GPU after the "
-                "array was created; create the array again"
+                "this DeviceArray's memory is lost, because a kernel caused a fault on this GPU "
+                "after the array was created; create the array again"
             )
 
 

@@ -100,8 +100,8 @@ def is_torch(value: Any) -> bool:
 def _device_array(value: Any, name: str) -> GpuArray:
     if value._memory.lost:
         raise LaunchError(
-            f"{name}: this DeviceArray's memory is lost, because a kernel faulted on this GPU "
-            "after the array was created; create the array again"
+            f"{name}: this DeviceArray's memory is lost, because a kernel caused a fault on this "
+            "GPU after the array was created; create the array again"
         )
     strides = c_strides(value.shape, value.dtype.itemsize)
     code, ordinal = value.dtype.str[1:], value._ordinal

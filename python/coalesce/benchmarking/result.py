@@ -158,7 +158,9 @@ class Benchmark(BenchmarkData):
         try:
             import pandas
         except ImportError:
-            raise ImportError("to_dataframe needs pandas: pip install pandas") from None
+            raise ImportError(
+                "to_dataframe needs pandas, which is not installed: pip install pandas"
+            ) from None
         records = []
         for row in self.rows:
             record = asdict(row)

@@ -197,7 +197,7 @@ def _names(
         )
     names = tuple(require.texts("variants", variants))
     if not names:
-        raise ValueError("variants must name at least one variant")
+        raise ValueError("variants is empty; pass the name of at least one variant")
     for name in names:
         if name in PEERS or (name == catalogue.BEST and operation != "access"):
             continue

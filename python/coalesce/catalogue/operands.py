@@ -129,7 +129,7 @@ def tile_of(entry: ops.Variant, tile: Any) -> int:
     if not entry.tiles:
         raise ValueError(
             f"variant {entry.name!r} of {entry.operation} has no tile; "
-            f"got tile={require.shown(tile)}"
+            f"got tile={require.shown(tile)}. Leave out tile"
         )
     wanted = require.integer("tile", tile)
     if wanted not in entry.tiles:

@@ -275,11 +275,11 @@ def checked_headers(headers: Any) -> dict[str, str]:
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
-        raise TypeError(f"headers must map names to texts; got {require.shown(headers)}")
+        raise TypeError(f"headers must be a dict from names to texts; got {require.shown(headers)}")
     for name, text in headers.items():
         if not isinstance(name, str) or not isinstance(text, str):
             given = f"{require.shown(name)}: {require.shown(text)}"
-            raise TypeError(f"headers must map names to texts; got {given}")
+            raise TypeError(f"headers must be a dict from names to texts; got {given}")
         if "\0" in name or "\0" in text:
             raise ValueError(f"headers must have no NUL character; {name!r} has one")
     return dict(headers)

@@ -106,7 +106,7 @@ def _integer(parameter: Parameter, value: int) -> bytes:
             return _floating(parameter, float(value))
     raise ValueError(
         f"argument {parameter} is {value}, which does not fit {_wanted_scalar(parameter)}"
-        + (" exactly; pass a float" if parameter.accepted[0][0] in "fVc" else "")
+        + (" exactly; pass a float to round it" if parameter.accepted[0][0] in "fVc" else "")
         + _range_of(parameter)
     )
 

@@ -316,8 +316,8 @@ def _by_name(
     if structure.kind == "union":
         if len(found) != 1:
             raise TypeError(
-                f"argument {shown} is a union; pass one of its members ({_listed(structure)}); got "
-                f"{len(found)} members"
+                f"argument {shown} is a union; pass exactly one of its members "
+                f"({_listed(structure)}); got {len(found)} members"
             )
     elif missing:
         absent = ", ".join(name for m in missing for name in _names_of(m))

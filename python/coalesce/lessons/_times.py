@@ -180,7 +180,7 @@ def times(
     n = require.whole("n", n, 1)
     wanted = [_variant(one) for one in require.one_or_several("variants", variants)]
     if not wanted:
-        raise ValueError("variants must name at least one variant")
+        raise ValueError("variants is empty; pass the name of at least one variant")
     names = [label(*one) for one in wanted]
     known = recording()
     found = known.times(operation, n) if known is not None else {}

@@ -97,7 +97,9 @@ def as_dataframe(profile: ProfileData, by: str) -> Any:
     try:
         import pandas
     except ImportError:
-        raise ImportError("to_dataframe needs pandas: pip install pandas") from None
+        raise ImportError(
+            "to_dataframe needs pandas, which is not installed: pip install pandas"
+        ) from None
     tables: dict[str, tuple[type, Sequence[Line | Access | Instruction]]] = {
         "line": (Line, profile.lines()),
         "access": (Access, profile.accesses()),

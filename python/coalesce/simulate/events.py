@@ -389,7 +389,9 @@ class Trace:
             known = [a.name for a in self.arrays]
             for name in names:
                 if name not in known:
-                    raise ValueError(f"there is no array {name!r}; there are {', '.join(known)}")
+                    raise ValueError(
+                        f"no array is named {name!r}; the arrays are {', '.join(known)}"
+                    )
             keep &= np.isin(self.array, [i for i, name in enumerate(known) if name in names])
         if block is not None:
             index = [require.integer("block", n) for n in require.one_or_several("block", block)]
@@ -554,7 +556,9 @@ class Trace:
         try:
             import pandas as pd
         except ImportError:
-            raise ImportError("to_dataframe needs pandas: pip install pandas") from None
+            raise ImportError(
+                "to_dataframe needs pandas, which is not installed: pip install pandas"
+            ) from None
         names = np.array([*(a.name for a in self.arrays), ""], dtype=object)
         columns: dict[str, Any] = {
             **{f"block_{axis}": self.block[:, d] for d, axis in enumerate("xyz")},
