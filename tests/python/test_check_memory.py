@@ -310,7 +310,9 @@ def test_undefined_is_checked():
     x = np.zeros(1, np.float32)
     with pytest.raises(ValueError, match=r"undefined contains the name 'y', but .* has no such"):
         kernel.check(1, 1, x, 0, undefined=["y"])
-    with pytest.raises(ValueError, match=r"must name arrays; .n. \(int\) is not an array"):
+    with pytest.raises(
+        ValueError, match=r"must contain names of arrays; .n. \(int\) is not an array"
+    ):
         kernel.check(1, 1, x, 0, undefined=["n"])
 
 

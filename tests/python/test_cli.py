@@ -151,7 +151,7 @@ def test_errors_go_to_stderr(capsys, arguments, message):
     [
         ("zeros:axb", "zeros:64x64:float64"),
         ("f32:8x-4", "FILL:SHAPE"),
-        ("abc", "neither a number"),
+        ("abc", "it must be a number, a .npy file, or an array"),
         ("ones:3:flot", "FILL"),
     ],
 )

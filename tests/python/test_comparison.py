@@ -49,7 +49,8 @@ def test_rows_and_ratios(transposes):
     assert back["global load sectors"].better(1) is False
     assert back["bytes used per global load, %"].better(1) is False
     with pytest.raises(
-        ValueError, match=r"unknown quantity 'speed'; the known quantities are .*'bank conflicts'"
+        ValueError,
+        match=r"name is 'speed', .*; the known quantities are .*'bank conflicts'",
     ):
         c.ratio("speed")
 

@@ -225,7 +225,7 @@ class TestLadder:
         [
             ([], "time", ValueError, "at least one profile; it is empty"),
             ([3], "time", TypeError, "must be profiles, or a mapping .*got int 3"),
-            ([Profile("a"), Profile("a")], "time", ValueError, "two profiles called 'a'"),
+            ([Profile("a"), Profile("a")], "time", ValueError, "two profiles with the title 'a'"),
             ([Profile("a")], "time", ValueError, "'a' has no time"),
             ([Profile("a")], "gflops", ValueError, "needs a Timing, but 'a' is a profile"),
             ([Profile("a")], "speed", ValueError, "of must be one of 'time', 'sectors'"),

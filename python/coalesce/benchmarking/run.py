@@ -219,10 +219,8 @@ def _check_options(operation: str, names: Sequence[str], options: Mapping[str, A
     known = asked.options
     for option in options:
         if option not in known:
-            listed = ", ".join(known) or "none"
-            raise TypeError(
-                f"benchmark of {operation} has no option {option!r}; the options are {listed}"
-            )
+            listed = f"the options are {', '.join(known)}" if known else "it has no options"
+            raise TypeError(f"benchmark of {operation} has no option {option!r}; {listed}")
     kernels = [name for name in names if name not in PEERS]
     if kernels:
         asked.check_options(kernels, options)

@@ -48,8 +48,9 @@ def run_access(
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in OPTIONS[pattern]:
-            takes = ", ".join(OPTIONS[pattern]) or "none"
-            raise ValueError(f"pattern {pattern!r} has no option {name}; its options are {takes}")
+            options = ", ".join(OPTIONS[pattern])
+            listed = f"its options are {options}" if options else "it has no options"
+            raise ValueError(f"pattern {pattern!r} has no option {name}; {listed}")
 
     axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")
     operand = catalogue_operands.array("x", x, axes, "access", dtypes=())

@@ -242,7 +242,7 @@ def find_entry(
         else ""
     )
     raise ValueError(
-        f"entry is {wanted!r}, but the source has no such kernel; "
+        f"entry: the source has no kernel {wanted!r}; "
         f"its {'kernel is' if len(entries) == 1 else 'kernels are'} {listed}{mangled}"
     )
 
