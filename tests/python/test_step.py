@@ -342,7 +342,7 @@ def test_only_the_last_step_has_registers():
     first = stepper.step()
     assert isinstance(first.registers, dict)
     second = stepper.step()
-    with pytest.raises(LookupError, match="step 0 is over"):
+    with pytest.raises(LookupError, match="has continued after step 0"):
         first.registers  # noqa: B018
     assert isinstance(second.registers, dict)
 

@@ -369,7 +369,7 @@ def test_slices(rows, arrays):
         (
             {"lines": 1},
             ValueError,
-            "there is no memory instruction on line 1; rows has some on",
+            "there is no memory instruction on line 1; rows accesses memory on lines",
         ),
         ({"lines": [2.0]}, TypeError, "lines must be an integer; got float"),
         ({"limit": 0}, ValueError, "limit must be a positive int, or None"),
