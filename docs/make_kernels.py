@@ -114,6 +114,7 @@ def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
     machine = len(ran) - len(on_ptx)
     references = Counter(row.get("by", "") for row in rows if row["outcome"] == "right")
     lacking = f", and {len(rows)} of them were tried" * (len(rows) != found["chosen"])
+    processor, cores, date = found["where"].split(", ")
     summary = (
         f"The rule chose {found['chosen']} kernels from {len(repositories)} repositories{lacking}:"
         "\n\n"
@@ -126,8 +127,8 @@ def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
         f"- For {sum(bool(row.get('own')) for row in rows)} kernels, a person wrote the arguments."
         "\n\n"
         "There were several runs, and coalesce was changed between them. A later run repeats the "
-        "comparison with g++ only for kernels that were not right before. The last run: "
-        f"{found['where']}, commit `{found['coalesce']}`."
+        "comparison with g++ only for kernels that were not right before. The last run, on "
+        f"{date} on a machine with {cores} ({processor}), tested commit `{found['coalesce']}`."
     )
     lines = [
         *("# Public kernels", "", "*Written by `docs/make_kernels.py`; do not edit.*", ""),
