@@ -648,7 +648,7 @@ def test_cooperative_launches_and_the_device_heap(tmp_path: Path) -> None:
         "sum 1000000",
         "cudaErrorLaunchFailure",
     ]
-    assert "265 blocks, and the NVIDIA H200 SXM holds 264" in done.stderr
+    assert "265 blocks, but the NVIDIA H200 SXM can hold only 264" in done.stderr
     assert "grid.sync() needs a cooperative launch" in done.stderr
 
 
