@@ -38,7 +38,7 @@ def text(found: dict[str, Any]) -> str:
     programs, lines = found["programs"], ["# Public programs", "", _METHOD, ""]
     commits = ", ".join(dict.fromkeys(p["commit"] for p in programs.values()))
     lines += [
-        f"Machine, limits, date and command of the runs: {found['where']}",
+        f"The programs ran under these conditions: {found['where']}",
         f"The commits of the runs are {commits}.",
         "",
     ]
