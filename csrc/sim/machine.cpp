@@ -45,7 +45,7 @@ MachineConstants machine_constants(const Program& program, const Launch& launch)
     for (uint32_t b = 0; b < MachineCode::banks; ++b) made.bank[b] = code.bank[b];
 
     std::vector<std::byte>& first = made.bank[0];
-    first.assign(MachineCode::parameters, std::byte{0});
+    first.assign(first_parameter, std::byte{0});
     const auto set = [&](uint32_t offset, uint64_t value, size_t bytes) {
         std::memcpy(first.data() + offset, &value, bytes);
     };

@@ -97,7 +97,7 @@ std::vector<ParameterInfo> lay_out_parameters(const ptx::Function& entry, uint32
     uint64_t offset = 0;
     for (const ptx::Parameter& p : entry.parameters) {
         const uint32_t alignment = std::max({1u, p.alignment, ptx::size_of(p.type)});
-        offset = round_up(offset, alignment);
+        offset = round_up(first_parameter + offset, alignment) - first_parameter;
         parameters.push_back(
             {p.name, p.type, uint32_t(offset), uint32_t(p.bytes()), alignment, p.pointer});
         offset += p.bytes();

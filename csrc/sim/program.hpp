@@ -216,8 +216,6 @@ struct Schedule {
 // each launch fills, and the op at each code offset.
 struct MachineCode {
     static constexpr uint32_t banks = 5;
-    // The offset of the parameters in bank 0, for compute capability 9.0.
-    static constexpr uint32_t parameters = 0x210;
     struct Word {               // a constant register that the launch fills
         uint32_t constant = 0;  // a byte offset into Program::constants
         uint32_t bank = 0, offset = 0;
@@ -359,7 +357,8 @@ void find_segments(Program& program);
 // other thread has changed it. The mark is Branch::spins of the loop's backward branch.
 void find_spins(Program& program);
 
-// Returns the layout of an entry's parameters.
+// Returns the layout of an entry's parameters. Their offsets are relative to `first_parameter` in
+// constant bank 0.
 [[nodiscard]] std::vector<ParameterInfo> lay_out_parameters(const ptx::Function& entry,
                                                             uint32_t& total_bytes);
 

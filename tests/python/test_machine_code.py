@@ -608,3 +608,23 @@ def test_a_block_never_sees_half_of_a_number_that_another_block_writes(stride, l
     kernel = coalesce.Kernel(_HALVES, "halves")
     kernel.profile(2, lanes, np.zeros(64, np.int64), different, np.int32(stride))
     assert not different.any()
+
+
+_ALIGNED = r"""
+struct alignas(64) Wide { double x[8]; };
+extern "C" __global__ void aligned(double* out, Wide first, double factor, Wide second, int n) {
+    out[threadIdx.x] = (first.x[threadIdx.x % 8] + second.x[threadIdx.x % 8]) * factor + n;
+}"""
+
+
+def test_a_parameter_is_aligned_in_the_constant_bank():
+    """The parameters begin at 0x210, so `first` begins at 0x240 and not at 0x250."""
+    wide = np.dtype([("x", np.float64, 8)])
+    first, second = np.zeros((), wide), np.zeros((), wide)
+    first["x"], second["x"] = np.arange(8), 10 * np.arange(8)
+    kernel = coalesce.Kernel(_ALIGNED, "aligned")
+    assert why_ptx(kernel) == ""
+    for launch in (kernel.launch, kernel.profile):
+        out = np.zeros(32)
+        launch(1, 32, out, first[()], 0.5, second[()], np.int32(7))
+        np.testing.assert_array_equal(out, np.arange(32) % 8 * 5.5 + 7)
