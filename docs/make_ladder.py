@@ -1,6 +1,7 @@
-"""Write docs/ladder.md from docs/measured/ladder.json and ladder_h100.json.
+"""Write docs/ladder.md from docs/measured/ladder.json, ladder_h100.json and units.json.
 
-`benchmarks/ladder.py` writes both, one on an H200 and one on an H100.
+`benchmarks/ladder.py` writes the first two, one on an H200 and one on an H100.
+`benchmarks/units.py` writes the third.
 
 python docs/make_ladder.py [--check]
 """
@@ -8,6 +9,8 @@ python docs/make_ladder.py [--check]
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,13 @@ import coalesce
 DOCS = Path(__file__).parent
 SOURCE, TARGET = DOCS / "measured" / "ladder.json", DOCS / "ladder.md"
 OTHER = DOCS / "measured" / "ladder_h100.json"
+UNITS = DOCS / "measured" / "units.json"
 LADDER = (4096, 4096, 4096)
+LARGE_GOAL = 1.10
 # The goals: how many times as fast as cuBLAS a rung should be on an H200. Shapes and sizes that are
 # not listed have the goal None.
 SHAPE_GOALS: dict[int | None, float] = {
-    **dict.fromkeys((256, 512, 1024, 4096, 8192), 1.10),
+    **dict.fromkeys((256, 512, 1024, 4096, 8192), LARGE_GOAL),
     2048: 1.05,
     None: 1.0,
 }
@@ -33,8 +38,8 @@ TENSOR_CORE_GOALS: dict[tuple[str, int], float] = {
 }
 
 
-def text(found: dict[str, Any], other: dict[str, Any]) -> str:
-    """Return the page. `other` has the measurements on another GPU."""
+def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) -> str:
+    """Return the page. `other` has the measurements on another GPU, `units` the busy units."""
     lines = [
         "# The ladder, measured",
         "",
@@ -69,7 +74,7 @@ def text(found: dict[str, Any], other: dict[str, Any]) -> str:
         "## The fastest rung of each shape",
         "",
         "The ratio is cuBLAS' time divided by the rung's time. The goal is the ratio that the rung",
-        "should reach at least.",
+        "should reach at least. [Goals](goals.md) has all goals in one place.",
         "",
         *_shapes(found),
         "",
@@ -84,6 +89,10 @@ def text(found: dict[str, Any], other: dict[str, Any]) -> str:
         *_shapes(other),
         "",
         *_tensor_cores(other["tensor_cores"]),
+        "",
+        _UNITS.format_map({**units, "gpu": units["gpu"]["name"]}),
+        "",
+        *_units(units["rows"]),
         "",
         _LIMITS,
     ]
@@ -152,6 +161,63 @@ def _tensor_cores(entries: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def _units(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """Return a table of how busy the units are in each kernel."""
+    heads = ("kernel", "issue slots", "of them FMA", "active", "float32 peak", "tensor cores")
+    heads += ("shared memory and L1", "most frequent stalls")
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    stall = re.compile("smsp__average_warps_issue_stalled_(.*)_per_issue_active.ratio")
+    peaks, slots = {}, {}
+    for name, row in rows.items():
+        issue = row["smsp__issue_active.avg.pct_of_peak_sustained_active"] / 100
+        fma = row["smsp__inst_executed_pipe_fma.sum"] / row["smsp__inst_executed.sum"]
+        active = row["sm__cycles_active.avg"] / row["sm__cycles_elapsed.max"]
+        stalls = {m[1]: value for key, value in row.items() if (m := stall.fullmatch(key))}
+        most = sorted(stalls, key=lambda key: -stalls[key])[:3]
+        tensor = row["sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"]
+        wavefronts = row["l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"]
+        peaks[name], slots[name] = issue * fma * active, issue
+        cells = (
+            "cuBLAS, float32" if name.startswith("cublas") else f"`{name}`",
+            f"{issue:.1%}",
+            f"{fma:.1%}",
+            f"{active:.1%}",
+            f"{peaks[name]:.1%}",
+            f"{tensor:.1f}%" if tensor else "",
+            f"{wavefronts:.1f}%",
+            ", ".join(f"{key} {stalls[key]:.2f}" for key in most),
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    own, library = peaks["tensor_map"], peaks["cublas float32"]
+    wanted = LARGE_GOAL * library
+    needed = slots["tensor_map"] * wanted / own
+    text = (
+        f"So `tensor_map` reaches {own / library:.3f} times the speed of cuBLAS in this run. For "
+        f"{LARGE_GOAL:.2f} times, it needs {wanted:.1%} of the float32 peak. If the instructions "
+        f"stay the same, {needed:.1%} of the issue slots must be used, instead of "
+        f"{slots['tensor_map']:.1%}."
+    )
+    return [*lines, "", *textwrap.wrap(text, 100)]
+
+
+_UNITS = """\
+## How busy the units are
+
+{gpu}, NVRTC {nvrtc}, {date}, commit {commit}: `{command}`. Nsight Compute counted the cycles of one
+product of two {size} x {size} matrices.
+
+- *issue slots*: a multiprocessor has four schedulers, and each can issue one instruction per cycle.
+  This is the share of the slots that were used.
+- *of them FMA*: the share of the issued instructions that ran in the float32 pipes. In a float32
+  kernel, nearly all of them are multiply-adds.
+- *active*: the share of the time in which a multiprocessor had work, as a mean over all of them.
+- *float32 peak*: the product of these three figures. This is the share of the float32 peak at the
+  clock of this run.
+- *tensor cores*, *shared memory and L1*: the share of the cycles in which the unit was busy.
+- *most frequent stalls*: the three most frequent reasons why warps did not issue. The number is the
+  mean number of warps with this reason. `dispatch_stall` includes conflicts of register banks.
+  `not_selected` means that another warp was issued instead."""
+
 _INTRODUCTION = """\
 *Written by `docs/make_ladder.py`; do not edit.*
 
@@ -198,8 +264,7 @@ _OTHER = """\
 
 An H100 has the same chip as an H200, but slower memory. The shapes and parameters of the kernels
 were chosen on the H200. If a ratio is lower here than on the H200, a choice may fit only the H200.
-These tables are newer than the tables above: `tensor_map` and `split_k` were made faster between
-the two commits."""
+The kernels are the same in the commits of both measurements."""
 
 _LIMITS = """\
 ## What limits the fastest kernels
@@ -216,6 +281,12 @@ costs little: without it, the product of 4096 would be only 0.2 % faster. Two th
 the rate at which instructions are issued, and the loads from shared memory. The model (`python
 benchmarks/cost_model.py tensor_map`) covers only the issue of instructions, not the loads. The goal
 was 1.10 times the speed of cuBLAS at 4096 and 8192. The tables show how much is missing.
+
+The section above shows where the time goes at 4096. Nearly all of the time, all multiprocessors
+have work, so another distribution of the tiles cannot help. A scheduler usually has warps to choose
+from (`not_selected`). Yet it does not use every slot: a multiply-add with two operands in the same
+register bank takes two cycles (`dispatch_stall`). At 8192, the power limit also lowers the clock a
+little, for cuBLAS as well.
 
 **Tried.**
 
@@ -334,7 +405,10 @@ almost always busy.
 
 
 def main() -> None:
-    write(text(*(json.loads(path.read_text(encoding="utf-8")) for path in (SOURCE, OTHER))), TARGET)
+    write(
+        text(*(json.loads(path.read_text(encoding="utf-8")) for path in (SOURCE, OTHER, UNITS))),
+        TARGET,
+    )
 
 
 if __name__ == "__main__":

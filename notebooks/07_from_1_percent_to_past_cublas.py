@@ -487,7 +487,7 @@ print(f"warptiled is {gain('warptiled', 'vectorized'):.2f} times as fast as vect
 on_the_gpu("vectorized", "warptiled")
 
 # %% [markdown]
-# `warptiled` needs 40 % fewer wavefronts than `vectorized`, but it is only 5 % faster. The reason: in `vectorized`, the
+# `warptiled` needs 40 % fewer wavefronts than `vectorized`, but it is only 6 % faster. The reason: in `vectorized`, the
 # data stage was busy for only 60 % of the time, so it was not the bound.
 #
 # What do the warps of `warptiled` wait for? Mostly for `L1, L2, DRAM`. In each iteration, all warps of a block load the
@@ -757,8 +757,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is slower than cuBLAS by 3 %. This difference is as small as differences between
-# measurements: in an earlier measurement, `split_k` was the faster one.
+# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 2 %. This difference is as small as differences between
+# measurements. An earlier version of `split_k` was slower than cuBLAS for this shape.
 #
 # For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS, but an earlier version of it was slower. The earlier version
 # packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time depends only on `M` and `K`. If `N` is

@@ -14,7 +14,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", ["kernels", "ladder", "programs"])
+@pytest.mark.parametrize("name", ["goals", "kernels", "ladder", "programs"])
 def test_page_is_up_to_date(name: str) -> None:
     words = [sys.executable, str(DOCS / f"make_{name}.py"), "--check"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -41,14 +41,14 @@ def test_figures_in_the_sentences_of_lesson_7() -> None:
     peak = 132 * 4 * 32 * 2 * 1.98 / 1000  # TFLOP/s: lesson 7 computes it in the same way
     wide = {name: rung["ms"] for name, rung in rungs[16384, 128, 2048].items()}
     fastest = min((name for name in wide if name != "cublas"), key=wide.__getitem__)
-    behind = 1 - wide["cublas"] / wide[fastest]
+    ahead = wide["cublas"] / wide[fastest] - 1
     assert fastest.startswith("split_k")
     sentences = [
         f"`naive`, which reaches {speed['naive'] / speed['cublas']:.0%} of the speed of cuBLAS",
         f"but it is only {speed['warptiled'] / speed['vectorized'] - 1:.0%} faster",
         f"`pipelined` is {speed['pipelined'] / speed['naive']:.0f} times as fast as `naive`",
         f"`blocktiled_2d` is {register_tile:.1f} times as fast as `tiled`",
-        f"`split_k` is slower than cuBLAS by {behind:.0%}",
+        f"`split_k` is faster than cuBLAS by {ahead:.0%}",
         f"`tensor_map` reaches {speed['tensor_map'] / peak:.0%} of the peak",
         f"An H200 computes {peak:.1f} TFLOP/s",
     ]

@@ -1,0 +1,201 @@
+"""Write docs/goals.md: each goal for the speed on a GPU, what was measured, and what limits it.
+
+The figures come from files that scripts in benchmarks wrote: docs/measured/ladder.json (ladder.py)
+and h200.json (record_gpu.py).
+
+python docs/make_goals.py [--check]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from make_ladder import SHAPE_GOALS, TENSOR_CORE_GOALS
+from pages import write
+
+MEASURED = Path(__file__).parent / "measured"
+TARGET = Path(__file__).parent / "goals.md"
+LARGE = (16384, 16384)
+OTHER = ((1000000, 1000), (1000, 1000000), (16383, 16385), (8192, 32768))  # for transposes
+LONG = OTHER[:2]  # for sums
+
+# What limits a speed, if its goal is not reached. The key is the name of the goal.
+LIMITS = {
+    "4096 x 4096 x 4096": "[The main loop of `tensor_map`](ladder.md#tensor_map): register-bank "
+    "conflicts and loads of shared memory.",
+    "8192 x 8192 x 8192": "As for 4096 x 4096 x 4096.",
+    "`bf16` at 4096": "[The power limit](ladder.md#bf16-and-tf32), as for cuBLAS.",
+    "`bf16` at 8192": "[The power limit](ladder.md#bf16-and-tf32), as for cuBLAS.",
+    "product of 8192": "The product alone takes longer than the goal. See "
+    "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
+    "launch": "The driver's own function takes longer than the goal. See "
+    "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
+    "`transpose`, 1000000 x 1000, relative to a copy": "The order of the accesses to DRAM. See "
+    "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
+}
+
+
+@dataclass
+class Goal:
+    """A goal. `name` is also the key in LIMITS."""
+
+    name: str
+    goal: str
+    measured: str
+    reached: bool
+
+
+def at_least(name: str, value: float, goal: float, unit: str = "", digits: int = 2) -> Goal:
+    """Return a goal that a value should reach or exceed."""
+    shown = f"at least {goal:.{digits}f}{unit}"
+    return Goal(name, shown, f"{value:.{digits + (not unit)}f}{unit}", value >= goal)
+
+
+def below(name: str, value: float, goal: float, unit: str, digits: int = 2) -> Goal:
+    """Return a goal below which a value should stay."""
+    shown = f"below {goal:.{digits}f}{unit}"
+    return Goal(name, shown, f"{value:.{digits + 1}f}{unit}", value < goal)
+
+
+def of_float32(ladder: dict[str, Any]) -> Iterator[Goal]:
+    """Yield the goals for float32: the fastest variant's speed relative to cuBLAS."""
+    for shape in ladder["shapes"]:
+        m, n, k = (shape[extent] for extent in "mnk")
+        rungs = shape["rungs"]
+        fastest = min(row["ms"] for name, row in rungs.items() if name != "cublas")
+        goal = SHAPE_GOALS.get(m if m == n == k else None, SHAPE_GOALS[None])
+        yield at_least(f"{m} x {n} x {k}", rungs["cublas"]["ms"] / fastest, goal)
+
+
+def of_tensor_cores(ladder: dict[str, Any]) -> Iterator[Goal]:
+    """Yield the goals for the variants on tensor cores, relative to cuBLAS."""
+    for entry in ladder["tensor_cores"]:
+        variant, comma, result = entry["rung"].partition(",")
+        goal = TENSOR_CORE_GOALS.get((variant, entry["size"]))
+        if goal is None:
+            continue
+        own = entry["rungs"][entry["rung"]]["ms"]
+        (library,) = (row["ms"] for name, row in entry["rungs"].items() if name != entry["rung"])
+        name = f"`{variant}` at {entry['size']}{comma}{result}"
+        yield at_least(name, library / own, goal)
+
+
+def of_numpy(figures: dict[str, Any]) -> Iterator[Goal]:
+    """Yield the goals for products of NumPy arrays with a new result."""
+    ms = figures["numpy_products.py"]
+    for size, goal in (("64", 0.06), ("1024", 1.2), ("4096", 7.4)):
+        yield below(f"product of {size}", ms[size]["new"], goal, " ms")
+    ratio = ms["8192"]["new"] / ms["8192"]["copies"]
+    yield Goal(
+        "product of 8192", "at most 1.3 times the copies", f"{ratio:.2f} times", ratio <= 1.3
+    )
+
+
+def of_launches(figures: dict[str, Any]) -> Iterator[Goal]:
+    """Yield the goals for launches with arrays on the GPU."""
+    us = figures["launch_latency.py"]["median"]
+    own = us["coalesce, DeviceArray"]
+    yield below("launch, compared with CuPy", own, us["CuPy RawKernel"], " us")
+    alone = us["from C++"]
+    measured = f"{own:.2f} us; the driver alone {alone:.2f} us"
+    yield Goal("launch", "2.5 us", measured, own <= 2.5)
+
+
+def of_one_matrix(figures: dict[str, Any]) -> Iterator[Goal]:
+    """Yield the goals for transposes and sums."""
+    rows = [row for name, found in figures.items() if name.startswith("kernels") for row in found]
+    gbps = {
+        ((row["rows"], row["cols"]), row["operation"], row["variant"]): row["gbps"] for row in rows
+    }
+    for shape in (LARGE, *OTHER):
+        ratio = gbps[shape, "transpose", "vectorized"] / gbps[shape, "transpose", "CuPy, a copy"]
+        name = "`transpose`, {} x {}, relative to a copy".format(*shape)
+        yield at_least(name, ratio, 0.97 if shape == LARGE else 0.9)
+    for operation in ("row_sums", "column_sums"):
+        for shape in (LARGE, *LONG):
+            speed = gbps[shape, operation, "vectorized"] / 1000
+            name = "`{}`, {} x {}".format(operation, *shape)
+            yield at_least(name, speed, 4.5 if shape == LARGE else 4.2, " TB/s")
+
+
+def table(goals: Iterator[Goal]) -> list[str]:
+    """Return the table of some goals."""
+    lines = [
+        "| what | goal | measured | reached | what limits it |",
+        "|---|---|---|---|---|",
+    ]
+    for goal in goals:
+        limit = "" if goal.reached else LIMITS[goal.name]  # a KeyError: say what limits the speed
+        reached = "yes" if goal.reached else "**no**"
+        lines.append(f"| {goal.name} | {goal.goal} | {goal.measured} | {reached} | {limit} |")
+    return lines
+
+
+def text(ladder: dict[str, Any], speeds: dict[str, Any]) -> str:
+    """Return the page."""
+    figures = speeds["figures"]
+    where = "{}, commit {}, {}: `{}`."
+    of_ladder, of_speeds = (
+        where.format(found["gpu"]["name"], found["commit"], found["date"], found["command"])
+        for found in (ladder, speeds)
+    )
+    lines = [
+        _INTRODUCTION,
+        "",
+        "## Products, compared with cuBLAS",
+        "",
+        of_ladder,
+        "",
+        _PRODUCTS,
+        "",
+        *table(of_float32(ladder)),
+        "",
+        _TENSOR_CORES,
+        "",
+        *table(of_tensor_cores(ladder)),
+        "",
+        "## NumPy arrays, launches, transposes and sums",
+        "",
+        of_speeds,
+        "",
+        _SPEEDS,
+        "",
+        *table(of_numpy(figures)),
+        *table(of_launches(figures))[2:],
+        *table(of_one_matrix(figures))[2:],
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_INTRODUCTION = """\
+# Goals for the speed, and what was measured
+
+*Written by `docs/make_goals.py` from the recordings in `docs/measured`; do not edit.*
+
+This page lists each goal for the speed on an NVIDIA H200. If a goal is not reached, the last column
+says what limits the speed. [The ladder, measured](ladder.md) and [Speed on a GPU](gpu_speed.md)
+have all figures, and say how they were measured, what was tried, and what to try next."""
+
+_PRODUCTS = """\
+In float32, the measured figure is the time of cuBLAS divided by the time of the fastest variant.
+Small products are timed in a row: one CUDA graph has up to 100 of them."""
+
+_TENSOR_CORES = """\
+On tensor cores, cuBLAS computes in the same precision. Only `tf32x3` is compared with cuBLAS in
+float32."""
+
+_SPEEDS = """\
+The time of a product of NumPy arrays includes all copies. The result is a new array."""
+
+
+def main() -> None:
+    found = (json.loads((MEASURED / f"{name}.json").read_text()) for name in ("ladder", "h200"))
+    write(text(*found), TARGET)
+
+
+if __name__ == "__main__":
+    main()
