@@ -1,6 +1,8 @@
 // Binds the GPU table and the models.
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "bindings/sim.hpp"
 #include "model/banks.hpp"
 #include "model/coalescing.hpp"
@@ -70,6 +72,22 @@ void for_each_field(Work& w, F&& f) {
     f("slowest", w.slowest);
     f("from_l2", w.from_l2);
     f("from_dram", w.from_dram);
+}
+
+// Returns an access of one warp at these addresses, one for each lane. The event refers to the
+// addresses and does not copy them.
+sim::MemoryEvent scattered(const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
+                           const std::string& kind) {
+    if (addresses.size() != sim::warp_size || bytes == 0 || bytes > 16)
+        throw py::value_error("there must be 32 addresses, and bytes must be from 1 to 16");
+    if (kind != "load" && kind != "store" && kind != "atomic" && kind != "copy")
+        throw py::value_error("kind must be load, store, atomic or copy; got " + kind);
+    sim::MemoryEvent e;
+    e.access = kind == "load" ? sim::Access::load : sim::Access::store;
+    e.bytes = bytes;
+    e.mask = mask;
+    e.addresses = addresses.data();
+    return e;
 }
 
 }  // namespace
@@ -177,38 +195,59 @@ void add_model(py::module_ m) {
         py::arg("lanes"), py::arg("itemsize"),
         "The smallest number of sectors that can hold a different element for each of the lanes.");
     m.def(
-        "shared_groups",
+        "counted_sectors",
         [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
-           const std::string& kind, const std::string& opcode) {
-            if (addresses.size() != sim::warp_size || bytes == 0 || bytes > 16)
-                throw py::value_error("there must be 32 addresses, and bytes must be from 1 to 16");
-            if (kind != "load" && kind != "store" && kind != "atomic")
-                throw py::value_error("kind must be load, store or atomic; got " + kind);
-            const bool atomic = kind == "atomic";
-            sim::MemoryEvent e;
-            e.access = kind == "load" ? sim::Access::load : sim::Access::store;
-            e.bytes = bytes;
-            e.mask = mask;
-            e.addresses = addresses.data();
-            const sim::AtomicForm form = sim::traits_of(opcode).form;
-            const int groups = model::turns_of(e);
-            py::list found;
-            for (int group = 0; group < groups; ++group) {
-                const sim::LaneMask lanes =
-                    mask & model::group_mask(group, sim::warp_size / groups);
-                found.append(py::make_tuple(lanes, atomic ? model::atomic_turns(e, lanes, form)
-                                                          : model::most_words(e, lanes)));
-            }
-            return py::make_tuple(found, atomic ? model::atomic_passes(form) : 1,
-                                  !atomic || form == sim::AtomicForm::counting);
+           const std::string& kind, const std::string& opcode, const std::vector<uint64_t>& targets,
+           uint32_t target_mask) -> std::optional<uint32_t> {
+            const sim::MemoryEvent e = scattered(addresses, bytes, mask, kind);
+            const model::Footprint f = model::footprint(e);
+            if (kind == "atomic") return f.repeated;
+            if (kind != "copy" || !sim::traits_of(opcode).passes_l1) return f.sectors;
+            if (target_mask == 0) return std::nullopt;
+            const sim::MemoryEvent target = scattered(targets, bytes, target_mask, "store");
+            return model::bypassing_copy(e, target).sectors;
         },
         py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("kind"),
-        py::arg("opcode") = "",
+        py::arg("opcode") = "", py::arg("targets") = std::vector<uint64_t>(),
+        py::arg("target_mask") = 0,
+        "The number of sectors that a GPU counts for an access to global memory. An atomic sends a "
+        "sector several times if lanes access the same element. For an asynchronous copy, "
+        "`targets` are the addresses in shared memory. If the copy bypasses L1, the number depends "
+        "on them; without them it is None.");
+    m.def(
+        "shared_groups",
+        [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
+           const std::string& kind, const std::string& opcode, const std::vector<uint64_t>& sources,
+           uint32_t source_mask) {
+            const sim::MemoryEvent e = scattered(addresses, bytes, mask, kind);
+            const sim::MemoryEvent source =
+                source_mask ? scattered(sources, bytes, source_mask, "load") : sim::MemoryEvent{};
+            const sim::Traits traits = sim::traits_of(opcode);
+            const bool atomic = kind == "atomic", copy = kind == "copy";
+            const int groups = traits.matrix ? model::groups_of(bytes) : model::turns_of(e);
+            py::list found;
+            for (int group = 0; group < groups; ++group) {
+                const sim::LaneMask lanes = model::group_mask(group, sim::warp_size / groups);
+                const uint32_t turns = atomic ? model::atomic_turns(e, mask & lanes, traits.form)
+                                       : copy ? model::copy_turns(source, e, lanes)
+                                              : model::most_words(e, mask & lanes);
+                found.append(py::make_tuple(mask & lanes, turns));
+            }
+            const char* names[] = {"", "", "half-warps", "", "quarter-warps"};
+            return py::make_tuple(found, atomic ? model::atomic_passes(traits.form) : 1,
+                                  !copy && (!atomic || traits.form == sim::AtomicForm::counting),
+                                  traits.matrix ? "matrices" : names[groups]);
+        },
+        py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("kind"),
+        py::arg("opcode") = "", py::arg("sources") = std::vector<uint64_t>(),
+        py::arg("source_mask") = 0,
         "How the banks of shared memory serve an access. Returns the groups of lanes that are "
-        "served one after another, the number of wavefronts of each turn, and whether lanes that "
-        "access the same word are served together. A group is the mask of its active lanes and "
-        "its turns: how often its busiest bank must serve a word or a lane. The opcode matters "
-        "only for atomics.");
+        "served one after another, the number of wavefronts of each turn, whether lanes that "
+        "access the same word are served together, and what the groups are: half-warps, "
+        "quarter-warps or matrices, or an empty string if there is one group. A group is the mask "
+        "of its active lanes and its turns: how often its busiest bank must serve a word or a "
+        "lane. The opcode matters for atomics, and for ldmatrix and stmatrix. For an asynchronous "
+        "copy, the access is its destination, and `sources` are the addresses that it reads.");
     m.attr("BANKS") = model::banks;
     m.attr("WORD_BYTES") = model::word_bytes;
     m.def(

@@ -205,14 +205,19 @@ inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm f
 
 // An asynchronous copy reads its source through the banks of L1, which are also the banks of shared
 // memory. At the source and at the destination, a bank serves one lane at a time.
+//
+// Returns how often the busiest bank must serve the lanes of `group`.
+inline uint32_t copy_turns(const sim::MemoryEvent& source, const sim::MemoryEvent& target,
+                           sim::LaneMask group) {
+    return std::max(most_lanes(source, source.mask & group),
+                    most_lanes(target, target.mask & group));
+}
+
 inline Wavefronts copy_wavefronts(const sim::MemoryEvent& source, const sim::MemoryEvent& target) {
     Wavefronts w;
     const int groups = groups_of(target.bytes);
-    for (int g = 0; g < groups; ++g) {
-        const sim::LaneMask group = group_mask(g, sim::warp_size / groups);
-        w.taken += std::max(most_lanes(source, source.mask & group),
-                            most_lanes(target, target.mask & group));
-    }
+    for (int g = 0; g < groups; ++g)
+        w.taken += copy_turns(source, target, group_mask(g, sim::warp_size / groups));
     w.theoretical = w.taken;
     w.ideal = std::min(w.theoretical, packed_wavefronts(target));
     return w;

@@ -100,7 +100,9 @@ def test_atomics_are_labelled():
     source = """extern "C" __global__ void k(int* x) { atomicAdd(&x[threadIdx.x % 4], 1); }"""
     kernel = coalesce.Kernel(source, "k", device="sim")
     picture = draw.event(kernel.trace(1, 32, np.zeros(4, np.int32)))
-    assert picture.headline.startswith("32 lanes, 4-byte atomics → 1 sector")
+    assert picture.headline == (
+        "32 lanes, 4-byte atomics → 8 sectors in 1 line, because lanes access the same element"
+    )
 
 
 def test_local_memory_has_no_picture():

@@ -14,7 +14,22 @@ WORD_BYTES: int
 
 def sectors(addresses: Sequence[int], itemsize: int, size: int = 32) -> list[int]: ...
 def packed_sectors(lanes: int, itemsize: int) -> int: ...
+def counted_sectors(
+    addresses: Sequence[int],
+    itemsize: int,
+    mask: int,
+    kind: str,
+    opcode: str = "",
+    targets: Sequence[int] = (),
+    target_mask: int = 0,
+) -> int | None: ...
 def shared_groups(
-    addresses: Sequence[int], itemsize: int, mask: int, kind: str, opcode: str = ""
-) -> tuple[list[tuple[int, int]], int, bool]: ...
+    addresses: Sequence[int],
+    itemsize: int,
+    mask: int,
+    kind: str,
+    opcode: str = "",
+    sources: Sequence[int] = (),
+    source_mask: int = 0,
+) -> tuple[list[tuple[int, int]], int, bool, str]: ...
 def l1_cycles(addresses: Sequence[int], itemsize: int) -> tuple[int, int]: ...

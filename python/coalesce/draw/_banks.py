@@ -51,21 +51,22 @@ class Board:
 
     Attributes
     ----------
-    parts : int
-        The number of groups, including groups without active lanes.
+    served : str
+        What the groups of lanes are, which are served one after another: ``"half-warps"``,
+        ``"quarter-warps"`` or ``"matrices"``. Empty if there is one group.
     passes : int
         The number of wavefronts that a turn needs. It is 2 for a compare-and-swap, and 1 for all
         other accesses.
     shared : bool
         Whether lanes that access the same word are served together. This is not so for most
-        atomics. Then each lane has its own `Word`.
+        atomics and for asynchronous copies. Then each lane has its own `Word`.
     groups : list of (list of int)
         The active lanes of each group. Groups without active lanes are left out.
     words : list of (list of Word)
         The words that each of these groups accesses.
     """
 
-    parts: int
+    served: str
     passes: int
     shared: bool
     groups: list[list[int]]
@@ -83,7 +84,7 @@ class Board:
 
     @property
     def updates(self) -> bool:
-        """Whether lanes must wait for each other because they update the same word."""
+        """Whether lanes must wait for each other because they access the same word."""
         if self.shared:
             return False
         return any(len({w.number for w in words}) < len(words) for words in self.words)
@@ -103,8 +104,10 @@ def board_of(lanes: Lanes, kind: Kind = "load", opcode: str = "") -> Board:
     words_per_lane = max(1, lanes.itemsize // WORD_BYTES)
     mask = sum(1 << lane for lane in lanes.numbers)
     addresses = lanes.addresses.tolist()
-    groups, passes, shared = model.shared_groups(addresses, lanes.itemsize, mask, kind, opcode)
-    board = Board(len(groups), passes, shared, [], [])
+    groups, passes, shared, served = model.shared_groups(
+        addresses, lanes.itemsize, mask, kind, opcode
+    )
+    board = Board(served, passes, shared, [], [])
     for together_mask, turns in groups:
         together = [lane for lane in lanes.numbers if together_mask >> lane & 1]
         words: dict[tuple[int, int], Word] = {}
@@ -157,9 +160,11 @@ def bank_board(
     mask : int or sequence of bool, optional
         The active lanes: an int whose bit i stands for lane i, or a bool for each lane. By default,
         all lanes are active.
-    kind : {"load", "store", "atomic"}
+    kind : {"load", "store", "atomic", "copy"}
         The kind of access. A load of 8 or 16 bytes per lane may need fewer wavefronts than a store
-        to the same addresses.
+        to the same addresses. ``"copy"`` is an asynchronous copy to these addresses. A bank serves
+        one of its lanes per wavefront, also at the addresses that the copy reads. If more of these
+        are in one bank, the copy takes more wavefronts than the picture shows.
     base : int
         The address at which shared memory starts. It must be a multiple of 128.
     rows : {"wavefronts", "words"}
@@ -170,6 +175,8 @@ def bank_board(
         The opcode of an atomic, such as ``"ATOMS.CAS"``. By default, the atomic is an addition. A
         compare-and-swap needs twice as many wavefronts. ``ATOMS.POPC.INC``, which adds 1 for each
         lane, serves all lanes with the same word together.
+        For ``"ldmatrix"`` and ``"stmatrix"``, each matrix is served separately, even if matrices
+        share rows.
     title : str, optional
         A line above the headline, such as the source line.
 
@@ -231,15 +238,16 @@ def _headline(lanes: Lanes, board: Board, kind: Kind) -> str:
     article = "an" if str(ways).startswith(("8", "11", "18")) else "a"
     conflict = "no bank conflict" if ways == 1 else f"{article} {ways}-way bank conflict"
     if board.updates and ways > 1:
-        conflict = f"up to {ways} lanes update words of one bank"
+        verb = "update" if kind == "atomic" else "write"
+        conflict = f"up to {ways} lanes {verb} words of one bank"
     count = plural(board.wavefronts, "wavefront")
     return f"{lanes.words()}, {lanes.itemsize}-byte {DONE[kind]} {ARROW} {count}, {conflict}"
 
 
 def _note(lanes: Lanes, board: Board, kind: Kind) -> str:
     ways = max(board.depths)
-    share = {2: "By half-warps", 4: "By quarter-warps"}.get(board.parts)
-    in_turns = f"{share}: " if share else ""
+    share = {"": "", "matrices": "One matrix after the other: "}
+    in_turns = share.get(board.served, f"By {board.served}: ")
     words = [word for part in board.words for word in part]
     if ways > 1:
         busy = len({word.bank for word in words if word.turn == ways - 1})
@@ -401,7 +409,7 @@ def _legend(canvas: Canvas, board: Board, y: float) -> float:
     if paints - {ALERT}:
         entries.append(Swatch("a word and the lanes that access it", BLUE))
     if ALERT in paints:
-        what = "lanes that update" if board.updates else "words of"
+        what = "lanes that access" if board.updates else "words of"
         entries.append(Swatch(f"one of several {what} its bank; these wait for each other", ALERT))
     if any(len(word.lanes) > 1 for words in board.words for word in words):
         entries.append(Swatch("served to two lanes at once", letter=f"{TIMES}2"))

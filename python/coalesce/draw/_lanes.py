@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coalesce.common import require
 
-Kind = Literal["load", "store", "atomic"]
+Kind = Literal["load", "store", "atomic", "copy"]
 
 MOST_LANES = 64
 MOST_BYTES = 64  # the most bytes per lane; the widest access of any GPU is 32 bytes

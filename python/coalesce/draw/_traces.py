@@ -12,6 +12,7 @@ from coalesce._core import model
 from coalesce.common import require
 from coalesce.draw._banks import bank_board
 from coalesce.draw._canvas import Picture
+from coalesce.draw._copies import undrawn_read, undrawn_write
 from coalesce.draw._frames import matrices
 from coalesce.draw._lanes import Kind
 from coalesce.draw._matrix import Matrix
@@ -49,7 +50,8 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     TypeError
         `trace` is not a `Trace`.
     ValueError
-        The trace has no such event, or the event accesses local or constant memory.
+        The trace has no such event, or the event accesses local or constant memory. Or it belongs
+        to an asynchronous copy whose cost depends on its other event.
 
     Examples
     --------
@@ -67,6 +69,8 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
         line = f", line {one.line}" if one.line else ""
         title = f"{trace.kernel}{line}: {one.opcode} of block {one.block}, warp {one.warp}"
     kind = _kind(one)
+    if kind == "copy" and (why := _undrawn_copy(trace, one)):
+        raise ValueError(f"event {number} cannot be drawn. {why}")
     if one.space == "shared":
         return bank_board(
             one.addresses, one.width, one.mask, kind=kind, opcode=one.opcode, title=title
@@ -195,8 +199,20 @@ def _accesses(trace: Trace) -> list[Events]:
 def _kind(one: TraceEvent) -> Kind:
     if one.kind in ("atomic", "reduction"):
         return "atomic"
-    stores = one.kind == "store" or (one.kind == "async_copy" and one.space == "shared")
-    return "store" if stores else "load"
+    if one.kind == "async_copy":
+        return "copy"
+    return "store" if one.kind == "store" else "load"
+
+
+def _undrawn_copy(trace: Trace, one: TraceEvent) -> str:
+    """Return why an event of an asynchronous copy cannot be drawn. Empty if it can be drawn."""
+    same = (trace.instruction == one.instruction) & (trace.warp == one.warp)
+    same &= (trace.execution == one.execution) & (trace.block == one.block).all(axis=1)
+    there, mask = [], 0
+    for other in np.flatnonzero(same & (trace.space != one.space)):
+        there, mask = trace.addresses[other].tolist(), int(trace.mask[other])
+    undrawn = undrawn_write if one.space == "shared" else undrawn_read
+    return undrawn(one.addresses.tolist(), one.width, int(one.mask), one.opcode, there, mask)
 
 
 def _matrix(trace: Trace, number: int, shapes: Mapping[str, Sequence[int]], cells: str) -> Matrix:

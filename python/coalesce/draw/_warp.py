@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from coalesce._core import model
 from coalesce.draw import _strip
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Picture, Swatch, number
 from coalesce.draw._lanes import Kind, Lanes, lanes_of, power_of_two
@@ -48,8 +49,9 @@ def warp_access(
     mask : int or sequence of bool, optional
         The active lanes: an int whose bit i stands for lane i, or a bool for each lane. By default,
         all lanes are active.
-    kind : {"load", "store", "atomic"}
-        The kind of access. It only changes the headline.
+    kind : {"load", "store", "atomic", "copy"}
+        The kind of access. An atomic sends a sector once for each lane that accesses the same
+        element. ``"copy"`` is an asynchronous copy, which reads these addresses.
     title : str, optional
         A line above the headline, such as the source line.
     array : str, optional
@@ -89,13 +91,14 @@ def warp_access(
     """
     lanes = lanes_of(addresses, itemsize, mask, warp_size)
     if kind not in DONE:
-        raise ValueError(f"kind must be 'load', 'store' or 'atomic'; got {kind!r}")
+        raise ValueError(f"kind must be 'load', 'store', 'atomic' or 'copy'; got {kind!r}")
     sector_bytes = power_of_two("sector_bytes", sector_bytes, 4, 1024)
     line_bytes = power_of_two("line_bytes", line_bytes, sector_bytes, 4096)
     memory = memory_of(lanes, line_bytes, sector_bytes)
 
     canvas = Canvas()
-    headline, note = _headline(lanes, memory, kind), _note(lanes, memory)
+    sent = _sent(lanes, memory) if kind == "atomic" else len(memory.sectors)
+    headline, note = _headline(lanes, memory, kind, sent), _note(lanes, memory, sent)
     y = canvas.headline(16, title, headline, note)
     y += 27
     drop = 58 if len(memory.lines) == 1 else 84
@@ -120,10 +123,28 @@ def warp_access(
     )
 
 
-def _headline(lanes: Lanes, memory: Memory, kind: Kind) -> str:
-    sectors, lines = len(memory.sectors), len(memory.lines)
+def _sent(lanes: Lanes, memory: Memory) -> int:
+    """Return how many sectors an atomic sends.
+
+    If lanes access the same element, its sector is sent several times. The model has a rule for the
+    accesses that a GPU can make. For other accesses, return the number of touched sectors.
+    """
+    aligned = all(lanes.address(lane) % lanes.itemsize == 0 for lane in lanes.numbers)
+    if not aligned or lanes.count > 32 or lanes.itemsize > 16 or memory.sector_bytes != 32:
+        return len(memory.sectors)
+    mask = sum(1 << lane for lane in lanes.numbers)
+    addresses = [*lanes.addresses.tolist(), *[0] * (32 - lanes.count)]
+    counted = model.counted_sectors(addresses, lanes.itemsize, mask, "atomic")
+    assert counted is not None
+    return counted
+
+
+def _headline(lanes: Lanes, memory: Memory, kind: Kind, sectors: int) -> str:
+    lines = len(memory.lines)
     moved = f"{percent(memory.bytes_used, memory.bytes_moved)} of the bytes used"
-    if _broadcast(lanes):
+    if sectors > len(memory.sectors):
+        moved = "because lanes access the same element"
+    elif _broadcast(lanes):
         moved = "a broadcast"  # a broadcast uses few bytes of the sector, but this is no waste
     return (
         f"{lanes.words()}, {lanes.itemsize}-byte {DONE[kind]} {ARROW} {plural(sectors, 'sector')} "
@@ -136,10 +157,15 @@ def _broadcast(lanes: Lanes) -> bool:
     return len({lanes.address(lane) for lane in lanes.numbers}) == 1 and len(lanes.numbers) > 1
 
 
-def _note(lanes: Lanes, memory: Memory) -> str:
+def _note(lanes: Lanes, memory: Memory, sent: int) -> str:
     sectors, least = len(memory.sectors), memory.least_sectors
     asked = len(lanes.numbers) * lanes.itemsize
     shared = memory.bytes_used < asked
+    if sent > sectors:
+        return (
+            f"The lanes touch {plural(sectors, 'sector')}. A sector is sent once for each lane "
+            "that accesses the same element."
+        )
     if _broadcast(lanes):
         return "All lanes ask for the same bytes: one sector serves them all, a broadcast."
     if sectors == least:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 TIMES = "\N{MULTIPLICATION SIGN}"
 ARROW = "\N{RIGHTWARDS ARROW}"
 
-DONE = {"load": "loads", "store": "stores", "atomic": "atomics"}
+DONE = {"load": "loads", "store": "stores", "atomic": "atomics", "copy": "copies"}
 
 
 def percent(part: float, whole: float) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from coalesce._core import model
 from coalesce.profiling.lane_runs import Thread, runs_of
 
-AccessKind = Literal["load", "store", "atomic"]
+AccessKind = Literal["load", "store", "atomic", "copy"]
 
 Kind = Literal[
     "contiguous",
@@ -120,7 +120,7 @@ def classify(
         The active lanes: bit i is set if lane i is active.
     space : str
         The memory. ``"shared"`` has banks, and all other memories have sectors.
-    access : {"load", "store", "atomic"}
+    access : {"load", "store", "atomic", "copy"}
         The kind of access. Shared memory serves some loads faster than stores, and stores faster
         than atomics.
     opcode : str
@@ -135,8 +135,10 @@ def classify(
     those = None if threads is None else [threads[lane] for lane in lanes]
     if space == "shared":
         passes, _ = bank_passes(addresses, width, mask, access, opcode)
-        of_words, _ = bank_passes(addresses, width, mask, "load" if access == "load" else "store")
-        shares = access == "atomic" and max(passes, default=1) > max(of_words, default=1)
+        of_words = passes
+        if access in ("atomic", "copy"):  # these serve one lane at a time, a store one word
+            of_words, _ = bank_passes(addresses, width, mask, "store")
+        shares = max(passes, default=1) > max(of_words, default=1)
         return _of_banks(active, max(of_words, default=1), shares, those)
     pattern = _of_sectors(lanes, active, width, array, those)
     few = _few(lanes, len(addresses))
@@ -317,7 +319,7 @@ def bank_passes(
     lane per pass, even if other lanes access the same word. `opcode` is needed for the exceptions.
     """
     padded = [*addresses, *[0] * (LANES - len(addresses))]
-    groups, wavefronts, _ = model.shared_groups(padded, width, mask, access, opcode)
+    groups, wavefronts, *_ = model.shared_groups(padded, width, mask, access, opcode)
     return [passes for lanes, passes in groups if lanes], wavefronts
 
 

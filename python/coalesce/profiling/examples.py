@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,12 @@ class Example:
     threads : tuple of (x, y, z)
         The threadIdx of the 32 lanes.
     opcode : str
-        The opcode of the instruction. The cost of an atomic on shared memory depends on it.
+        The opcode of the instruction. Some costs depend on it, such as that of ``"ATOMS.CAS"``.
+    target : tuple of int
+        For an asynchronous copy, the addresses in shared memory to which the 32 lanes copy. Empty
+        for other accesses.
+    target_mask : int
+        The lanes that write to `target`. A lane may write zeros without reading.
 
     Examples
     --------
@@ -65,6 +70,8 @@ class Example:
     array: TraceArray | None
     threads: tuple[Thread, ...] | None = None
     opcode: str = ""
+    target: tuple[int, ...] = ()
+    target_mask: int = 0
 
     @property
     def active(self) -> list[int]:
@@ -80,11 +87,25 @@ class Example:
 
     @cached_property
     def cost(self) -> int:
-        """The cost of the access: wavefronts for shared memory, and sectors for other memory."""
+        """The cost of the access: wavefronts for shared memory, and sectors for other memory.
+
+        It is what a GPU counts. The sectors of an atomic may be more than `sectors`, because lanes
+        that access the same element send the sector several times.
+        """
         if self.space == "shared":
             passes, wavefronts = self._bank_passes
             return wavefronts * sum(passes)
-        return self.sectors
+        counted = self._counted_sectors
+        return self.sectors if counted is None else counted
+
+    @cached_property
+    def _counted_sectors(self) -> int | None:
+        """The sectors that a GPU counts. None if they depend on addresses that are not known."""
+        kind = self._drawn_kind
+        if kind in ("load", "store"):
+            return self.sectors
+        given = (self.addresses, self.width, self.mask, kind, self.opcode)
+        return model.counted_sectors(*given, self.target, self.target_mask)
 
     @cached_property
     def _bank_passes(self) -> tuple[list[int], int]:
@@ -104,9 +125,9 @@ class Example:
 
     @property
     def _drawn_kind(self) -> AccessKind:
-        """The name of the access in a picture. An asynchronous copy is a load and a store."""
+        """The name of the access in a picture."""
         if self.kind == "async_copy":
-            return "store" if self.space == "shared" else "load"
+            return "copy"
         if self.kind == "load":
             return "load"
         return "store" if self.kind == "store" else "atomic"
@@ -132,10 +153,28 @@ class Example:
             threads=self.threads,
         )
 
-    def picture(self, title: str = "") -> Picture:
-        """Draw the lanes, and the cache lines or the banks of shared memory that they access."""
+    @property
+    def not_drawn(self) -> str:
+        """The reason why `picture` draws nothing, as a sentence. Empty if there is a picture."""
+        from coalesce.draw import _copies
+
+        if self.kind != "async_copy":
+            return ""
+        given = (self.addresses, self.width, self.mask, self.opcode)
+        if self.space == "shared":
+            return _copies.undrawn_write(*given, (), 0)
+        return _copies.undrawn_read(*given, self.target, self.target_mask)
+
+    def picture(self, title: str = "") -> Picture | None:
+        """Draw the lanes, and the cache lines or the banks of shared memory that they access.
+
+        The numbers in the picture are those that are counted. If a picture cannot show them, return
+        None; `not_drawn` has the reason.
+        """
         from coalesce import draw
 
+        if self.not_drawn:
+            return None
         kind = self._drawn_kind
         given = (self.addresses, self.width, self.mask)
         if self.space == "shared":
@@ -223,7 +262,15 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
             threads=threads[warp],
             opcode=opcode,
         )
-        by_instruction.setdefault(instruction, []).append(example)
+        of_instruction = by_instruction.setdefault(instruction, [])
+        if kind == "async_copy" and space == "shared" and of_instruction:
+            # The event before has the addresses that the same copy reads.
+            source = of_instruction[-1]
+            if (source.block, source.warp, source.space) == (example.block, warp, "global"):
+                target = example.addresses
+                of_instruction[-1] = replace(source, target=target, target_mask=mask)
+                continue
+        of_instruction.append(example)
     return by_instruction
 
 

@@ -103,6 +103,8 @@ def _pictures(profile: ProfileData) -> Markup:
         assert access.example is not None
         drawn = [access.example.picture(), access.example.matrix()]
         images = joined([image(picture) for picture in drawn if picture is not None], tag("br"))
+        if why := access.example.not_drawn:
+            images = joined([tag("p", why), images])
         where = f"block ({', '.join(map(str, access.example.block))})"
         name = [tag("b", access.place), f", {access.name}: one warp of {where}"]
         parts.append(folded(name, images, unfolded=i == 0))

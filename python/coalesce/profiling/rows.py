@@ -253,7 +253,8 @@ class Access:
         -------
         coalesce.draw.Picture or None
             The picture. None if there is no example. Also None for local memory, where each thread
-            has its own addresses.
+            has its own addresses. Also None if a picture could not show the counted numbers; then
+            `Example.not_drawn` has the reason.
         """
         if self.example is None or self.space == "local":
             return None

@@ -278,7 +278,10 @@ def _needs(access: Access) -> str:
 def plain_access(access: Access) -> list[str]:
     """Return lines of text about an access, without colours, for error messages."""
     cost = f"{access.takes}, needs {number(access.needed_per_request)}"
-    picture = None if access.example is None else access.example.picture()
+    drawn = []
+    if access.example is not None:
+        picture = access.example.picture()
+        drawn = [access.example.not_drawn] if picture is None else picture.text.splitlines()
     share = f"{percent(access.share)} of the kernel's {access.unit}"
     return [
         f"  {access.place}: {access.source.strip()}",
@@ -286,7 +289,7 @@ def plain_access(access: Access) -> list[str]:
         *textwrap.wrap(
             f"{access.sentence} {access.merge}", 92, initial_indent="    ", subsequent_indent="    "
         ),
-        *([] if picture is None else textwrap.indent(picture.text, "    ").splitlines()),
+        *(f"    {line}" for line in drawn),
     ]
 
 

@@ -1,0 +1,68 @@
+"""Says which asynchronous copies cannot be drawn.
+
+A picture shows one end of a copy: the global memory that it reads, or the shared memory that it
+writes. In some copies, the other end contributes to the cost. The number in a picture of such a
+copy would differ from the number that a GPU counts. So there is no picture, but a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coalesce._core import model
+
+
+def undrawn_read(
+    addresses: Sequence[int],
+    width: int,
+    mask: int,
+    opcode: str,
+    target: Sequence[int],
+    target_mask: int,
+) -> str:
+    """Return why the global memory that a copy reads cannot be drawn. Empty if it can be drawn.
+
+    `target` and `target_mask` are the addresses in shared memory, and the lanes that write there.
+    If they are not known, `target_mask` is 0.
+    """
+    why = "There is no picture: the copy bypasses L1, so its sectors depend on where it writes to."
+    counted = model.counted_sectors(addresses, width, mask, "copy", opcode, target, target_mask)
+    if counted is None:
+        return f"{why} These addresses were not recorded."
+    touched = len(model.sectors([a for i, a in enumerate(addresses) if mask >> i & 1], width))
+    if counted == touched:
+        return ""
+    return f"{why} The lanes touch {touched} sectors; {counted} are counted."
+
+
+def _bypasses_l1(source: Sequence[int], width: int, mask: int, opcode: str) -> bool:
+    return model.counted_sectors(source, width, mask, "copy", opcode) is None
+
+
+def undrawn_write(
+    addresses: Sequence[int],
+    width: int,
+    mask: int,
+    opcode: str,
+    source: Sequence[int],
+    source_mask: int,
+) -> str:
+    """Return why the shared memory that a copy writes cannot be drawn. Empty if it can be drawn.
+
+    `source` and `source_mask` are the addresses that the copy reads, and the lanes that read. If
+    they are not known, `source_mask` is 0.
+    """
+    why = "There is no picture: the wavefronts depend on the addresses that the copy reads, too."
+    if source_mask == 0:
+        return f"{why} These addresses were not recorded."
+    given = (addresses, width, mask, "copy", opcode)
+    if _bypasses_l1(source, width, source_mask, opcode):
+        used = [address for lane, address in enumerate(addresses) if mask >> lane & 1]
+        if len(set(used)) < len(addresses):
+            return f"{why} This copy bypasses L1, and not every lane writes to its own address."
+    alone, _, _, _ = model.shared_groups(*given)
+    both, _, _, _ = model.shared_groups(*given, source, source_mask)
+    if both == alone:
+        return ""
+    here, counted = (sum(turns for _, turns in groups) for groups in (alone, both))
+    return f"{why} Shared memory alone would take {here} wavefronts; {counted} are counted."
