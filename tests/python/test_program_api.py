@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import coalesce
-from coalesce.compile import nvcc, pathfinder
+from coalesce.compile import pathfinder, runtime_library
 
 ROOT = Path(__file__).parents[2]
 NEWEST = 5  # nvidia-cuda-runtime 13.5 is the newest version whose names missing.inc lists
@@ -147,7 +147,7 @@ def test_every_function_is_there() -> None:
     version = pathfinder.version_of("nvidia-cuda-runtime") or ""
     if int(version.split(".")[1]) > NEWEST:
         pytest.skip(f"nvidia-cuda-runtime {version} may have functions that are not listed yet")
-    assert _names(_theirs()) - _names(nvcc.library()) == set()
+    assert _names(_theirs()) - _names(runtime_library.library()) == set()
 
 
 def test_every_function_of_the_driver_api_is_there(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_every_function_of_the_driver_api_is_there(tmp_path: Path) -> None:
     version = pathfinder.version_of("nvidia-cuda-runtime") or ""
     if int(version.split(".")[1]) > NEWEST:
         pytest.skip(f"nvidia-cuda-runtime {version} may have functions that are not listed yet")
-    own = _names(nvcc.library())
+    own = _names(runtime_library.library())
     # The header renames functions to the versions with the newest parameters.
     for options in ([], ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]):
         command = [gcc, "-E", f"-I{Path(header).parent}", *options, source]
@@ -174,7 +174,7 @@ def test_every_function_of_nvrtc_is_there() -> None:
     theirs = pathfinder.file_of("nvidia-cuda-nvrtc", "libnvrtc.so.13")
     if theirs is None:
         pytest.skip("needs nvidia-cuda-nvrtc of CUDA 13")
-    assert _names(Path(theirs)) - _names(nvcc.library("libnvrtc.so")) == set()
+    assert _names(Path(theirs)) - _names(runtime_library.library("libnvrtc.so")) == set()
 
 
 def test_errors_of_the_driver_have_their_names() -> None:
@@ -187,7 +187,7 @@ def test_errors_of_the_driver_have_their_names() -> None:
     assert body is not None
     errors = re.findall(r"(CUDA_\w+)\s*=\s*(\d+)", body[1])
     assert len(errors) > 90
-    library = ctypes.CDLL(str(nvcc.library()))
+    library = ctypes.CDLL(str(runtime_library.library()))
     for name, number in errors:
         text = ctypes.c_char_p()
         assert library.cuGetErrorName(int(number), ctypes.byref(text)) == 0
@@ -197,7 +197,7 @@ def test_errors_of_the_driver_have_their_names() -> None:
 
 
 def test_errors_have_their_names_and_texts() -> None:
-    theirs, own = ctypes.CDLL(str(_theirs())), ctypes.CDLL(str(nvcc.library()))
+    theirs, own = ctypes.CDLL(str(_theirs())), ctypes.CDLL(str(runtime_library.library()))
     for name in ("cudaGetErrorName", "cudaGetErrorString"):
         for library in (theirs, own):
             getattr(library, name).restype = ctypes.c_char_p
@@ -206,5 +206,5 @@ def test_errors_have_their_names_and_texts() -> None:
 
 
 def test_the_library_is_installed() -> None:
-    assert nvcc.library().is_file()
-    assert nvcc.library().parent == Path(coalesce.__file__).parent
+    assert runtime_library.library().is_file()
+    assert runtime_library.library().parent == Path(coalesce.__file__).parent

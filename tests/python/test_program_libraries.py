@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from whole_programs import NEEDS_COMPILERS, coalesce
 
-from coalesce.compile import nvcc
+from coalesce.compile import executables, nvcc
 
 pytestmark = NEEDS_COMPILERS
 
@@ -254,4 +254,4 @@ def test_executables_that_load_closed_libraries_are_refused(tmp_path: Path) -> N
     ):
         subprocess.run(["g++", *words], cwd=tmp_path, check=True)
     with pytest.raises(ValueError, match=r"main loads cuBLAS\. .* only on a GPU.* its source"):
-        nvcc.check_executable(tmp_path / "main")
+        executables.check_executable(tmp_path / "main")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from whole_programs import NEEDS_COMPILERS, coalesce
 
-from coalesce.compile import nvcc
+from coalesce.compile import nvcc, runtime_library
 
 pytestmark = NEEDS_COMPILERS
 
@@ -85,7 +85,7 @@ def test_an_executable_runs(tmp_path: Path) -> None:
         command = [nvcc.nvcc(), *options, "-arch=sm_90", "-o", tmp_path / name, source]
         own = [f"-L{tmp_path}", *(["-lcudart"] if options else [])]
         (tmp_path / "libcudart.so").unlink(missing_ok=True)
-        (tmp_path / "libcudart.so").symlink_to(nvcc.library())
+        (tmp_path / "libcudart.so").symlink_to(runtime_library.library())
         built = subprocess.run([*command, *own], capture_output=True, text=True, check=False)
         if name == "static" and built.returncode:
             pytest.skip(f"nvcc has no static runtime here: {built.stderr}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from whole_programs import NEEDS_COMPILERS, coalesce
 
-from coalesce.compile import nvcc, pathfinder
+from coalesce.compile import nvcc, pathfinder, runtime_library
 
 pytestmark = NEEDS_COMPILERS
 
@@ -505,7 +505,7 @@ def test_an_executable_that_uses_the_driver_api_alone_runs(tmp_path: Path, code:
         tmp_path, f'start(); OK(cuModuleLoad(&module, "{code}/kernels.ptx")); printf("loaded\\n");'
     )
     header = Path(nvcc.nvcc()).resolve().parent.parent / "include"
-    (tmp_path / "libcuda.so.1").symlink_to(nvcc.library())
+    (tmp_path / "libcuda.so.1").symlink_to(runtime_library.library())
     command = ["g++", f"-I{header}", source, tmp_path / "libcuda.so.1", "-o", tmp_path / "own"]
     wheel = pathfinder.file_of("nvidia-cuda-runtime", "cuda.h")
     subprocess.run([*command, *([f"-I{Path(wheel).parent}"] if wheel else [])], check=True)

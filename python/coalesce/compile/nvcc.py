@@ -22,54 +22,22 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from coalesce._core import CompileError, programs
+from coalesce._core import CompileError
 from coalesce.compile import cache, pathfinder
+from coalesce.compile.executables import code_of
+from coalesce.compile.runtime_library import CLOSED, LIBRARIES, REPLACED, library, link_libraries
 
-if TYPE_CHECKING:
-    from coalesce.cxx import signature
-
-LIBRARY = "libcudart.so.13"  # programs load the runtime by this name
-# The names by which programs link to this package's libraries and load them.
-NAMES = {
-    "libcudart.so": "libcudart.so",
-    LIBRARY: "libcudart.so",
-    "libcuda.so": "libcudart.so",  # one library has both APIs, so that they share one GPU
-    "libcuda.so.1": "libcudart.so",
-    "libnvrtc.so": "libnvrtc.so",
-    "libnvrtc.so.13": "libnvrtc.so",
-}
 _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
 _TEXTURE_REFERENCES = Path(__file__).with_name("texture_references.h")
-_LIBRARIES = Path(__file__).with_name("libraries")  # replacements for closed libraries
-_SECTION = ".nv_fatbin"
-# Programs that contain CUDA's static runtime have this name. It asks the driver for functions that
-# are not documented.
-_STATIC_RUNTIME = b"cuGetExportTable"
 _INSTALL = "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on PATH"
-# Libraries whose code is closed and needs a GPU, by the beginnings of their names.
-_CLOSED = {
-    "cublas": "cuBLAS",
-    "cufft": "cuFFT",
-    "cusparse": "cuSPARSE",
-    "cusolver": "cuSOLVER",
-    "curand": "cuRAND's host library",
-    "cudnn": "cuDNN",
-    "nccl": "NCCL",
-    "npp": "NPP",
-    "nvjpeg": "nvJPEG",
-    "cutensor": "cuTENSOR",
-}
-# For some of these libraries, a file of this package replaces a part of their functions.
-_REPLACED = {"cublas": _LIBRARIES / "cublas.cu", "curand": _LIBRARIES / "curand.cu"}
-_LINKED_CLOSED = re.compile(rf"-l(?:{'|'.join(_CLOSED)})\w*")
+_LINKED_CLOSED = re.compile(rf"-l(?:{'|'.join(CLOSED)})\w*")
 # Functions and headers of these libraries in the errors of compilers and linkers.
 _UNKNOWN = re.compile(
-    rf"""undefined reference to `((?:{"|".join(_CLOSED)})\w+)'"""
-    rf"""|identifier "((?:{"|".join(_CLOSED)})\w+)" is undefined"""
-    rf"""|\W((?:{"|".join(_CLOSED)})\w+)\W+was not declared"""
-    rf"""|error: ((?:{"|".join(_CLOSED)})\w*\.h): No such file"""
+    rf"""undefined reference to `((?:{"|".join(CLOSED)})\w+)'"""
+    rf"""|identifier "((?:{"|".join(CLOSED)})\w+)" is undefined"""
+    rf"""|\W((?:{"|".join(CLOSED)})\w+)\W+was not declared"""
+    rf"""|error: ((?:{"|".join(CLOSED)})\w*\.h): No such file"""
 )
 _GRAPHICS = re.compile(r"undefined reference to `(cu(?:GL|EGL|VDPAU)\w+)'")
 
@@ -143,7 +111,7 @@ def build(
     options = [word for word in options if not _LINKED_CLOSED.fullmatch(word)]
     words = _words(f"{arch}", options, debug=debug)
     texts = [[str(path), _text_of(path)] for path in paths]
-    own = [_text_of(file) for file in (_OLDER_NAMES, _TEXTURE_REFERENCES, *_REPLACED.values())]
+    own = [_text_of(file) for file in (_OLDER_NAMES, _TEXTURE_REFERENCES, *REPLACED.values())]
     key = cache.key_of("program", 4, *own, texts, words, _identity(program))
     known = cache.load(key)
     if known is not None and known[1] is not None and _are_unchanged(known[2]["headers"]):
@@ -167,9 +135,7 @@ def _compile_as_needed(
     included = [_OLDER_NAMES]
     texts = [_text_of(path) for path in paths]
     # A program that calls cublasCreate() certainly needs the replacement of cuBLAS.
-    replaced = [
-        file for word, file in _REPLACED.items() if any(f"{word}Create" in t for t in texts)
-    ]
+    replaced = [file for word, file in REPLACED.items() if any(f"{word}Create" in t for t in texts)]
     name = f"{arch}"
     while True:
         words = _words(name, options, debug=debug)
@@ -214,21 +180,6 @@ def _words(arch: str, options: Sequence[str], *, debug: bool) -> list[str]:
         *("-gencode", f"arch=compute_{arch},code=[compute_{arch},sm_{arch}]"),
         *options,
     ]
-
-
-def library(name: str = "libcudart.so") -> Path:
-    """Return the path of a library of this package, which replaces a library of NVIDIA."""
-    return Path(__file__).parents[1] / name
-
-
-def link_libraries(folder: Path) -> None:
-    """Make links to this package's libraries in a folder.
-
-    The links have the names of NVIDIA's libraries. Therefore programs load this package's libraries
-    instead.
-    """
-    for name, own in NAMES.items():
-        (folder / name).symlink_to(library(own))
 
 
 def tool(name: str) -> str | None:
@@ -293,7 +244,7 @@ def _listing(folder: Path) -> list[str]:
 def _more_headers(program: str) -> list[str]:
     """Return the options for headers that are not among nvcc's headers."""
     # -idirafter: this package's headers are used only if cuBLAS's own headers are not installed.
-    options = ["-Xcompiler", f"-idirafter,{_LIBRARIES / 'include'}"]
+    options = ["-Xcompiler", f"-idirafter,{LIBRARIES / 'include'}"]
     if not (Path(program).resolve().parent.parent / "include" / "nvrtc.h").is_file() and (
         found := pathfinder.file_of("nvidia-cuda-nvrtc", "nvrtc.h")
     ):
@@ -326,15 +277,15 @@ def _of_wheels(program: str, folder: Path) -> list[str]:
 def _error(path: Path, log: str) -> Exception:
     if match := _UNKNOWN.search(log):
         found = next(filter(None, match.groups()))
-        prefix = next(word for word in _CLOSED if found.startswith(word))
-        name = _CLOSED[prefix]
+        prefix = next(word for word in CLOSED if found.startswith(word))
+        name = CLOSED[prefix]
         if found.startswith("curand") and found.endswith(".h"):
             return LookupError(
                 f"{path.name} includes {found}, a header of cuRAND, which is not installed: "
                 "pip install nvidia-curand"
             )
-        if prefix in _REPLACED and not found.endswith(".h"):
-            return _NeedsLibraryError(_REPLACED[prefix], found.removesuffix("_v2"), name)
+        if prefix in REPLACED and not found.endswith(".h"):
+            return _NeedsLibraryError(REPLACED[prefix], found.removesuffix("_v2"), name)
         return LookupError(
             f"{path.name} uses {name}. The source of this library is not public, and it runs only "
             "on a GPU, so the simulator cannot run it"
@@ -395,113 +346,3 @@ def _identity(program: str) -> list[object]:
             status = Path(path).stat()
             found.append([os.path.realpath(path), status.st_size, status.st_mtime_ns])
     return found
-
-
-def section_of(executable: bytes, name: str = _SECTION) -> bytes:
-    """Return the bytes of a section of an executable, by default the section with device code.
-
-    If there is no such section, the result is empty.
-    """
-    from coalesce.compile import cubin
-
-    try:
-        return cubin.section(executable, name)
-    except (ValueError, LookupError, IndexError):
-        return b""
-
-
-def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
-    """Return descriptions of an executable's device code, for this package's runtime library.
-
-    The result maps the key of each module to its description (see `code_file`). `arch` is the
-    compute capability of the simulated GPU. `source` is the text of the program; it has the names
-    of the kernels' parameters.
-    """
-    found = {}
-    for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):
-        if ptx:
-            found[key] = code_file(ptx, machine or None, made_for, source)
-    return found
-
-
-def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
-    """Call `code_of` for an executable without its source, and keep the result in the cache."""
-    digest = hashlib.sha256(section_of(executable)).hexdigest()
-    status = library().stat()
-    key = cache.key_of("executable", digest, arch, status.st_size, status.st_mtime_ns)
-    if (known := cache.load(key)) is not None:
-        return dict(json.loads(known[0]))
-    found = code_of(executable, arch)
-    # Each text ends with the disassembly, if nvdisasm is installed. Without it, the texts are not
-    # stored, so that a later call tries again.
-    if all(text.partition("\n\n")[2] for text in found.values()):
-        cache.store(key, json.dumps(found), None, {})
-    return found
-
-
-def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
-    """Return the description of a module's device code, for this package's runtime library.
-
-    The description has registers, addresses of functions, names of parameters, and machine code as
-    text. ``csrc/cudart/code_file.hpp`` has its format. `machine` is the cubin, or None.
-    """
-    from coalesce.compile import cubin, disassembler, nvrtc
-    from coalesce.cxx import signature
-
-    entries = signature.ptx_entries(ptx)
-    lines = [f"registers {entry} {cubin.registers(machine, entry)}" for entry in entries]
-    lines += [f"function {name} {at}" for name, at in cubin.functions(machine).items()]
-    for entry, parameters in entries.items() if source else ():
-        known = signature.signature_of(entry, parameters, source).parameters
-        words = [f"{p.name}:{p.item_bytes}:{_type(p)}" for p in known]
-        lines.append(" ".join(["parameters", entry, *words]))
-    try:
-        text = disassembler.listing(nvrtc.Compiled(ptx, machine, "", {}, f"sm_{arch}"))
-    except LookupError as error:
-        lines.append(f"reason {error}".replace("\n", " "))
-        text = ""
-    return "\n".join([*lines, "", text])
-
-
-def _type(parameter: signature.Parameter) -> str:
-    """Return the name of the type that a pointer points to, for messages: ``float32``."""
-    found = parameter.accepted[0] if parameter.accepted else ""
-    kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool", "c": "complex"}
-    return f"{kinds[found[0]]}{8 * int(found[1:])}" if found[:1] in kinds else found
-
-
-def check_executable(path: Path) -> None:
-    """Check whether the simulator can run an executable. If not, raise ValueError.
-
-    The executable must load CUDA 13's runtime or the driver API as a shared library, because this
-    package replaces the shared library. It must not load a library such as cuFFT, whose source is
-    not public and which runs only on a GPU.
-    """
-    content = path.read_bytes()
-    if content[:4] != b"\x7fELF":
-        raise ValueError(f"{path} is not an executable file for Linux")
-    closed = rf"lib({'|'.join(_CLOSED)})\w*\.so".encode()
-    if found := re.search(closed, section_of(content, ".dynstr")):
-        name = found[1].decode()
-        advice = " Run its source: coalesce run program.cu" if name in _REPLACED else ""
-        raise ValueError(
-            f"{path} loads {_CLOSED[name]}. The source of this library is not public, and it runs "
-            f"only on a GPU, so the simulator cannot run it.{advice}"
-        )
-    if LIBRARY.encode() in content:
-        return
-    if found := re.search(rb"libcudart\.so\.(\d+)", content):
-        raise ValueError(
-            f"{path} was built with CUDA {found[1].decode()}; coalesce runs only programs of CUDA "
-            "13. Build it with nvcc 13 -cudart shared, or run its source: coalesce run program.cu"
-        )
-    if _STATIC_RUNTIME in content or section_of(content):
-        raise ValueError(
-            f"{path} contains CUDA's runtime, because it was linked statically, so coalesce cannot "
-            "replace the runtime. Build the program with nvcc -cudart shared (CMake: set "
-            "CMAKE_CUDA_RUNTIME_LIBRARY to Shared), or run its source: coalesce run program.cu"
-        )
-    if b"libcuda.so" not in content:
-        raise ValueError(
-            f"{path} is not a CUDA program: it uses neither CUDA's runtime nor its driver API"
-        )

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from coalesce.common.errors import CompileError
-from coalesce.compile import nvcc
+from coalesce.compile import executables, nvcc, runtime_library
 
 # The architecture to compile for on each simulated GPU: its own, or the oldest that nvcc knows.
 ARCHITECTURES = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}
@@ -97,8 +97,8 @@ def execute(
     path = Path(executable).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {executable}")
-    nvcc.check_executable(path)
-    code = nvcc.cached_code_of(path.read_bytes(), ARCHITECTURES[gpu])
+    executables.check_executable(path)
+    code = executables.cached_code_of(path.read_bytes(), ARCHITECTURES[gpu])
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
         words = [str(executable), *arguments]
         return _run(path, words, code, Path(folder), gpu, check, launches)
@@ -115,7 +115,7 @@ def _run(
 ) -> Outcome:
     own = folder / "coalesce"
     own.mkdir()
-    nvcc.link_libraries(own)
+    runtime_library.link_libraries(own)
     for key, text in code.items():
         (own / f"{key}.code").write_text(text)
     report = own / "report.json"

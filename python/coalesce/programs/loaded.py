@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from coalesce.compile import cache, nvcc
+from coalesce.compile import cache, executables, nvcc
 
 _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 
@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> None:
             Path(f"{base}.error").write_text(log.strip())
             return
         Path(f"{base}.cubin").write_bytes(machine or b"")
-    text = nvcc.code_file(ptx, machine or None, int(arch), _sources(ptx))
+    text = executables.code_file(ptx, machine or None, int(arch), _sources(ptx))
     if reason:
         text = re.sub(r"^reason .*$", f"reason {reason}", text, flags=re.MULTILINE)
     # Rename the file when it is complete, so that nobody reads a part of it.

@@ -1,0 +1,50 @@
+"""This package's own runtime library, and its replacements for libraries of closed code.
+
+A CUDA program loads this package's ``libcudart.so`` in place of NVIDIA's. See csrc/cudart.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+LIBRARY = "libcudart.so.13"  # programs load the runtime by this name
+# The names by which programs link to this package's libraries and load them.
+NAMES = {
+    "libcudart.so": "libcudart.so",
+    LIBRARY: "libcudart.so",
+    "libcuda.so": "libcudart.so",  # one library has both APIs, so that they share one GPU
+    "libcuda.so.1": "libcudart.so",
+    "libnvrtc.so": "libnvrtc.so",
+    "libnvrtc.so.13": "libnvrtc.so",
+}
+LIBRARIES = Path(__file__).with_name("libraries")  # replacements for closed libraries
+# Libraries whose code is closed and needs a GPU, by the beginnings of their names.
+CLOSED = {
+    "cublas": "cuBLAS",
+    "cufft": "cuFFT",
+    "cusparse": "cuSPARSE",
+    "cusolver": "cuSOLVER",
+    "curand": "cuRAND's host library",
+    "cudnn": "cuDNN",
+    "nccl": "NCCL",
+    "npp": "NPP",
+    "nvjpeg": "nvJPEG",
+    "cutensor": "cuTENSOR",
+}
+# For some of these libraries, a file of this package replaces a part of their functions.
+REPLACED = {"cublas": LIBRARIES / "cublas.cu", "curand": LIBRARIES / "curand.cu"}
+
+
+def library(name: str = "libcudart.so") -> Path:
+    """Return the path of a library of this package, which replaces a library of NVIDIA."""
+    return Path(__file__).parents[1] / name
+
+
+def link_libraries(folder: Path) -> None:
+    """Make links to this package's libraries in a folder.
+
+    The links have the names of NVIDIA's libraries. Therefore programs load this package's libraries
+    instead.
+    """
+    for name, own in NAMES.items():
+        (folder / name).symlink_to(library(own))
