@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import coalesce
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 
@@ -44,6 +49,43 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
                 function = getattr(function, "__func__", function)
                 if not name.startswith("_") and inspect.isfunction(function):
                     yield name, function
+
+
+def returned(function: Callable[..., Any]) -> Iterator[type]:
+    """Yield the classes of this package in the annotation of what a function returns."""
+    function = inspect.unwrap(function)
+    yield from _named(function.__annotations__.get("return", ""), function.__globals__)
+
+
+def attributes(cls: type) -> Iterator[type]:
+    """Yield the classes of this package in the annotations of a class's public attributes."""
+    for name, annotation in vars(cls).get("__annotations__", {}).items():
+        if not name.startswith("_"):
+            yield from _named(annotation, vars(sys.modules[cls.__module__]))
+
+
+def _named(annotation: str, known: Mapping[str, Any]) -> Iterator[type]:
+    """Yield the classes of this package that an annotation names. `known` are the module's names.
+
+    Names that a module imports only for type checkers are looked up in the whole package.
+    """
+    for name in re.findall(r"[A-Za-z_]\w*", str(annotation)):
+        for value in [known[name]] if name in known else _classes().get(name, ()):
+            if inspect.isclass(value) and value.__module__.startswith("coalesce."):
+                yield value
+
+
+@cache
+def _classes() -> dict[str, list[type]]:
+    """Return the classes of the package by name, without those of private modules."""
+    found: dict[str, list[type]] = {}
+    for module in pkgutil.walk_packages(coalesce.__path__, "coalesce."):
+        if module.name.rpartition(".")[2].startswith(("_core", "lib", "__main__")):
+            continue
+        for name, value in vars(importlib.import_module(module.name)).items():
+            if inspect.isclass(value) and value.__module__ == module.name:
+                found.setdefault(name, []).append(value)
+    return found
 
 
 def text() -> str:

@@ -388,12 +388,14 @@ class Kernel(BaseKernel):
         --------
         How often each element of an array is read:
 
-        >>> reads = np.zeros(a.size, int)
+        >>> reads = np.zeros(5, int)
         >>> def count(trace):
-        ...     index = trace.select(array="a", kind="load").index
+        ...     index = trace.select(array="x", kind="load").index
         ...     np.add.at(reads, index[index >= 0], 1)
-        >>> kernel.observe(grid, block, a, out, n, callback=count)
-        129024
+        >>> kernel.observe(1, 32, x, 2.0, 5, callback=count)
+        2
+        >>> reads
+        array([1, 1, 1, 1, 1])
         """
         from coalesce.simulate.prepared import prepare
         from coalesce.tracing import observe as tracing_observe
@@ -449,8 +451,9 @@ class Kernel(BaseKernel):
         Examples
         --------
         >>> with kernel.step(1, 32, x, 2.0, 5) as stepper:
-        ...     for step in stepper:
-        ...         print(step.line, step.instruction, step.active.sum())
+        ...     active = [(step.line, int(step.active.sum())) for step in stepper]
+        >>> active[0], active[-2]  # the line of an instruction, and how many lanes execute it
+        ((1, 32), (4, 5))
         """
         from coalesce import stepping
 

@@ -2,62 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import api_page
 import pytest
 
 import coalesce
 from coalesce import _core, draw, lessons, plots
 
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+# The variants of each operation, from the table of the README: the table has exactly the variants
+# of the catalogue, in the same order.
 OPERATIONS = {
-    "matmul": (
-        "naive",
-        "naive_2d",
-        "coalesced",
-        "coalesced_swapped",
-        "transposed_b",
-        "untiled",
-        "tiled",
-        "tiled_transposed",
-        "corner_turned",
-        "corner_turned_padded",
-        "blocktiled_1d",
-        "blocktiled_2d",
-        "vectorized",
-        "warptiled",
-        "pipelined",
-        "tma",
-        "split_k",
-        "tensor_map",
-        "bf16",
-        "tf32",
-        "tf32x3",
-        "dmma",
-    ),
-    "transpose": ("copy", "naive_read", "naive_write", "tiled", "padded", "swizzled", "vectorized"),
-    "row_sums": (
-        "thread_per_row",
-        "block_per_row",
-        "block_per_row_dynamic",
-        "warp_per_row",
-        "vectorized",
-    ),
-    "column_sums": ("thread_per_column", "column_tiles", "vectorized"),
-    "access": (
-        "offset",
-        "stride",
-        "permuted",
-        "broadcast",
-        "gather",
-        "far_lane",
-        "vector",
-        "aos",
-        "soa",
-    ),
+    operation: tuple(re.findall(r"`(\w+)`", names))
+    for operation, names in re.findall(r"^\| `(\w+)` \| (`.*`) \|$", README, re.MULTILINE)
 }
 
 
@@ -177,11 +140,20 @@ def test_every_public_name_is_there():
 
 
 def test_every_public_name_is_on_the_page_of_the_api():
-    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
-    listed = {name.rpartition(".")[2] for name in re.findall(r"auto\w+:: ([\w.]+)", page)}
+    listed = {name.rpartition(".")[2] for name in api_page.listed()}
     public = [*coalesce.__all__, *draw.__all__, *plots.__all__, *lessons.__all__]
     named = {name for name in public if not name.startswith("_") and not ismodule(name)}
     assert named <= listed, named - listed
+
+
+def test_classes_of_results_are_on_the_page_of_the_api():
+    """The page lists the classes that its functions, methods and attributes return."""
+    listed = set(filter(inspect.isclass, api_page.listed().values()))
+    missing = []
+    for name, thing in api_page.documented().items():
+        found = api_page.attributes(thing) if inspect.isclass(thing) else api_page.returned(thing)
+        missing += [(name, cls) for cls in found if cls not in listed]
+    assert not missing
 
 
 def ismodule(name):

@@ -411,7 +411,7 @@ class TestMatrices:
         pitch = cols + data.draw(st.integers(0, 5))
         matrix = Matrix("a", (rows, cols), cells, itemsize=itemsize, pitch=pitch)
         sectors = {(r * pitch + c) * itemsize // 32 for r, c in cells}
-        assert len(matrix.moved.sectors) == len(sectors)
+        assert len(matrix._moved.sectors) == len(sectors)
         brought = {
             (r, c)
             for r in range(rows)

@@ -157,7 +157,7 @@ def _draw(
     for panel, x, top in arrangement.panels:
         _panel.draw(canvas, panel, MARGIN + x, y + top)
     y += arrangement.height
-    if strip and strip.moved:
+    if strip and strip._moved:
         y = _memory(canvas, strip, y + 6)
     y = _legend(canvas, frames, y + 14)
     text = [title] if title else []
@@ -255,7 +255,7 @@ def _place(frames: dict[str, list[Panel]], beside: bool, stacked: bool) -> Arran
 
 def _memory(canvas: Canvas, matrix: Matrix, y: float) -> float:
     """Draw the lines of memory that contain the touched cells."""
-    memory = matrix.moved
+    memory = matrix._moved
     assert memory is not None
     lines = memory.lines[:_MOST_LINES]
     heading = "the same cells in memory, row after row"
@@ -281,7 +281,7 @@ def _memory(canvas: Canvas, matrix: Matrix, y: float) -> float:
 
 def _legend(canvas: Canvas, frames: Mapping[str, Sequence[Matrix]], y: float) -> float:
     panels = [matrix for members in frames.values() for matrix in members]
-    by_sector = any(m.moved and m.groups is None for m in panels)
+    by_sector = any(m._moved and m.groups is None for m in panels)
     touched = "touched; a colour for each sector" if by_sector else "touched"
     entries = [Swatch(touched, BLUE)]
     if any(m.brought for m in panels):
@@ -291,7 +291,7 @@ def _legend(canvas: Canvas, frames: Mapping[str, Sequence[Matrix]], y: float) ->
 
 def _count(matrix: Matrix) -> str:
     cells = f"{plural(len(matrix.cell_labels), 'cell')} of {matrix.name} {matrix.extents}"
-    moved = matrix.moved
+    moved = matrix._moved
     if moved is None:
         return cells
     used = percent(moved.bytes_used, moved.bytes_moved)
@@ -299,7 +299,7 @@ def _count(matrix: Matrix) -> str:
 
 
 def _counts(panels: Sequence[Matrix]) -> str:
-    counts = [f"{plural(len(m.moved.sectors), 'sector')} of {m.name}" for m in panels if m.moved]
+    counts = [f"{plural(len(m._moved.sectors), 'sector')} of {m.name}" for m in panels if m._moved]
     if not counts:
         return "The cells that a warp touches: " + ", ".join(matrix.name for matrix in panels)
     return "A warp at one step: " + ", ".join(counts)

@@ -129,7 +129,7 @@ class Matrix:
         return result
 
     @cached_property
-    def moved(self) -> Memory | None:
+    def _moved(self) -> Memory | None:
         """The sectors of the accessed cells. None for shared memory, or if no cell is accessed."""
         if self.memory == "shared" or not self.cells:
             return None
@@ -141,7 +141,7 @@ class Matrix:
         """For each accessed cell, the number of its colour."""
         if self.groups is not None:
             return dict(zip(self.cells, map(int, self.groups), strict=True))
-        moved = self.moved
+        moved = self._moved
         if moved is None:
             return dict.fromkeys(self.cells, 0)
         return {cell: moved.sector_of(self.address(cell)).number for cell in self.cells}
@@ -150,7 +150,7 @@ class Matrix:
     def brought(self) -> dict[Cell, int]:
         """For each cell that is moved with a sector but not accessed, the number of its colour."""
         result = {}
-        for sector in self.moved.sectors.values() if self.moved else ():
+        for sector in self._moved.sectors.values() if self._moved else ():
             first = (sector.address - self.offset) // self.itemsize
             count = -(-32 // self.itemsize) + 1
             for element in range(max(first, 0), first + count):
@@ -176,9 +176,9 @@ class Matrix:
         if self.memory == "shared":
             return ["in shared memory"]
         lines = [self.direction] if self.direction else []
-        if self.moved:
-            lines.append(plural(len(self.moved.sectors), "sector"))
-            used = f"{percent(self.moved.bytes_used, self.moved.bytes_moved)} of it used"
+        if self._moved:
+            lines.append(plural(len(self._moved.sectors), "sector"))
+            used = f"{percent(self._moved.bytes_used, self._moved.bytes_moved)} of it used"
             # In a broadcast, the lanes use a small share of the sector. Nothing is wasted, so the
             # share is not shown.
             lines.append("a broadcast" if self.direction == _ONE_CELL else used)

@@ -50,7 +50,7 @@ class Assertions:
 
         Examples
         --------
-        >>> p.assert_sectors_per_request(load=16.5, line=28)
+        >>> p.assert_sectors_per_request(load=4.5, line=28)
         """
         __tracebackhide__ = True  # pytest then shows the line of the test, not this line
         limits = {"load": load, "store": store}

@@ -40,7 +40,7 @@ def compare(*profiles: Profile) -> Comparison:
     >>> naive = coalesce.profile("matmul", a, b, variant="naive")
     >>> tiled = coalesce.profile("matmul", a, b, variant="tiled")
     >>> coalesce.compare(naive, tiled).ratio("global load requests")
-    0.25
+    0.125
     """
     for given in profiles:
         if not isinstance(given, Profile):

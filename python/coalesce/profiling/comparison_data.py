@@ -31,9 +31,16 @@ _MODELLED = {
 
 @dataclass(frozen=True)
 class Row:
-    """The values of one quantity: a value for each profile, or None if a profile has no value.
+    """The values of one quantity of a `Comparison`.
 
-    `more_is_better` says whether a larger value is an improvement.
+    Attributes
+    ----------
+    name : str
+        The quantity: ``"global load sectors"``.
+    values : tuple of (float or None)
+        A value for each profile. None if a profile has no value.
+    more_is_better : bool
+        Whether a larger value is an improvement.
     """
 
     name: str

@@ -154,7 +154,7 @@ class ProfileData:
 
         Examples
         --------
-        >>> max(p.accesses(), key=lambda access: access.excess).name  # doctest: +SKIP
+        >>> max(p.accesses(), key=lambda access: access.excess).name
         'load a'
         """
         return [access for line in self._lines for access in line.accesses]

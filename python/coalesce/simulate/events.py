@@ -369,7 +369,8 @@ class Trace:
 
         Examples
         --------
-        >>> trace.select(kind="load", array="a", warp=0).index[0]
+        >>> trace.select(kind="load", array="a", warp=0).index[0, :4]
+        array([ 0,  8, 16, 24])
         """
         keep = np.ones(len(self), bool)
         columns: list[tuple[str, Any, Callable[[str, Any], Any]]] = [
@@ -430,6 +431,7 @@ class Trace:
         Examples
         --------
         >>> trace.wavefronts(line_bytes=128)[0].lines_per_request
+        1.0
         """
         some = self[self.space == "global"]
         columns = {name: getattr(some, name) for name in wavefronts.COLUMNS}
