@@ -62,12 +62,7 @@ def run(
     parameters, see `coalesce.Kernel.launch`.
     """
     gpu = cuda.Device(device.ordinal)
-    for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
-        if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
-            raise ValueError(
-                f"argument {parameter} is on cuda:{argument.ordinal}, but the kernel runs on "
-                f'{device.name}; copy the array or pass device="cuda:{argument.ordinal}"'
-            )
+    _refuse_other_gpus(signature, arguments, device)
     cuda.admit(function, grid, block, shared, cooperative)
     hosts = [a for a in arguments if isinstance(a, HostArray)]
     if wanted_stream is None:
@@ -137,6 +132,16 @@ def run(
         "measured",
         device.name,
     )
+
+
+def _refuse_other_gpus(signature: Signature, arguments: Sequence[Argument], device: Device) -> None:
+    """Raise ValueError for an array in the memory of another GPU."""
+    for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
+        if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
+            raise ValueError(
+                f"argument {parameter} is on cuda:{argument.ordinal}, but the kernel runs on "
+                f'{device.name}; copy the array or pass device="cuda:{argument.ordinal}"'
+            )
 
 
 def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) -> tuple[int, bool]:

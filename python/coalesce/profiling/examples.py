@@ -266,7 +266,8 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
         if kind == "async_copy" and space == "shared" and of_instruction:
             # The event before has the addresses that the same copy reads.
             source = of_instruction[-1]
-            if (source.block, source.warp, source.space) == (example.block, warp, "global"):
+            of_warp = (source.block, source.warp, source.space) == (example.block, warp, "global")
+            if of_warp and source.target_mask == 0:
                 target = example.addresses
                 of_instruction[-1] = replace(source, target=target, target_mask=mask)
                 continue
