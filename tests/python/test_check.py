@@ -67,6 +67,8 @@ def test_the_kinds_of_findings_match_the_core():
     names = Path(__file__).parents[2] / "csrc" / "analysis" / "findings.cpp"
     of_core = re.findall(r'FindingKind::\w+:\s+return "(\w+)";', names.read_text(encoding="utf-8"))
     assert sorted(of_core) == sorted(get_args(Kind))
+    explained = re.findall(r"^ +- .*?: ", coalesce.Finding.__doc__, re.MULTILINE)
+    assert sorted(re.findall(r'"(\w+)"', "".join(explained))) == sorted(of_core)
 
 
 def test_as_html():

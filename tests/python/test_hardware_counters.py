@@ -18,6 +18,7 @@ tests/counter_cases defines, on the simulator. There are nine sets:
 from __future__ import annotations
 
 import functools
+import json
 import re
 import shutil
 import subprocess
@@ -64,6 +65,13 @@ def recording(name: str) -> dict[str, Any]:
     """Return a recording as a dict of its launches by case."""
     whole = counter_cases.load(counter_cases.path_of(name))
     return {**whole, "launches": {launch["case"]: launch for launch in whole["launches"]}}
+
+
+def names_of_metrics(data: Path) -> list[str]:
+    """Return the names of the metrics in a file of tests/data. Other files have no such names."""
+    content = json.loads(data.read_text(encoding="utf-8"))
+    names = content.get("metrics") if isinstance(content, dict) else None
+    return names if isinstance(names, list) else []
 
 
 def recorded(name: str, case: str) -> Mapping[str, float]:
@@ -281,6 +289,17 @@ def test_differences_from_the_recording_are_inexact(case):
     unlike = {m for m in ours if m in theirs and abs(ours[m] - theirs[m]) > 0.0051}
     assert unlike
     assert unlike <= set(inexact)
+
+
+@pytest.mark.usefixtures("same_compiler")
+@pytest.mark.parametrize("name", ["shipped", "awkward", "programs", "tensor_cores"])
+def test_metrics_that_are_called_exact_were_recorded(name):
+    """A new metric must be recorded before profiles may call it exact."""
+    names = {metric for data in DATA.glob("*.json") for metric in names_of_metrics(data)}
+    for case in all_cases(name):
+        ours, inexact = counted(case)
+        ratios = {n for n in ours if n.startswith("l1tex__average_")}  # quotients of two of them
+        assert set(ours) - set(inexact) - ratios <= names, case.name
 
 
 @pytest.mark.usefixtures("same_compiler")
