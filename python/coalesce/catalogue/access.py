@@ -48,8 +48,8 @@ def run_access(
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in OPTIONS[pattern]:
-            options = ", ".join(OPTIONS[pattern])
-            listed = f"its options are {options}" if options else "it has no options"
+            known = ", ".join(OPTIONS[pattern])
+            listed = f"its options are {known}" if known else "it has no options"
             raise ValueError(f"pattern {pattern!r} has no option {name}; {listed}")
 
     axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")
