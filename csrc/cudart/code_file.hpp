@@ -1,8 +1,8 @@
 // Information about a module's machine code from the parent process: registers, addresses of
 // functions, names of parameters, and the disassembly.
 //
-// The file is named after the container's key (fatbin.hpp). compile/executables.py writes it. It begins
-// with lines of these kinds, in any number:
+// The file is named after the container's key (fatbin.hpp). compile/executables.py writes it. It
+// begins with lines of these kinds, in any number:
 //  registers ENTRY NUMBER
 //  function NAME ADDRESS
 //  parameters ENTRY NAME:BYTES:TYPE...  (BYTES: item size of a pointer, otherwise 0)
