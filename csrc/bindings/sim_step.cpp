@@ -46,8 +46,7 @@ class Turn {
         if (!lock_)
             throw LaunchError(
                 "another thread of the Python program is using this stepper; use a stepper from "
-                "one "
-                "thread at a time");
+                "one thread at a time");
     }
 
   private:

@@ -22,14 +22,14 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Add the `%%cuda` magic to IPython or Jupyter, which call this for ``%load_ext coalesce``."""
+    """Add the `%%cuda` magic to IPython or Jupyter. ``%load_ext coalesce`` calls this function."""
     from coalesce import notebook
 
     notebook.register(shell)
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """Remove the `%%cuda` magic. IPython and Jupyter call this for ``%unload_ext coalesce``."""
+    """Remove the `%%cuda` magic. ``%unload_ext coalesce`` calls this function."""
     from coalesce import notebook
 
     notebook.unregister(shell)

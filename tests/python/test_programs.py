@@ -415,7 +415,7 @@ def test_checks_find_mistakes_of_kernels_and_of_the_host(tmp_path: Path) -> None
         assert name == "program.cu", mistake
         by_line[lines[int(number) - 1].strip()] = (mistake["kind"], mistake["text"])
     expected = {
-        "cudaMemcpy(host, x, 32, cudaMemcpyHostToDevice)": ("wrong call", "destination is host memory"),
+        "cudaMemcpy(host, x, 32, cudaMemcpyHostToDevice)": ("wrong call", "destination is host"),
         "cudaMemcpy(gone, host": ("wrong call", "was freed"),
         "cudaMemcpy(x + 60": ("wrong call", "16 bytes past the end"),
         "cudaFree(gone);": ("wrong call", "freed before"),

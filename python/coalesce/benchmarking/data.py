@@ -23,10 +23,10 @@ class BenchmarkRow:
     timing : Timing
         The times. `Timing.source` says whether they were measured or modelled.
     error : float or None
-        The largest relative error of an element, compared with NumPy's float64 result. An element
-        is a sum. Its difference from NumPy is divided by the sum of the magnitudes of its terms,
-        or, for matmul, by an upper bound of this sum. If the operation only moves elements, `error`
-        is 0 if all elements are equal to NumPy's, else infinity. None if the result was not
+        The largest relative error of an element: ``abs(element - exact) / scale``. ``exact`` is
+        NumPy's result in float64. ``scale`` is the sum of the magnitudes of the terms that the
+        element is the sum of; for matmul, an upper bound of it. If the operation only moves
+        elements, `error` is 0 if all elements are exact, else infinity. None if the result was not
         checked.
     correct : bool or None
         Whether rounding alone can explain `error`. None if the result was not checked.

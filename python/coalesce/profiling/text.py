@@ -121,7 +121,7 @@ def notes(profile: ProfileData) -> list[str]:
 
 
 def exactness(profile: ProfileData) -> list[str]:
-    """Return sentences which say which counts are exact, and why others may not be."""
+    """Return sentences about the counts: which of them are exact, and why others may not be."""
     estimates = "" if profile.not_modelled else "Caches and times are modelled estimates. "
     first = next(iter(profile.inexact.values()), "")
     if first.startswith("counted on the PTX"):
