@@ -104,8 +104,8 @@ process.
 Most of Rodinia's programs do not check their results. Their results are compared with those of
 Rodinia's OpenMP program for the same input, or with a reference in NumPy. The table names the
 reference, and says how far the numbers differ. The inputs are Rodinia's; only b+tree, cfd and
-hybridsort have smaller ones. Three programs of Rodinia are not in the list: heartwall and
-leukocyte, which need videos, and mummergpu.
+hybridsort have smaller ones. Three programs of Rodinia are not in the list: mummergpu, and two
+programs that need videos (heartwall and leukocyte).
 
 The list of the programs is not in this repository. It has the options that build each program, and
 the command that compares its results. `benchmarks/programs.py` runs any such list, and says what
