@@ -237,10 +237,10 @@ std::unique_ptr<cuda::Texture> make_texture(int ordinal, const py::bytes& descri
 }
 
 void add_compiler(py::module_& m) {
-    py::class_<cuda::Nvrtc>(m, "Nvrtc", "The CUDA C++ compiler, from the library at a path.")
+    Class<cuda::Nvrtc>(m, "Nvrtc", "The CUDA C++ compiler, from the library at a path.")
+        .property<&cuda::Nvrtc::version>("version")
+        .property<&cuda::Nvrtc::architectures>("architectures")
         .def(py::init<const std::string&>(), py::arg("path"))
-        .def_property_readonly("version", &cuda::Nvrtc::version)
-        .def_property_readonly("architectures", &cuda::Nvrtc::architectures)
         .def(
             "compile",
             [](const cuda::Nvrtc& nvrtc, const std::string& source, const std::string& name,
@@ -262,14 +262,15 @@ void add_compiler(py::module_& m) {
 void add_devices(py::module_& m) {
     m.def("driver_status", status_of_driver, "Whether there is a driver and what it sees.");
     m.def("needed_driver", &cuda::needed_driver, "13 -> \"580\"; \"\" if not known.");
-    py::class_<cuda::Device, std::unique_ptr<cuda::Device, py::nodelete>>(m, "Device")
+    Class<cuda::Device, std::unique_ptr<cuda::Device, py::nodelete>>(m, "Device")
+        .property<&cuda::Device::ordinal>("ordinal")
+        .property<&cuda::Device::name>("name")
+        .property<&cuda::Device::compute_capability>("compute_capability")
+        .property<&cuda::Device::total_memory>("total_memory")
+        .property<&cuda::Device::generation>("generation")
+        .property<&cuda::Device::last_kernel>("last_kernel")
         .def(py::init([](int ordinal) { return &cuda::Device::get(ordinal); }), py::arg("ordinal"),
              py::call_guard<ReleasedGil>())
-        .def_property_readonly("ordinal", &cuda::Device::ordinal)
-        .def_property_readonly("name", &cuda::Device::name)
-        .def_property_readonly("compute_capability", &cuda::Device::compute_capability)
-        .def_property_readonly("total_memory", &cuda::Device::total_memory)
-        .def_property_readonly("generation", &cuda::Device::generation)
         .def("attribute", &cuda::Device::attribute, py::arg("number"))
         .def(
             "synchronize",
@@ -287,7 +288,6 @@ void add_devices(py::module_& m) {
             },
             py::arg("milliseconds"), py::arg("stream") = 0, py::arg("what") = "waiting for the GPU",
             py::call_guard<ReleasedGil>())
-        .def_property_readonly("last_kernel", &cuda::Device::last_kernel)
         .def(
             "order",
             [](cuda::Device& device, uint64_t first, uint64_t second) {
@@ -348,11 +348,10 @@ void add_devices(py::module_& m) {
 }
 
 void add_memory(py::module_& m) {
-    py::class_<cuda::Memory, std::shared_ptr<cuda::Memory>>(m, "Memory")
-        .def_property_readonly("address", &cuda::Memory::address)
-        .def_property_readonly("ordinal",
-                               [](const cuda::Memory& memory) { return memory.device().ordinal(); })
-        .def_property_readonly("lost", &cuda::Memory::lost)
+    Class<cuda::Memory, std::shared_ptr<cuda::Memory>>(m, "Memory")
+        .property<&cuda::Memory::address>("address")
+        .property<[](const cuda::Memory& memory) { return memory.device().ordinal(); }>("ordinal")
+        .property<&cuda::Memory::lost>("lost")
         .def("used_elsewhere", &cuda::Memory::used_elsewhere);
     py::class_<cuda::PinnedMemory>(m, "PinnedMemory", py::buffer_protocol())
         .def(py::init([](int ordinal, size_t bytes) {
@@ -388,10 +387,10 @@ void add_launches(py::module_& m) {
                 return py::make_tuple(found.address, found.bytes);
             },
             py::arg("name"), "-> (address, bytes) of a __device__ or __constant__ variable");
-    py::class_<cuda::Function, std::shared_ptr<cuda::Function>>(m, "Function")
+    Class<cuda::Function, std::shared_ptr<cuda::Function>>(m, "Function")
+        .property<&cuda::Function::name>("name")
         .def(py::init<std::shared_ptr<cuda::LoadedModule>, std::string>(), py::arg("module"),
              py::arg("name"), py::call_guard<ReleasedGil>())
-        .def_property_readonly("name", &cuda::Function::name)
         .def("resources", resources_of);
     m.def(
         "admit",
@@ -451,11 +450,11 @@ void add_launches(py::module_& m) {
         },
         py::arg("address"), py::arg("element"), py::arg("shape"), py::arg("row_bytes"),
         py::arg("box"), py::arg("swizzled"), "-> the 128 bytes of a tensor map; LaunchError.");
-    py::class_<cuda::Texture>(m, "Texture")
+    Class<cuda::Texture>(m, "Texture")
+        .property<&cuda::Texture::handle>("handle")
+        .property<&cuda::Texture::in_array>("in_array")
         .def(py::init(&make_texture), py::arg("ordinal"), py::arg("described"), py::arg("elements"),
              py::arg("what"))
-        .def_property_readonly("handle", &cuda::Texture::handle)
-        .def_property_readonly("in_array", &cuda::Texture::in_array)
         .def("destroy", &cuda::Texture::destroy, py::call_guard<ReleasedGil>())
         .def(
             "fill",

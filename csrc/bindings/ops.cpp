@@ -12,6 +12,14 @@ namespace {
 
 py::tuple extent(const ops::Extent3& e) { return py::make_tuple(e.x, e.y, e.z); }
 
+py::object arguments_of(const ops::Variant& v) {
+    return py::str(py::cast(v.arguments)).attr("split")();
+}
+
+py::tuple tiles_of(const ops::Variant& v) {
+    return py::tuple(py::cast(std::vector<uint32_t>(v.tiles.begin(), v.tiles.end())));
+}
+
 py::tuple launch_of(const ops::Variant& variant, uint64_t rows, uint64_t cols, uint32_t tile,
                     uint32_t item_size, uint32_t multiprocessors, uint32_t slices) {
     if (tile == 0) tile = 32;
@@ -25,27 +33,20 @@ py::tuple launch_of(const ops::Variant& variant, uint64_t rows, uint64_t cols, u
 void add_ops(py::module_ m) {
     m.attr("max_extent") = ops::max_extent;
 
-    py::class_<ops::Variant>(m, "Variant", "A kernel of the catalogue: one row of variants.inc.")
-        .def_readonly("operation", &ops::Variant::operation)
-        .def_readonly("name", &ops::Variant::name)
-        .def_readonly("file", &ops::Variant::file)
-        .def_readonly("sentence", &ops::Variant::sentence)
-        .def_readonly("topic", &ops::Variant::topic)
-        .def_property_readonly("entry", [](const ops::Variant& v) { return v.name; })
-        .def_property_readonly("rung", &ops::Variant::rung)
-        .def_property_readonly(
-            "arguments",
-            [](const ops::Variant& v) { return py::str(py::cast(v.arguments)).attr("split")(); })
-        .def_property_readonly(
-            "tiles",
-            [](const ops::Variant& v) {
-                return py::tuple(py::cast(std::vector<uint32_t>(v.tiles.begin(), v.tiles.end())));
-            })
-        .def_property_readonly("preparation",
-                               [](const ops::Variant& v) { return ops::name_of(v.preparation); })
-        .def_readonly("dtype", &ops::Variant::dtype)
-        .def_readonly("hopper", &ops::Variant::hopper)
-        .def_readonly("tensor_maps", &ops::Variant::tensor_maps)
+    Class<ops::Variant>(m, "Variant", "A kernel of the catalogue: one row of variants.inc.")
+        .property<&ops::Variant::operation>("operation")
+        .property<&ops::Variant::name>("name")
+        .property<&ops::Variant::file>("file")
+        .property<&ops::Variant::sentence>("sentence")
+        .property<&ops::Variant::topic>("topic")
+        .property<&ops::Variant::name>("entry")
+        .property<&ops::Variant::rung>("rung")
+        .property<&arguments_of>("arguments")
+        .property<&tiles_of>("tiles")
+        .property<[](const ops::Variant& v) { return ops::name_of(v.preparation); }>("preparation")
+        .property<&ops::Variant::dtype>("dtype")
+        .property<&ops::Variant::hopper>("hopper")
+        .property<&ops::Variant::tensor_maps>("tensor_maps")
         .def(
             "static_shared_bytes",
             [](const ops::Variant& v, uint32_t tile, uint32_t item_size) {

@@ -201,8 +201,41 @@ void add_simulated_arrays(py::module_& m) {
             "The memory as a NumPy array that keeps it alive.");
 }
 
+std::optional<double> modelled_ms(const LaunchResult& r) {
+    return r.result.time ? std::optional(r.result.time->ms) : std::nullopt;
+}
+
+py::object model_of(const LaunchResult& launched) {
+    const analysis::Result& r = launched.result;
+    if (!r.time) return py::none();
+    py::dict d;
+    d["time"] = as_dict(*r.time);
+    d["work"] = as_dict(r.work);
+    d["occupancy"] = as_dict(r.occupancy);
+    d["caches"] = r.caches ? py::object(as_dict(*r.caches)) : py::none();
+    return d;
+}
+
 void add_launch_result(py::module_& m) {
-    py::class_<LaunchResult>(m, "LaunchResult")
+    Class<LaunchResult>(m, "LaunchResult")
+        .property<&modelled_ms>("modelled_ms", "Modelled time on the simulated GPU in ms, or None.")
+        .property<&model_of>(
+            "model",
+            "What was modelled: dicts of the time, what it is made of (work), the occupancy and "
+            "the\n"
+            "caches, None if not requested; or None.")
+        .property<&LaunchResult::host_ms>("host_ms",
+                                          "Time the simulation took on this machine in ms.")
+        .property<&LaunchResult::events>(
+            "events", "The events that were recorded, a dict of columns, or None.")
+        .property<[](const LaunchResult& r) {
+            return r.result.trace ? r.result.trace->omitted : 0;
+        }>("omitted", "How many events were left out, because a limit was reached.")
+        .property<&LaunchResult::memory>(
+            "memory", "(space, name, address, bytes, argument or -1) of each array and variable.")
+        .property<&LaunchResult::findings>(
+            "findings", "(findings, how many more in groups left out) of a checked run, or None.")
+        // These two return C++ objects, which Python does not copy.
         .def_property_readonly(
             "counts",
             [](const LaunchResult& r) -> const std::optional<analysis::Counts>& {
@@ -210,44 +243,11 @@ void add_launch_result(py::module_& m) {
             },
             "Counts, or None if they were not requested.")
         .def_property_readonly(
-            "modelled_ms",
-            [](const LaunchResult& r) {
-                return r.result.time ? std::optional(r.result.time->ms) : std::nullopt;
-            },
-            "Modelled time on the simulated GPU in ms, or None.")
-        .def_property_readonly(
-            "model",
-            [](const LaunchResult& launched) -> py::object {
-                const analysis::Result& r = launched.result;
-                if (!r.time) return py::none();
-                py::dict d;
-                d["time"] = as_dict(*r.time);
-                d["work"] = as_dict(r.work);
-                d["occupancy"] = as_dict(r.occupancy);
-                d["caches"] = r.caches ? py::object(as_dict(*r.caches)) : py::none();
-                return d;
-            },
-            "What was modelled: dicts of the time, what it is made of (work), the occupancy and "
-            "the\n"
-            "caches, None if not requested; or None.")
-        .def_readonly("host_ms", &LaunchResult::host_ms,
-                      "Time the simulation took on this machine in ms.")
-        .def_property_readonly(
             "groups",
             [](const LaunchResult& r) -> const std::vector<analysis::Counts>& {
                 return r.result.groups;
             },
-            "The counts of each group of blocks.")
-        .def_readonly("events", &LaunchResult::events,
-                      "The events that were recorded, a dict of columns, or None.")
-        .def_property_readonly(
-            "omitted",
-            [](const LaunchResult& r) { return r.result.trace ? r.result.trace->omitted : 0; },
-            "How many events were left out, because a limit was reached.")
-        .def_readonly("memory", &LaunchResult::memory,
-                      "(space, name, address, bytes, argument or -1) of each array and variable.")
-        .def_readonly("findings", &LaunchResult::findings,
-                      "(findings, how many more in groups left out) of a checked run, or None.");
+            "The counts of each group of blocks.");
 }
 
 void add_program(py::module_& m) {

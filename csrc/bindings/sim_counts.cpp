@@ -61,9 +61,14 @@ const char* kind_name(const InstructionInfo& info) {
     return "";
 }
 
-template <uint64_t analysis::InstructionCounts::* member>
-auto total(Space space, Access access) {
-    return [space, access](const Counts& c) { return c.sum(space, access).*member; };
+template <auto member, Space space, Access access>
+uint64_t total(const Counts& c) {
+    return c.sum(space, access).*member;
+}
+
+bool is_machine_code(const Counts& c) {
+    const auto& all = c.code->instructions;
+    return std::any_of(all.begin(), all.end(), [](const auto& i) { return i.traits.machine_code; });
 }
 
 // Returns a column of the table: a NumPy array with one value per instruction. Values may be
@@ -185,30 +190,42 @@ Counts counts_of(const py::tuple& state) {
 }  // namespace
 
 void add_sim_counts(py::module_& m) {
-    py::class_<Counts>(m, "Counts", py::dynamic_attr(),
-                       "What a launch executed and moved, with Nsight Compute's names.")
-        .def_property_readonly(
-            "instructions", &Counts::executed,
+    Class<Counts>(m, "Counts", py::dynamic_attr(),
+                  "What a launch executed and moved, with Nsight Compute's names.")
+        .property<&Counts::executed>(
+            "instructions",
             "The number of executed warp instructions, of the machine code or of the PTX.")
-        .def_property_readonly(
-            "thread_instructions", &Counts::threads,
+        .property<&Counts::threads>(
+            "thread_instructions",
             "The number of executed thread instructions, of the machine code or of the PTX.")
-        .def_property_readonly("global_load_requests",
-                               total<&InstructionCounts::requests>(Space::global, Access::load))
-        .def_property_readonly("global_load_sectors",
-                               total<&InstructionCounts::sectors>(Space::global, Access::load))
-        .def_property_readonly("global_store_requests",
-                               total<&InstructionCounts::requests>(Space::global, Access::store))
-        .def_property_readonly("global_store_sectors",
-                               total<&InstructionCounts::sectors>(Space::global, Access::store))
-        .def_property_readonly("shared_load_requests",
-                               total<&InstructionCounts::requests>(Space::shared, Access::load))
-        .def_property_readonly("shared_load_wavefronts",
-                               total<&InstructionCounts::wavefronts>(Space::shared, Access::load))
-        .def_property_readonly("shared_store_requests",
-                               total<&InstructionCounts::requests>(Space::shared, Access::store))
-        .def_property_readonly("shared_store_wavefronts",
-                               total<&InstructionCounts::wavefronts>(Space::shared, Access::store))
+        .property<&total<&InstructionCounts::requests, Space::global, Access::load>>(
+            "global_load_requests")
+        .property<&total<&InstructionCounts::sectors, Space::global, Access::load>>(
+            "global_load_sectors")
+        .property<&total<&InstructionCounts::requests, Space::global, Access::store>>(
+            "global_store_requests")
+        .property<&total<&InstructionCounts::sectors, Space::global, Access::store>>(
+            "global_store_sectors")
+        .property<&total<&InstructionCounts::requests, Space::shared, Access::load>>(
+            "shared_load_requests")
+        .property<&total<&InstructionCounts::wavefronts, Space::shared, Access::load>>(
+            "shared_load_wavefronts")
+        .property<&total<&InstructionCounts::requests, Space::shared, Access::store>>(
+            "shared_store_requests")
+        .property<&total<&InstructionCounts::wavefronts, Space::shared, Access::store>>(
+            "shared_store_wavefronts")
+        .property<&Counts::not_counted>(
+            "not_counted", "Why the counts lack accesses of the launch; empty if none lack.")
+        .property<&Counts::not_modelled>("not_modelled",
+                                         "Why the time cannot be modelled; empty if it can.")
+        .property<[](const Counts& c) { return c.code->files; }>(
+            "files", "The source files by the numbers that the table has.")
+        .property<[](const Counts& c) { return c.code->source_file; }>(
+            "source_file", "The number of the file that the kernel is in.")
+        .property<&is_machine_code>(
+            "machine_code",
+            "Whether the instructions are those of the machine code; else they are the PTX's.")
+        .property<[](const Counts& c) { return c.code->kernel; }>("kernel", "The kernel's name.")
         .def("metrics", &Counts::metrics, "The counts as a dict by Nsight Compute's metric names.")
         .def(
             "table", &kept_table,
@@ -219,26 +236,6 @@ void add_sim_counts(py::module_& m) {
             "it calls code that is not in the cubin, whether it communicates with other blocks of\n"
             "its cluster; width in bytes per lane), what it accesses (the index of a parameter or\n"
             "-1, the name of a variable or none) and what it cost, summed over all warps.")
-        .def_property_readonly("not_counted", &Counts::not_counted,
-                               "Why the counts lack accesses of the launch; empty if none lack.")
-        .def_property_readonly("not_modelled", &Counts::not_modelled,
-                               "Why the time cannot be modelled; empty if it can.")
-        .def_property_readonly(
-            "files", [](const Counts& c) { return c.code->files; },
-            "The source files by the numbers that the table has.")
-        .def_property_readonly(
-            "source_file", [](const Counts& c) { return c.code->source_file; },
-            "The number of the file that the kernel is in.")
-        .def_property_readonly(
-            "machine_code",
-            [](const Counts& c) {
-                const auto& all = c.code->instructions;
-                return std::any_of(all.begin(), all.end(),
-                                   [](const auto& i) { return i.traits.machine_code; });
-            },
-            "Whether the instructions are those of the machine code; else they are the PTX's.")
-        .def_property_readonly(
-            "kernel", [](const Counts& c) { return c.code->kernel; }, "The kernel's name.")
         .def(
             "__add__",
             [](const Counts& a, const Counts& b) {

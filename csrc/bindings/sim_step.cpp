@@ -161,16 +161,16 @@ py::list listing(const StepSession& s) {
 }  // namespace
 
 void add_sim_step(py::module_& m) {
-    py::class_<StepSession>(m, "Stepping", "One block of a launch, executed step by step.")
-        .def_property_readonly("warps", [](StepSession& s) { return s.stepper->warps(); })
-        .def_property_readonly("ended", [](StepSession& s) { return s.stepper->ended(); })
-        .def_property_readonly("warp", [](StepSession& s) { return s.stepper->warp(); })
-        .def_property_readonly("barriers", [](StepSession& s) { return s.stepper->barriers(); })
-        .def_property_readonly("steps", [](StepSession& s) { return s.stepper->steps(); })
-        .def_readonly("memory", &StepSession::layout,
-                      "(space, name, address, bytes, argument or -1) of each array and variable.")
-        .def_property_readonly("files", [](StepSession& s) { return s.program.files; })
-        .def_property_readonly("source_file", [](StepSession& s) { return s.program.source_file; })
+    Class<StepSession>(m, "Stepping", "One block of a launch, executed step by step.")
+        .property<[](StepSession& s) { return s.stepper->warps(); }>("warps")
+        .property<[](StepSession& s) { return s.stepper->ended(); }>("ended")
+        .property<[](StepSession& s) { return s.stepper->warp(); }>("warp")
+        .property<[](StepSession& s) { return s.stepper->barriers(); }>("barriers")
+        .property<[](StepSession& s) { return s.stepper->steps(); }>("steps")
+        .property<&StepSession::layout>(
+            "memory", "(space, name, address, bytes, argument or -1) of each array and variable.")
+        .property<[](StepSession& s) { return s.program.files; }>("files")
+        .property<[](StepSession& s) { return s.program.source_file; }>("source_file")
         .def("listing", &listing,
              "(text, opcode, PTX line, file, line, function, parameter or -1, bytes of a loaded "
              "element or 0, whether a register may be wider than the type, registers written "

@@ -40,3 +40,14 @@ def test_stub_names(area):
         if body is not None:
             members = {m for m in names_of(body) if not m.startswith("_")}
             assert members == public(getattr(module, name)), name
+
+
+def test_unknown_and_wrong_options_of_a_launch():
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n"
+    launch = _core.sim.SimulatedModule(text).launch
+    geometry = ("k", (1, 1, 1), (32, 1, 1), 0, [])
+    launch(*geometry, workers=1)
+    with pytest.raises(TypeError, match="unknown argument `nonsense`"):
+        launch(*geometry, workers=1, nonsense=1)
+    with pytest.raises(TypeError, match="the argument `workers` has the wrong type"):
+        launch(*geometry, workers="x")
