@@ -9,8 +9,9 @@ The script needs a GPU, `ncu`, and permission to read counters. It does not chan
 writes tests/data/<set>_<gpu>.json, which counter_cases.load reads. The file has the GPU, the
 driver, the versions of the compiler and of Nsight Compute, the date and the names of the metrics.
 Each launch has a line with its case, kernel, geometry and values. With --only, the other cases of
-the file stay unchanged. With --repeats, each value is the median of that many recordings, because
-times of a few microseconds vary by a tenth.
+the file stay unchanged, and the date is that of the first and of the last recording. With
+--repeats, each value is the median of that many recordings, because times of a few microseconds
+vary by a tenth.
 """
 
 from __future__ import annotations
@@ -328,7 +329,9 @@ def updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         if old[key] != new[key]:
             sys.exit(f"the file was recorded with {key} {old[key]}, not {new[key]}; record it anew")
     by_case = {launch["case"]: launch for launch in (*old["launches"], *new["launches"])}
-    return {**new, "launches": list(by_case.values())}
+    first = old["date"].partition(" to ")[0]
+    date = new["date"] if first == new["date"] else f"{first} to {new['date']}"
+    return {**new, "date": date, "launches": list(by_case.values())}
 
 
 def as_text(recording: dict[str, Any]) -> str:
