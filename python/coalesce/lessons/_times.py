@@ -31,6 +31,7 @@ class Times(Mapping[str, Timing]):
     Attributes
     ----------
     operation : str
+        The name of the operation, such as ``"matmul"``.
     n : int
         The size: the matrices have n x n elements of float32. If a kernel of a lesson takes
         vectors, they have n elements.
