@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 TOTALS = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
 
 DIVERGED = (
-    "diverged lanes wait for each other, and the hardware does not issue the waiting instruction "
-    "equally often in every run"
+    "diverged lanes wait for each other; the number of times that the hardware issues the waiting "
+    "instruction differs from run to run"
 )
 NOT_RECONVERGED = (
-    "lanes diverge at a branch, and no barrier reconverges them before they access memory; they do "
-    "not access it together in every run"
+    "lanes diverge at a branch, and no barrier reconverges them before they access memory; they "
+    "access it together in some runs, but not in others, so the counts differ from run to run"
 )
 ARBITRATED = (
     "warps that access shared memory at the same time delay each other; the hardware counts these "
