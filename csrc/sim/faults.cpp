@@ -388,6 +388,11 @@ void throw_deadlock(const Block& block) {
         message +=
             "\n  " + plural(gone, "thread") + (gone == 1 ? " has" : " have") + " left the kernel";
     }
+    if (!barrier && !cluster)
+        message +=
+            "\n  CUDA requires that all lanes of the mask execute the instruction. It does not "
+            "define what happens otherwise.\n  Some GPUs do not wait: an H100 continues without "
+            "these lanes, and a shuffle reads 0 from them.";
     throw Deadlock(message, !barrier && !cluster);
 }
 

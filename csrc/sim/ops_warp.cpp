@@ -17,10 +17,12 @@ namespace {
 using ptx::Type;
 
 // Executes shfl d|p, a, b, c (PTX ISA, "shfl.sync"). The operands of the op are d, p, a, b, c in
-// this order.
+// this order. PTX does not define what a lane reads from a lane that does not take part. On an H100
+// and an H200, it reads 0 (tests/python/test_shuffles_of_missing_lanes.py).
 void shuffle(Warp& w, const Op& op) {
     alignas(64) uint32_t a[warp_size];
     std::memcpy(a, w.lanes<const uint32_t>(op.operand[2]), sizeof a);
+    for_each_lane(~w.mask, [&](int lane) { a[lane] = 0; });
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[3]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[4]);
     uint32_t result[warp_size];
