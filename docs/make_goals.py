@@ -138,7 +138,7 @@ def table(goals: Iterator[Goal]) -> list[str]:
 def text(ladder: dict[str, Any], speeds: dict[str, Any]) -> str:
     """Return the page."""
     figures = speeds["figures"]
-    where = "{}, commit {}, {}: `{}`."
+    where = "Measured on an {} with commit {}, on {}, by `{}`."
     of_ladder, of_speeds = (
         where.format(found["gpu"]["name"], found["commit"], found["date"], found["command"])
         for found in (ladder, speeds)
@@ -182,7 +182,7 @@ have all figures, and say how they were measured, what was tried, and what to tr
 
 _PRODUCTS = """\
 In float32, the measured figure is the time of cuBLAS divided by the time of the fastest variant.
-Small products are timed in a row: one CUDA graph has up to 100 of them."""
+Small products are timed in groups: up to 100 of them, one after the other, in one CUDA graph."""
 
 _TENSOR_CORES = """\
 On tensor cores, cuBLAS computes in the same precision. Only `tf32x3` is compared with cuBLAS in

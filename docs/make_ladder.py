@@ -203,8 +203,8 @@ def _units(rows: dict[str, dict[str, Any]]) -> list[str]:
 _UNITS = """\
 ## How busy the units are
 
-{gpu}, NVRTC {nvrtc}, {date}, commit {commit}: `{command}`. Nsight Compute counted the cycles of one
-product of two {size} x {size} matrices.
+Measured on an {gpu} (NVRTC {nvrtc}) on {date}, with commit {commit}, by `{command}`.
+Nsight Compute counted the cycles of one product of two {size} x {size} matrices. The columns are:
 
 - *issue slots*: a multiprocessor has four schedulers, and each can issue one instruction per cycle.
   This is the share of the slots that were used.
@@ -214,9 +214,9 @@ product of two {size} x {size} matrices.
 - *float32 peak*: the product of these three figures. This is the share of the float32 peak at the
   clock of this run.
 - *tensor cores*, *shared memory and L1*: the share of the cycles in which the unit was busy.
-- *most frequent stalls*: the three most frequent reasons why warps did not issue. The number is the
-  mean number of warps with this reason. `dispatch_stall` includes conflicts of register banks.
-  `not_selected` means that another warp was issued instead."""
+- *most frequent stalls*: the three most frequent reasons why warps did not issue an instruction.
+  The number says how many warps waited for this reason, on average. `dispatch_stall` includes
+  conflicts of register banks. `not_selected` means that the scheduler chose another warp."""
 
 _INTRODUCTION = """\
 *Written by `docs/make_ladder.py`; do not edit.*
@@ -282,11 +282,11 @@ the rate at which instructions are issued, and the loads from shared memory. The
 benchmarks/cost_model.py tensor_map`) covers only the issue of instructions, not the loads. The goal
 was 1.10 times the speed of cuBLAS at 4096 and 8192. The tables show how much is missing.
 
-The section above shows where the time goes at 4096. Nearly all of the time, all multiprocessors
-have work, so another distribution of the tiles cannot help. A scheduler usually has warps to choose
-from (`not_selected`). Yet it does not use every slot: a multiply-add with two operands in the same
-register bank takes two cycles (`dispatch_stall`). At 8192, the power limit also lowers the clock a
-little, for cuBLAS as well.
+The section "How busy the units are" shows where the time goes at 4096. All multiprocessors have
+work for nearly all of the time, so another distribution of the tiles cannot help. A scheduler
+usually has several warps to choose from (`not_selected`). Yet it does not use every slot, because a
+multiply-add with two operands in the same register bank takes two cycles (`dispatch_stall`). At
+8192, the power limit also lowers the clock a little. This is so for cuBLAS, too.
 
 **Tried.**
 
