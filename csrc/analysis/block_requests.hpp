@@ -40,6 +40,15 @@ class BlockRequests {
 
   private:
     friend class L1Replay;
+    // The form of a regular request. It is determined when the request is recorded. A warp often
+    // repeats a sequence of forms, so the host predicts the branches. In the replay, requests of
+    // different warps follow each other, and their forms have no order.
+    enum class Form : uint8_t {
+        other,
+        one_address,    // the same address for all lanes
+        line_per_lane,  // the stride is a multiple of the size of a line
+        whole_lines,    // neighbouring lanes use neighbouring addresses, and the lines are complete
+    };
     struct MemoryRequest {
         // For a regular request (a constant stride): the address of lane 0. For a scattered
         // request: the index of its first address in `addresses_`. For a pause (see `pause`): the
@@ -48,17 +57,19 @@ class BlockRequests {
         // For a regular request: the distance in bytes between the addresses of neighbouring lanes.
         // For a scattered request: its lane mask.
         int32_t stride;
-        uint32_t pc : 31;
+        uint32_t pc : 29;
+        uint32_t form : 2;  // a Form
         uint32_t scattered : 1;
     };
     // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
-    static constexpr uint32_t pause = (1u << 31) - 1;
+    static constexpr uint32_t pause = (1u << 29) - 1;
     struct OfWarp {
         std::vector<MemoryRequest> requests;
         uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
         uint64_t operations = 0;
     };
     void add(OfWarp& own, const sim::MemoryEvent& e);
+    static Form form_of(uint64_t first, int32_t stride, uint32_t bytes);
 
     std::vector<OfWarp> warps_;
     std::vector<uint64_t> addresses_;

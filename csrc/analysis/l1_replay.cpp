@@ -56,29 +56,34 @@ void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*c
 
 constexpr int requests_ahead = 12;
 
-AlikeLines alike_lines(uint64_t first, int32_t stride, uint32_t bytes) {
-    constexpr auto line_bytes = int32_t{model::line_bytes};
-    constexpr uint8_t all_sectors = 15;
-    const uint64_t line = first / model::line_bytes;
-    const auto sector = uint8_t(1u << (first / model::sector_bytes % 4));
-    if (stride == 0) return {{line, sector, 0}, 0, 1};
-    if (stride % line_bytes == 0)
-        return {{line, sector, 0}, uint64_t(int64_t{stride / line_bytes}), sim::warp_size};
-    const uint32_t whole = bytes * sim::warp_size / model::line_bytes;
-    if (stride == int32_t(bytes) && whole && first % model::line_bytes == 0)
-        return {{line, all_sectors, all_sectors}, 1, int(whole)};
-    return {};
+}  // namespace
+
+// The host would often predict branches on the form wrongly, so the conditions are written so
+// that the compiler needs none.
+inline AlikeLines L1Replay::alike_lines(const MemoryRequest& r, uint32_t bytes) {
+    using enum BlockRequests::Form;
+    const auto is = [&](BlockRequests::Form p) { return r.form == uint32_t(p); };
+    const uint64_t line = r.first / model::line_bytes;
+    const uint32_t sector = 1u << (r.first / model::sector_bytes % 4);
+    const auto whole = uint8_t(is(whole_lines) ? 15 : 0);
+    const auto sectors = uint8_t((is(other) ? 0 : sector) | whole);
+    const int32_t of_whole = int32_t(bytes * sim::warp_size / model::line_bytes);
+    int32_t count = is(whole_lines) ? of_whole : 0;
+    count = is(one_address) ? 1 : count;
+    count = is(line_per_lane) ? sim::warp_size : count;
+    const int64_t step = is(line_per_lane) ? r.stride >> 7 : int64_t{is(whole_lines)};
+    static_assert(model::line_bytes == 1 << 7);
+    return {{line, sectors, whole}, uint64_t(step), count};
 }
 
 // Returns the address by which a regular load is found among the remembered loads. Usually this is
-// the address of its first lane (`first`). If the lanes access the same sectors in every line
-// (`alike`), the result is the start of the first line. The offset in the line is not needed then,
-// because the accessed sectors are compared, too.
-uint64_t start_of(uint64_t first, const AlikeLines& alike) {
-    return alike.count ? alike.first.line * model::line_bytes : first;
+// the address of its first lane. If the lanes access the same sectors in every line, the result is
+// the start of the first line. The offset in the line is not needed then, because the accessed
+// sectors are compared, too.
+inline uint64_t L1Replay::start_of(const MemoryRequest& r) {
+    const bool other = r.form == uint32_t(BlockRequests::Form::other);
+    return r.first & ~uint64_t(other ? 0 : model::line_bytes - 1);
 }
-
-}  // namespace
 
 void Misses::add(const Misses& other) {
     requests += other.requests;
@@ -221,11 +226,12 @@ inline bool L1Replay::repeat(const MemoryRequest& r) {
     }
     const CacheSite site = sites_[r.pc];
     if (r.scattered || site.local || site.effect != Effect::load) return false;
-    const AlikeLines alike = alike_lines(r.first, r.stride, site.bytes);
-    const uint64_t first = start_of(r.first, alike);
+    const AlikeLines alike = alike_lines(r, site.bytes);
+    const uint64_t first = start_of(r);
     Pattern& p = pattern_of(first, r.stride);
-    const bool known = p.first == first && p.stride == r.stride && p.bytes == site.bytes &&
-                       !(alike.first.sectors & ~p.sectors) && cache_.lines().is_intact(p.lines);
+    // With `&` instead of `&&`, the compiler needs only one branch.
+    const bool known = (p.first == first) & (p.stride == r.stride) & (p.bytes == site.bytes) &
+                       !(alike.first.sectors & ~p.sectors) & cache_.lines().is_intact(p.lines);
     if (!known && !(alike.count && find(r, alike, p))) return false;
     last_sectors_ = alike.count ? p.lines.count * model::sectors_in(alike.first.sectors) : p.loaded;
     cache_.load_again(p.lines, last_sectors_);
@@ -246,7 +252,7 @@ bool L1Replay::find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p)
     const uint8_t sectors =
         cache_.lines().find(p.lines, alike.first.line, alike.step, uint32_t(alike.count));
     if (!sectors) return false;
-    p.first = start_of(r.first, alike);
+    p.first = start_of(r);
     p.stride = r.stride;
     p.bytes = sites_[r.pc].bytes;
     p.sectors = sectors;
@@ -282,9 +288,8 @@ uint32_t L1Replay::cycles_of(const MemoryRequest& r, const AlikeLines& alike, in
 void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     const CacheSite site = sites_[r.pc];
     const bool regular_load = site.effect == Effect::load && !r.scattered && !site.local;
-    const AlikeLines alike =
-        r.scattered ? AlikeLines{} : alike_lines(r.first, r.stride, site.bytes);
-    const uint64_t first = start_of(r.first, alike);
+    const AlikeLines alike = r.scattered ? AlikeLines{} : alike_lines(r, site.bytes);
+    const uint64_t first = start_of(r);
     Pattern& p = pattern_of(first, r.stride);
     cache_.lines().open(p.lines);
     p.bytes = 0;

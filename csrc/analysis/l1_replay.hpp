@@ -102,6 +102,8 @@ class L1Replay {
     using Pattern = ReplayMemory::Pattern;
     using Effect = CacheSite::Effect;
 
+    [[nodiscard]] static AlikeLines alike_lines(const MemoryRequest& r, uint32_t bytes);
+    [[nodiscard]] static uint64_t start_of(const MemoryRequest& r);
     bool repeat(const MemoryRequest& r);
     void replay(uint32_t warp, const MemoryRequest& r);
     [[nodiscard]] bool find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
