@@ -6,9 +6,11 @@
 #include "analysis/l1_replay.hpp"
 #include "model/atomics.hpp"
 #include "model/block_schedule.hpp"
+#include "model/coalescing.hpp"
 #include "model/huge_pages.hpp"
 #include "model/request_coalescer.hpp"
 #include "model/time.hpp"
+#include "model/unlimited_cache.hpp"
 #include "sim/launch.hpp"
 
 namespace coalesce::analysis {
@@ -25,13 +27,19 @@ namespace {
 // replayed.
 constexpr size_t most_waiting_requests = size_t{1} << 17;
 
+// If L2 gets more requests than this (one for each line), only those for a sample of its lines are
+// replayed: for at least this number of requests, and for at least 1 / 2^most_sample of the lines.
+constexpr double enough_requests = 1 << 14;
+constexpr uint32_t most_sample = 5;
+
 }  // namespace
 
 struct CacheReplay::Machine {
-    Machine(const model::Gpu& gpu, uint32_t resident, size_t instructions)
+    Machine(const model::Gpu& gpu, uint32_t resident, size_t instructions, uint32_t sample)
         : schedule(gpu, resident),
           coalescer(gpu),
-          second(gpu),
+          sample(sample),
+          second(gpu, sample),
           misses(instructions),
           arrivals(1 << 16) {
         for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm)
@@ -60,9 +68,16 @@ struct CacheReplay::Machine {
             const L2Request& r = requests[n];
             // The traffic of different blocks is stored far apart in the host's memory.
             __builtin_prefetch(requests[std::min(n + later, requests.size() - 1)].traffic);
-            for (uint32_t line = 0; line < r.traffic->count; ++line) {
+            const Traffic& t = *r.traffic;
+            all.add(t, t.count);
+            for (uint32_t nth = 0; nth < t.count; ++nth) {
+                const uint64_t line = t.line_at(nth);
+                const bool is_sampled = model::L2Cache::is_in_sample(line, sample);
+                if (sample) read_first(t, line, is_sampled);
+                if (!is_sampled) continue;
+                sampled.add(t, 1);
                 Lookup& l = latest[count++ % latest.size()];
-                l = {&r, r.traffic->line_at(line), {}};
+                l = {&r, line, {}};
                 prefetch(l);
                 if (count > guessed + later) guess_next();
                 if (count > handled + 2 * later) handle_next();
@@ -70,6 +85,13 @@ struct CacheReplay::Machine {
         }
         while (guessed < count) guess_next();
         while (handled < count) handle_next();
+    }
+
+    // Counts the bytes of a line that any L2 would have to read from DRAM.
+    void read_first(const Traffic& t, uint64_t line, bool is_sampled) {
+        const uint64_t sectors = model::sectors_in(unlimited.handle(t.kind, line, t.sectors));
+        all.read_first += sectors;
+        if (is_sampled) sampled.read_first += sectors;
     }
 
     void prefetch(const Lookup& l) {
@@ -114,9 +136,65 @@ struct CacheReplay::Machine {
             coalescer.ask(cluster, a.line, a.sectors, r.time, from_dram);
     }
 
+    // Returns the counts of L2 so far. If only a sample was replayed, they are estimated: each
+    // count is scaled by the ratio of all requested sectors to the sectors of the sample. Sectors
+    // that are read from DRAM for the first time are not estimated (unlimited_cache.hpp).
+    [[nodiscard]] model::CacheCounts counts() const {
+        model::CacheCounts c = second.counts();
+        if (sample == 0) {
+            c.l2_merged = merged;
+            return c;
+        }
+        const auto scaled = [](uint64_t value, uint64_t whole, uint64_t part) {
+            return uint64_t(double(value) * double(whole) / double(std::max<uint64_t>(1, part)) +
+                            0.5);
+        };
+        const uint64_t fetched = all.read + all.atomic, changed = all.written + all.atomic;
+        const uint64_t fetched_here = sampled.read + sampled.atomic;
+        const uint64_t changed_here = sampled.written + sampled.atomic;
+        c.l2_merged = scaled(merged, all.read, sampled.read);
+        c.l2_reads = all.read - c.l2_merged;
+        c.l2_writes = all.written;
+        c.l2_partial_writes = all.partly_written;
+        for (uint64_t* lookups : {&c.l2_lookups, &c.l2_hits})
+            *lookups = scaled(*lookups, fetched + changed, fetched_here + changed_here);
+        const uint64_t first = model::sector_bytes * sampled.read_first;
+        c.dram_read_bytes =
+            model::sector_bytes * all.read_first +
+            scaled(c.dram_read_bytes - std::min(c.dram_read_bytes, first), fetched, fetched_here);
+        c.dram_written_bytes = scaled(c.dram_written_bytes, changed, changed_here);
+        return c;
+    }
+
+    // The numbers of requested sectors. `read_first` are those that were read from DRAM for the
+    // first time, including the other sectors of their half lines.
+    struct Sectors {
+        uint64_t read = 0, written = 0, partly_written = 0, atomic = 0, read_first = 0;
+
+        // Adds the sectors of `lines` lines of a request.
+        void add(const Traffic& t, uint64_t lines) {
+            const uint64_t sectors = lines * model::sectors_in(t.sectors);
+            switch (t.kind) {
+                case Traffic::Kind::read:
+                    read += sectors;
+                    break;
+                case Traffic::Kind::write:
+                    written += sectors;
+                    partly_written += lines * model::sectors_in(t.sectors & ~uint32_t{t.whole});
+                    break;
+                case Traffic::Kind::atomic:
+                    atomic += sectors;
+                    break;
+            }
+        }
+    };
+
     model::BlockSchedule schedule;
     model::RequestCoalescer coalescer;
+    const uint32_t sample;  // only 1 / 2^sample of the lines are replayed (L2Cache::is_in_sample)
     model::L2Cache second;
+    Sectors all, sampled;  // of all requests, and of those that were replayed
+    model::UnlimitedCache unlimited;
     std::vector<uint32_t> clusters;  // the cluster of each multiprocessor
     uint64_t merged = 0;             // number of sectors merged
     std::vector<Misses> misses;      // misses by instruction, with the answers of L2
@@ -136,7 +214,8 @@ CacheReplay::~CacheReplay() = default;
 CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
                          const model::Gpu& gpu, const model::Occupancy& occupancy,
                          uint64_t most_lines)
-    : blocks_(launch.grid.count()),
+    : gpu_(gpu),
+      blocks_(launch.grid.count()),
       resident_(occupancy.blocks),
       share_bytes_(
           occupancy.cache_bytes /
@@ -144,8 +223,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
                                         1, occupancy.blocks))),
       most_lines_(most_lines),
       limit_(launch.block_count()),
-      atomics_(std::make_unique<model::AtomicUnits>()),
-      machine_(std::make_unique<Machine>(gpu, occupancy.blocks, program.instructions.size())) {
+      atomics_(std::make_unique<model::AtomicUnits>()) {
     for (const sim::InstructionInfo& i : program.instructions) {
         using enum CacheSite::Effect;
         CacheSite::Effect effect = load;
@@ -194,6 +272,7 @@ bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
     if (block.linear >= limit_) return false;
     if (block.linear < first_round_) {
         first_round_lines_ += filtered->lines;
+        first_round_requests_ += filtered->lines_sent;
         if (++first_round_ended_ == first_round_) decide();
         if (block.linear >= limit_) return false;
     }
@@ -211,12 +290,17 @@ bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
 
 // Called when the first blocks have ended: as many as the GPU holds at once. Estimates from these
 // blocks how long a replay of the whole grid would take. If it would take too long, reduces
-// `limit_`, the number of blocks to replay.
+// `limit_`, the number of blocks to replay. Also chooses the sample of the lines of L2.
 void CacheReplay::decide() {
     const double of_a_block = double(first_round_lines_) / double(first_round_);
     const auto affordable = uint64_t(double(most_lines_) / std::max(1.0, of_a_block));
     const uint64_t enough = std::max(2 * first_round_, affordable);
-    if (enough >= limit_ - limit_ / 5) return;
+    const bool all = enough >= limit_ - limit_ / 5;
+    const double requests =
+        double(first_round_requests_) / double(first_round_) * double(all ? limit_ : enough);
+    while (sample_ < most_sample && requests >= 2 * enough_requests * double(1 << sample_))
+        ++sample_;
+    if (all) return;
     limit_ = enough;
     const auto beyond = waiting_.lower_bound(limit_);
     for (auto each = beyond; each != waiting_.end(); ++each)
@@ -229,6 +313,8 @@ void CacheReplay::advance(bool ended) {
     {
         const std::lock_guard lock(mutex_);
         if (!ended && first_round_ended_ < first_round_) return;
+        if (!machine_)
+            machine_ = std::make_unique<Machine>(gpu_, resident_, sites_.size(), sample_);
         machine_->schedule.leave_out(double(blocks_ - limit_) / double(first_round_));
     }
     while (fill(ended)) run_slice();
@@ -262,7 +348,7 @@ void CacheReplay::run_slice() {
     retired_ += slice.ended.size();
     if (retired_at_half_ == 0 && 2 * retired_ >= limit_) {  // `limit_` no longer changes
         retired_at_half_ = retired_;
-        at_half_ = machine_->second.counts();
+        at_half_ = machine_->counts();
     }
 }
 
@@ -278,9 +364,8 @@ CacheResult CacheReplay::finish() {
     result.most_in_block = double(most_in_blocks_) / double(std::max<uint64_t>(1, blocks_ended_));
     result.most = double(most_);
     result.atomics = atomics_->cycles() * double(blocks_) / double(std::max<uint64_t>(1, retired_));
-    c = machine_->second.counts();
+    c = machine_->counts();
     c.add(l1_counts_);
-    c.l2_merged = machine_->merged;
     if (retired_ == 0 || retired_ >= blocks_) return result;
     // The blocks that were not replayed are assumed to behave like the second half of the replayed
     // blocks: with the same hit rates in L1 and L2.
@@ -291,7 +376,7 @@ CacheResult CacheReplay::finish() {
         value = uint64_t(double(value) * by + 0.5);
     };
     const auto extend = [later](uint64_t& value, uint64_t at_half) {
-        value += uint64_t(double(value - at_half) * later + 0.5);
+        value += uint64_t(double(value - std::min(value, at_half)) * later + 0.5);
     };
     for (uint64_t* v : {&c.l1_loads, &c.l1_load_hits, &c.l1_stores, &c.l1_store_hits, &c.l2_reads,
                         &c.l2_writes, &c.l2_partial_writes, &c.l2_merged})

@@ -13,6 +13,13 @@
 // Host threads replay the L1 of their own blocks at the same time. Only one of them at a time
 // replays L2. The others do not wait for it, unless very many requests are kept.
 //
+// Large launches request many lines from L2. Then L2 handles only the requests for a sample of the
+// lines: those that belong to some of the sets of the modelled L2. The lines of a set compete only
+// with each other, so each set of the sample gets exactly the requests that it would get without
+// sampling. The counts of L2 are estimated from the sample. Two things do not depend on the size
+// of L2, and are counted for all requests: the requested sectors, and the sectors that must be read
+// from DRAM at least once (model/unlimited_cache.hpp).
+//
 // If replaying the whole grid would take too long, only its first blocks are replayed. Their number
 // is at least twice the number of blocks that the GPU holds at once. The blocks that are not
 // replayed are assumed to behave like the second half of the replayed blocks.
@@ -69,6 +76,7 @@ class CacheReplay {
     bool fill(bool ended);
     void run_slice();
 
+    const model::Gpu& gpu_;
     const uint64_t blocks_;
     const uint32_t resident_;  // number of blocks that a multiprocessor holds
     const uint32_t share_bytes_;
@@ -80,6 +88,9 @@ class CacheReplay {
     std::mutex mutex_;
     uint64_t limit_;  // number of blocks to replay
     uint64_t first_round_ = 0, first_round_ended_ = 0, first_round_lines_ = 0;
+    uint64_t first_round_requests_ = 0;  // requests to L2, one for each line
+    // L2 handles only the requests for 1 / 2^sample_ of the lines (L2Cache::is_in_sample).
+    uint32_t sample_ = 0;
     // The results of the L1 replay for blocks that have not started in the modelled schedule yet.
     // The key is the block number.
     std::map<uint64_t, std::shared_ptr<const model::Filtered>> waiting_;
@@ -96,7 +107,7 @@ class CacheReplay {
     // Protects the following members. A thread that needs both locks takes this one first.
     std::mutex machine_mutex_;
     struct Machine;  // the multiprocessors, and the L2 and the coalescer that they share
-    std::unique_ptr<Machine> machine_;
+    std::unique_ptr<Machine> machine_;  // null until the first blocks have ended
     uint64_t next_block_ = 0, retired_ = 0;
     model::CacheCounts l1_counts_;  // L1 counts of the retired blocks
     // The counts of L2 at the time when half of the blocks had ended.

@@ -346,6 +346,7 @@ void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     ++of_site.requests;
     of_site.missed += missed != 0;
     of_site.lines += missed;
+    result_.lines_sent += missed;
     of_site.cycles += last_cycles_;
     result_.cycles += uint32_t(std::max(1, n));
     result_.lines += uint64_t(n);

@@ -36,7 +36,8 @@ struct Filtered {
     CacheCounts counts;
     std::vector<Traffic> traffic;
     uint32_t cycles = 0;
-    uint64_t lines = 0;
+    uint64_t lines = 0;       // lines that were looked up in L1
+    uint64_t lines_sent = 0;  // requests to L2, one for each line
 };
 
 class BlockSchedule {

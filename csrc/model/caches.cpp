@@ -4,13 +4,6 @@
 
 namespace coalesce::model {
 
-namespace {
-
-// Returns the mask with all sectors of the half lines that contain these sectors.
-uint8_t halves(uint8_t sectors) { return uint8_t((sectors & 3 ? 3 : 0) | (sectors & 12 ? 12 : 0)); }
-
-}  // namespace
-
 void CacheCounts::add(const CacheCounts& o) {
     l1_loads += o.l1_loads;
     l1_load_hits += o.l1_load_hits;
@@ -26,11 +19,12 @@ void CacheCounts::add(const CacheCounts& o) {
     dram_written_bytes += o.dram_written_bytes;
 }
 
-L2Cache::L2Cache(const Gpu& gpu) : other_(gpu.partitions - 1) {
+L2Cache::L2Cache(const Gpu& gpu, uint32_t sample) : other_(gpu.partitions - 1) {
     assert(gpu.partitions == 1 || gpu.partitions == 2);
     partitions_.reserve(gpu.partitions);  // so that the caches, which are large, are not copied
     for (uint32_t n = 0; n < gpu.partitions; ++n)
-        partitions_.emplace_back(uint64_t(gpu.l2_mb * 1024 * 1024 / line_bytes) / gpu.partitions);
+        partitions_.emplace_back(uint64_t(gpu.l2_mb * 1024 * 1024 / line_bytes) / gpu.partitions,
+                                 LargeSectoredCache::usual_ways, sample);
 }
 
 uint32_t L2Cache::home_of(uint64_t line) const {
@@ -97,7 +91,7 @@ bool L2Cache::read(const LineAccess& a, uint32_t near, Guess guess) {
     // too, unless the home partition already has it. All these sectors are stored in the home
     // partition.
     const uint8_t there = partitions_[home].at(guess.home).valid;
-    const uint8_t fetched = uint8_t(missing | (halves(missing) & ~there));
+    const uint8_t fetched = uint8_t(missing | (half_lines(missing) & ~there));
     partitions_[home].touch(a.line, fetched, 0, [](const LargeSectoredCache::Line&) {}, guess.home);
     counts_.dram_read_bytes += sector_bytes * sectors_in(fetched);
     return true;

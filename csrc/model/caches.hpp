@@ -41,6 +41,12 @@ inline uint64_t sectors_in(uint32_t sectors) {
     return uint64_t{0x4332322132212110} >> 4 * (sectors & 15) & 15;
 }
 
+// Returns the mask with all sectors of the half lines that contain these sectors. DRAM is read in
+// half lines.
+inline uint8_t half_lines(uint8_t sectors) {
+    return uint8_t((sectors & 3 ? 3 : 0) | (sectors & 12 ? 12 : 0));
+}
+
 // Requests of one instruction from L1 to L2, one for each of `count` lines. Each line is `step`
 // lines after the previous one. All requests are for the same sectors of their line.
 struct Traffic {
@@ -151,7 +157,15 @@ class L2Cache {
         LargeSectoredCache::Place home, near;
     };
 
-    explicit L2Cache(const Gpu& gpu);
+    // If `sample` is not 0, only lines of the sample may be used (is_in_sample).
+    explicit L2Cache(const Gpu& gpu, uint32_t sample = 0);
+
+    // Returns true for 1 / 2^sample of all lines. The sample has all lines of some sets, and no
+    // line of the other sets. So what happens to its lines does not depend on the other lines. (If
+    // 2^sample does not divide the number of sets, the sample has only a part of the last set.)
+    [[nodiscard]] static bool is_in_sample(uint64_t line, uint32_t sample) {
+        return LargeSectoredCache::is_in_sample(line, sample);
+    }
 
     // Handles a request from the GPC (cluster of multiprocessors) `from`. Returns true if DRAM must
     // answer it.

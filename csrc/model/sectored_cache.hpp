@@ -48,9 +48,19 @@ class SectoredCacheOf {
         Place places[most] = {};
     };
 
-    // `lines` is rounded to whole sets, and there is at least one set.
-    explicit SectoredCacheOf(uint64_t lines, uint32_t ways = usual_ways)
-        : ways_(ways), count_(std::max<uint64_t>(1, lines / ways)), sets_(count_, ways) {}
+    static constexpr uint32_t usual_ways = 16;
+
+    // `lines` is rounded to whole sets, and there is at least one set. If `sample` is not 0, only
+    // lines of the sample may be used (is_in_sample).
+    explicit SectoredCacheOf(uint64_t lines, uint32_t ways = usual_ways, uint32_t sample = 0)
+        : ways_(ways),
+          count_(std::max<uint64_t>(1, lines / ways)),
+          sets_((count_ - 1 >> sample) + 1, ways) {}
+
+    // A sample of the lines: those of the first 1 / 2^sample of the sets.
+    [[nodiscard]] static bool is_in_sample(uint64_t number, uint32_t sample) {
+        return hash_of(number) >> (32 - sample) == 0;
+    }
 
     // Adds sectors to a line, and marks the line as the most recently used one. Returns the state
     // that the line had before. If another line must be evicted, `evicted` is called with that
@@ -163,8 +173,6 @@ class SectoredCacheOf {
     [[nodiscard]] uint64_t lines() const { return count_ * ways_; }
 
   private:
-    static constexpr uint32_t usual_ways = 16;
-
     static Line line_of(uint64_t word) {
         return {word >> 8, uint8_t(word & 15), uint8_t(word >> 4 & 15), false};
     }
@@ -200,9 +208,9 @@ class SectoredCacheOf {
         g.used = 0;
     }
 
+    static uint64_t hash_of(uint64_t number) { return (number * 0x9e3779b97f4a7c15) >> 32; }
     [[nodiscard]] uint64_t index_of(uint64_t number) const {
-        const uint64_t hash = (number * 0x9e3779b97f4a7c15) >> 32;
-        return hash * count_ >> 32;
+        return hash_of(number) * count_ >> 32;
     }
 
     uint32_t ways_;

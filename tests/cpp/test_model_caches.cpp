@@ -252,6 +252,31 @@ TEST(L2Cache, AgreesWithALeastRecentlyUsedList) {
     EXPECT_EQ(cache.counts().dram_written_bytes, 32 * written);
 }
 
+TEST(L2Cache, TheLinesOfASampleAreHandledAsInTheWholeCache) {
+    for (const uint32_t sample : {1u, 3u}) {
+        std::mt19937_64 random(5);
+        const Gpu gpu = small(2, 1024);
+        L2Cache whole(gpu), part(gpu, sample);
+        uint64_t lines = 0, sampled = 0;
+        for (int n = 0; n < 50000; ++n) {
+            LineAccess a{random() % 3000, uint8_t(1 + random() % 15), 0};
+            const auto kind = Traffic::Kind(random() % 3);
+            const auto from = uint32_t(random() % 8);
+            const CacheCounts before = whole.counts(), of_part = part.counts();
+            const bool from_dram = whole.handle(kind, a, from);
+            ++lines;
+            if (!L2Cache::is_in_sample(a.line, sample)) continue;
+            ++sampled;
+            ASSERT_EQ(part.handle(kind, a, from), from_dram);
+            ASSERT_EQ(part.counts().l2_hits - of_part.l2_hits,
+                      whole.counts().l2_hits - before.l2_hits);
+            ASSERT_EQ(part.counts().dram_written_bytes - of_part.dram_written_bytes,
+                      whole.counts().dram_written_bytes - before.dram_written_bytes);
+        }
+        EXPECT_NEAR(double(sampled << sample) / double(lines), 1, 0.05);
+    }
+}
+
 TEST(L2Cache, BothPartitionsKeepACopyAndDramIsReadOnce) {
     L2Cache cache(small(2, 1 << 16));
     constexpr uint64_t lines = 1 << 12;

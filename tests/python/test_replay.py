@@ -120,3 +120,21 @@ def test_a_block_lasts_as_long_as_its_slowest_warp():
     # One of 2400 warps works, so its block is the slowest. Few blocks are as slow.
     assert in_one.work["slowest"] > 20
     assert in_one.work["slowest_in_block"] < 1.5
+
+
+def test_a_sample_of_the_lines_stands_for_large_launches():
+    """L2 handles only a sample of the lines of a large launch. Its requests are still exact."""
+    x = np.zeros(1 << 20, np.float32)
+    sectors = x.nbytes // 32
+    p = profile("y[i] = x[i];", "const float *x, float *y", x.size // 256, 256, x, x.copy())
+    caches = p.modelled.caches
+    assert caches["l2_reads"] == caches["l2_writes"] == sectors
+    assert caches["l2_merged"] == caches["l2_partial_writes"] == 0
+    assert caches["dram_read_bytes"] == x.nbytes
+    # Both arrays fit into L2. A partition asks the other one for half of the lines.
+    assert caches["dram_written_bytes"] == 0
+    assert caches["l2_lookups"] == pytest.approx(3 * sectors, rel=0.02)
+    # Each block reads what another block has read before it.
+    repeated = "y[i] = x[i % 262144] + x[(i + 262144) % 262144];"
+    p = profile(repeated, "const float *x, float *y", x.size // 256, 256, x, x.copy())
+    assert p.modelled.caches["dram_read_bytes"] == pytest.approx(x.nbytes / 4, rel=0.01)

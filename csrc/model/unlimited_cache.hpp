@@ -1,0 +1,59 @@
+// An L2 that is so large that it never evicts a line. Computes which bytes it reads from DRAM.
+//
+// If only a sample of the requests to L2 is replayed, the bytes from DRAM are estimated in two
+// parts. The first part are the bytes that each cache must read, because nobody has read or written
+// them before. This class counts them for all requests. It needs only four bits per line, so it is
+// fast. The second part are the bytes that L2 reads again after it has evicted them. They are
+// estimated from the sample.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+#include "model/caches.hpp"
+
+namespace coalesce::model {
+
+class UnlimitedCache {
+  public:
+    // Handles requests of one kind for these sectors of a line. Returns the sectors that must be
+    // read from DRAM.
+    uint8_t handle(Traffic::Kind kind, uint64_t line, uint8_t sectors) {
+        uint8_t& both = part_of(line)[line % lines_of_part / 2];
+        const uint32_t shift = line % 2 * 4, there = both >> shift & 15;
+        uint32_t fetched = 0;
+        if (kind != Traffic::Kind::write) {
+            const uint32_t missing = sectors & ~there;
+            fetched = missing | (half_lines(uint8_t(missing)) & ~there);
+        }
+        both |= uint8_t((sectors | fetched) << shift);
+        return uint8_t(fetched);
+    }
+
+  private:
+    static constexpr uint64_t lines_of_part = 1024;
+    // For each line, four bits: the sectors that were read or written. Two lines share a byte.
+    using Part = std::array<uint8_t, lines_of_part / 2>;
+
+    Part& part_of(uint64_t line) {
+        const uint64_t number = line / lines_of_part;
+        Latest& latest = latest_[number % latest_.size()];
+        if (latest.number != number) {
+            auto& part = parts_[number];
+            if (!part) part = std::make_unique<Part>();
+            latest = {number, part.get()};
+        }
+        return *latest.part;
+    }
+
+    struct Latest {
+        uint64_t number = ~uint64_t(0);
+        Part* part = nullptr;
+    };
+    std::array<Latest, 1024> latest_;  // the part that was used last, by number modulo 1024
+    std::unordered_map<uint64_t, std::unique_ptr<Part>> parts_;
+};
+
+}  // namespace coalesce::model
