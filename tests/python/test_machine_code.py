@@ -299,6 +299,46 @@ def test_asynchronous_copies_of_zero_bytes_in_some_lanes():
             np.testing.assert_array_equal(out, expected)
 
 
+def test_loads_of_neighbouring_words():
+    """The simulator reads the words around a load together, but not across a change of memory."""
+    source = """
+    template <class T> __device__ void f(T *from, float *to, int pitch, float *out) {
+        const int row = threadIdx.x * pitch, t = threadIdx.x;
+        T *p = from + row;
+        float *q = to + row;
+        float a = p[0], b = p[1];
+        q[2] = a + b;                       // `to` may be `from`
+        float c = p[2], d = p[3];
+        atomicAdd(q + 4, c + 1);
+        float e = p[4], g = p[9], h = p[8];
+        to[(31 - t) * pitch + 5] = e + g;   // the row of another lane
+        __syncwarp();
+        float i = p[5], j = p[6], k = t < 20 ? p[7] : 0, l = p[10];
+        out[t] = a + 2 * b + 3 * c + 5 * d + 7 * e + 11 * g + 13 * h + 17 * i + 19 * j + 23 * k + l;
+    }
+    extern "C" __global__ void plain(float *from, float *to, int pitch, float *out) {
+        f(from, to, pitch, out);
+    }
+    extern "C" __global__ void strong(float *from, float *to, int pitch, float *out) {
+        f<volatile float>(from, to, pitch, out);
+    }"""
+    random = np.random.default_rng(1)
+    for name in ("plain", "strong"):
+        kernel = coalesce.Kernel(source, name, device="sim")
+        assert why_ptx(kernel) == ""
+        for pitch in (11, 12, 16, 64, 512):
+            for is_same in (False, True):
+                results = []
+                x = random.integers(0, 9, 31 * pitch + 11).astype(np.float32)
+                for counts in (False, True):
+                    a, out = x.copy(), np.zeros(32, np.float32)
+                    b = a if is_same else x.copy()
+                    prepare(kernel, 1, 32, [a, b, pitch, out], 0).run(counts=counts)
+                    results.append((a, b, out))
+                for plain, counted in zip(*results, strict=True):
+                    np.testing.assert_array_equal(plain, counted)
+
+
 def test_the_shipped_kernels_are_counted_on_machine_code():
     a = np.ones((32, 32), np.float32)
     for operation in ("matmul", "transpose", "row_sums", "column_sums"):
