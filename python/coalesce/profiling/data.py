@@ -72,7 +72,7 @@ class ProfileData:
         device: Device,
         metrics: Mapping[str, float],
         inexact: Mapping[str, str],
-        instructions: Sequence[Instruction],
+        instructions: grouping.Instructions,
         arrays: Sequence[ArrayInfo] = (),
         modelled: Modelled | None = None,
         not_modelled: str = "",
@@ -98,7 +98,7 @@ class ProfileData:
         self.preparation: tuple[ProfileData, ...] = ()
         self._metrics = {name: _whole(value) for name, value in metrics.items()}
         self._inexact = {name: why for name, why in inexact.items() if name in metrics}
-        self._instructions = tuple(instructions)
+        self._instructions = instructions
         self._launch = launch
         self.estimate = estimate
         self.errors = dict(errors or {})

@@ -233,46 +233,44 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
     A key of the result is the number of an instruction, which is also its row in `Counts.table()`.
     """
     by_instruction: dict[int, list[Example]] = {}
-    threads: dict[int, tuple[Thread, ...]] = {}
-    columns = (trace.block, trace.space, trace.kind, trace.width, trace.mask, trace.addresses)
-    numbers = (trace.instruction, trace.warp, trace.array, trace.opcode)
-    for i, (
-        instruction,
-        warp,
-        array,
-        opcode,
-        block,
-        space,
-        kind,
-        width,
-        mask,
-        addresses,
-    ) in enumerate(zip(*(column.tolist() for column in (*numbers, *columns)), strict=True)):
-        if warp not in threads:
-            threads[warp] = tuple((x, y, z) for x, y, z in trace.thread[i].tolist())
-        example = Example(
-            block=tuple(block),
-            warp=warp,
-            space=space,
-            kind=kind,
-            width=width,
-            mask=mask,
-            addresses=tuple(addresses),
-            array=trace.arrays[array] if array >= 0 else None,
-            threads=threads[warp],
-            opcode=opcode,
-        )
+    threads = {warp: _threads(warp, trace.block_shape) for warp in set(trace.warp.tolist())}
+    columns = {
+        "block": map(tuple, trace.block.tolist()),
+        "warp": trace.warp.tolist(),
+        "space": trace.space.tolist(),
+        "kind": trace.kind.tolist(),
+        "width": trace.width.tolist(),
+        "mask": trace.mask.tolist(),
+        "addresses": map(tuple, trace.addresses.tolist()),
+        "array": [trace.arrays[n] if n >= 0 else None for n in trace.array.tolist()],
+        "threads": [threads[warp] for warp in trace.warp.tolist()],
+        "opcode": trace.opcode.tolist(),
+    }
+    rows = zip(*columns.values(), strict=True)
+    for instruction, values in zip(trace.instruction.tolist(), rows, strict=True):
+        # The constructor of a frozen class takes long, because it sets one attribute after the
+        # other.
+        example = object.__new__(Example)
+        example.__dict__.update(zip(columns, values, strict=True))
         of_instruction = by_instruction.setdefault(instruction, [])
-        if kind == "async_copy" and space == "shared" and of_instruction:
+        if example.kind == "async_copy" and example.space == "shared" and of_instruction:
             # The event before has the addresses that the same copy reads.
             source = of_instruction[-1]
-            of_warp = (source.block, source.warp, source.space) == (example.block, warp, "global")
-            if of_warp and source.target_mask == 0:
-                target = example.addresses
-                of_instruction[-1] = replace(source, target=target, target_mask=mask)
+            of_copy = (example.block, example.warp, "global")
+            if (source.block, source.warp, source.space) == of_copy and source.target_mask == 0:
+                of_instruction[-1] = replace(
+                    source, target=example.addresses, target_mask=example.mask
+                )
                 continue
         of_instruction.append(example)
     return by_instruction
+
+
+def _threads(warp: int, block: tuple[int, int, int]) -> tuple[Thread, ...]:
+    """Return the threadIdx of each lane of a warp."""
+    x, y, _ = block
+    first = warp * LANES
+    return tuple((n % x, n // x % y, n // (x * y)) for n in range(first, first + LANES))
 
 
 def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:

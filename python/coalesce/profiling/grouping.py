@@ -1,6 +1,6 @@
 """Groups the counts of a launch by instruction, by access and by source line.
 
-`instructions` makes an `Instruction` from each row of the table of counts. `lines` makes a `Line`
+`Instructions` makes an `Instruction` from each row of the table of counts. `lines` makes a `Line`
 for each source line. A `Line` has an `Access` for each array that the line loads from or stores to.
 """
 
@@ -10,11 +10,15 @@ import linecache
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from coalesce.common.forks import cached_property
 from coalesce.cxx.declarations import lines_of
-from coalesce.profiling.examples import Example, typical
+from coalesce.profiling.examples import Example, examples, typical
 from coalesce.profiling.rows import TOLERANCE, Access, Instruction, Line
+
+if TYPE_CHECKING:
+    from coalesce.simulate.events import Trace
 
 _COUNTERS = (
     "executed",
@@ -29,75 +33,91 @@ _COUNTERS = (
 )
 
 
-def instructions(
-    table: Mapping[str, Any],
-    files: Mapping[int, str],
-    own_file: int,
-    parameters: Sequence[str],
-    examples: Mapping[int, Sequence[Example]],
-    scale: float = 1,
-    ptx_widths: Mapping[int, int] | None = None,
-) -> tuple[Instruction, ...]:
-    """Return an `Instruction` for each row of a `Counts.table()`.
+class Instructions(Sequence[Instruction]):
+    """The rows of a `Counts.table()`, each as an `Instruction`.
 
-    `parameters` has the names of the kernel's parameters. `examples` is a dict from the number of a
-    row to the examples of this row. All counts are multiplied by `scale`.
+    A kernel may have hundreds of instructions. A report shows only those that access memory. So the
+    objects are made when they are needed, and also their examples.
 
-    `ptx_widths` is a dict from a line of the PTX to the bytes that its instruction accesses in each
-    lane. If the machine instruction of this line accesses more bytes, the assembler has merged
-    several PTX instructions into one.
+    Attributes
+    ----------
+    column : dict
+        Lists with an item for each instruction, by the name of an attribute of `Instruction`.
     """
-    texts = ("opcode", "space", "kind", "variable")
-    names = [c for c in _COUNTERS if c in table]
-    column = {
-        name: table[name].tolist()
-        for name in (*names, *texts, "ptx_line", "line", "file", "width", "parameter")
-    }
-    for name in names if scale != 1 else ():
-        column[name] = [round(count * scale) for count in column[name]]
-    widths = ptx_widths or {}
-    files_of = {number: name for number, name in files.items() if number != own_file}
-    of_row = [tuple(examples.get(i, ())) for i in range(len(column["line"]))]
-    columns = {
-        **{name: column[name] for name in (*names, *texts[:3], "line", "ptx_line", "width")},
-        "file": [files_of.get(file, "") for file in column["file"]],
-        "merged": [
-            _merged(width, widths.get(line, 0))
-            for width, line in zip(column["width"], column["ptx_line"], strict=True)
-        ],
-        "array": [
-            _array(parameter, variable, parameters, shown)
-            for parameter, variable, shown in zip(
-                column["parameter"], column["variable"], of_row, strict=True
-            )
-        ],
-        "examples": of_row,
-        "index": range(len(of_row)),
-    }
-    return tuple(_instruction(columns, row) for row in zip(*columns.values(), strict=True))
 
+    def __init__(
+        self,
+        table: Mapping[str, Any],
+        files: Mapping[int, str],
+        own_file: int,
+        parameters: Sequence[str],
+        trace: Trace | None,
+        scale: float = 1,
+        ptx_widths: Mapping[int, int] | None = None,
+    ) -> None:
+        """Take the counts of a launch.
 
-def _instruction(names: Iterable[str], values: Iterable[Any]) -> Instruction:
-    """Return an `Instruction`. A kernel may have hundreds, and its constructor takes long.
+        `parameters` has the names of the kernel's parameters. `trace` has the examples. All counts
+        are multiplied by `scale`.
 
-    The constructor of a frozen class sets one attribute after the other.
-    """
-    row = object.__new__(Instruction)
-    row.__dict__.update(zip(names, values, strict=True))
-    return row
+        `ptx_widths` is a dict from a line of the PTX to the bytes that its instruction accesses in
+        each lane. If the machine instruction of this line accesses more bytes, the assembler has
+        merged several PTX instructions into one.
+        """
+        names = [c for c in _COUNTERS if c in table]
+        kept = (*names, "opcode", "space", "kind", "line", "ptx_line", "width")
+        self.column: dict[str, list[Any]] = {name: table[name].tolist() for name in kept}
+        for name in names if scale != 1 else ():
+            self.column[name] = [round(count * scale) for count in self.column[name]]
+        files_of = {number: name for number, name in files.items() if number != own_file}
+        self.column["file"] = [files_of.get(file, "") for file in table["file"].tolist()]
+        self._parameter, self._variable = table["parameter"], table["variable"]
+        self._parameters = parameters
+        self._ptx_widths = ptx_widths or {}
+        self._trace = trace
+        self._made: dict[int, Instruction] = {}
 
+    def __len__(self) -> int:
+        return len(self.column["line"])
 
-def _merged(width: int, of_ptx: int) -> int:
-    return max(1, width // of_ptx) if of_ptx else 1
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        index = range(len(self))[index]
+        if index not in self._made:
+            self._made[index] = self._make(index)
+        return self._made[index]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_examples": self._examples, "_trace": None}
 
-def _array(
-    parameter: int, variable: str, parameters: Sequence[str], examples: Sequence[Example]
-) -> str:
-    """Return the name of the accessed array, from the counts or else from an example."""
-    if parameter >= 0:
-        return parameters[parameter]
-    return variable or next((e.array.name for e in examples if e.array is not None), "")
+    @cached_property
+    def _examples(self) -> Mapping[int, Sequence[Example]]:
+        return {} if self._trace is None else examples(self._trace)
+
+    def _make(self, index: int) -> Instruction:
+        """Return an `Instruction`, without the constructor of the class, which takes long.
+
+        The constructor of a frozen class sets one attribute after the other.
+        """
+        row = object.__new__(Instruction)
+        shown = tuple(self._examples.get(index, ()))
+        row.__dict__.update({name: values[index] for name, values in self.column.items()})
+        of_ptx = self._ptx_widths.get(row.ptx_line, 0)
+        row.__dict__.update(
+            merged=max(1, row.width // of_ptx) if of_ptx else 1,
+            array=self._array(index, shown),
+            examples=shown,
+            index=index,
+        )
+        return row
+
+    def _array(self, index: int, shown: Sequence[Example]) -> str:
+        """Return the name of the accessed array, from the counts or else from an example."""
+        parameter, variable = int(self._parameter[index]), str(self._variable[index])
+        if parameter >= 0:
+            return self._parameters[parameter]
+        return variable or next((e.array.name for e in shown if e.array is not None), "")
 
 
 # A function that returns the standard error of a sum. Its arguments are the indices of the
@@ -106,7 +126,7 @@ Errors = Callable[[Sequence[int], str], float]
 
 
 def lines(
-    rows: Iterable[Instruction],
+    rows: Instructions,
     source: str,
     advise: Callable[[Access], str],
     errors: Errors | None = None,
@@ -117,14 +137,17 @@ def lines(
     about an access. `errors` is a function that returns standard errors, or None if the counts are
     exact.
     """
-    executed = [row for row in rows if row.executed]
+    column = rows.column
+    counts = list(zip(column["space"], column["sectors"], column["wavefronts"], strict=True))
     totals = {
-        "sectors": sum(r.sectors for r in executed if r.space in _CACHED),
-        "wavefronts": sum(r.wavefronts for r in executed if r.space == "shared"),
+        "sectors": sum(sectors for space, sectors, _ in counts if space in _CACHED),
+        "wavefronts": sum(wavefronts for space, _, wavefronts in counts if space == "shared"),
     }
-    by_place: dict[tuple[str, int], list[Instruction]] = {}
-    for row in executed:
-        by_place.setdefault((row.file if row.line else "", row.line), []).append(row)
+    executed, requests = column["executed"], column["requests"]
+    by_place: dict[tuple[str, int], list[int]] = {}
+    for index, (file, line) in enumerate(zip(column["file"], column["line"], strict=True)):
+        if executed[index]:
+            by_place.setdefault((file if line else "", line), []).append(index)
     text = lines_of(source)
     listed = []
     # Line 0 means that the line is not known. It comes after all lines of the kernel's own file,
@@ -132,7 +155,8 @@ def lines(
     for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
         group = by_place[file, number]
         written = _text_of(file, number, text)
-        accesses = _accesses(group, written, totals, advise, errors)
+        accessing = [rows[index] for index in group if requests[index]]
+        accesses = _accesses(accessing, written, totals, advise, errors)
         cached = [a for a in accesses if a.space in _CACHED]
         shared = [a for a in accesses if a.space == "shared"]
         sectors, wavefronts = _sum(cached, "sectors"), _sum(shared, "wavefronts")
@@ -142,7 +166,7 @@ def lines(
                 file=file,
                 source=written,
                 accesses=accesses,
-                executed=_sum(group, "executed"),
+                executed=sum(executed[index] for index in group),
                 requests=_sum(cached, "requests"),
                 sectors=sectors,
                 ideal_sectors=_sum(cached, "ideal"),
@@ -170,7 +194,7 @@ def _accesses(
 ) -> tuple[Access, ...]:
     groups: dict[Any, list[Instruction]] = {}
     for row in rows:
-        if row.requests and row.space in (*_CACHED, "shared"):
+        if row.space in (*_CACHED, "shared"):
             groups.setdefault(_alike(row), []).append(row)
     accesses = [_access(group, source, totals, errors) for group in groups.values()]
     accesses = [replace(access, sentence=advise(access)) for access in accesses]

@@ -21,10 +21,9 @@ from coalesce.common import require
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure, mapped
-from coalesce.profiling import exactness, examples, grouping, ncu
+from coalesce.profiling import exactness, grouping, ncu
 from coalesce.profiling.data import ArrayInfo
 from coalesce.profiling.result import Profile
-from coalesce.profiling.rows import Instruction
 from coalesce.simulate import counting
 from coalesce.simulate.prepared import Prepared, prepare
 
@@ -198,7 +197,7 @@ def _metrics(
 
 def _listing(
     kernel: BaseKernel, counted: counting.Counted, ptx: Mapping[str, np.ndarray[Any, Any]]
-) -> tuple[str, Sequence[Instruction]]:
+) -> tuple[str, grouping.Instructions]:
     """Return the source text, and the instructions. Their line numbers refer to this text."""
     counts = counted.counts
     table, files, own = counts.table(), counts.files, counts.source_file
@@ -207,15 +206,14 @@ def _listing(
         source = "".join(linecache.getlines(files.get(own, "")))
     elif kernel.is_ptx:  # without line information, show the lines of the PTX
         table["line"] = table["ptx_line"]
-    by_instruction = {} if counted.exemplars is None else examples.examples(counted.exemplars)
     parameters = [parameter.name for parameter in kernel.signature.parameters]
     if counted.estimate is not None:
         scale = counted.estimate.scale
     widths: dict[int, int] = {}
     if counts.machine_code:  # take the widths of accesses from the PTX
         widths = dict(zip(ptx["ptx_line"].tolist(), ptx["width"].tolist(), strict=True))
-    return source, grouping.instructions(
-        table, files, own, parameters, by_instruction, scale, widths
+    return source, grouping.Instructions(
+        table, files, own, parameters, counted.exemplars, scale, widths
     )
 
 
