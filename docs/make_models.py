@@ -81,8 +81,8 @@ read the same data, both partitions hold a copy, and the data take up twice thei
 
 **Sample.** A large launch sends very many requests to L2. Then the model handles only those for a
 sample of the lines: all lines of some sets of the modelled L2, and no lines of the other sets. (L2
-is divided into sets. Each line can be stored in only one of them.) The sample has at least 1 / 32 of
-the sets, and at least about 16,000 requests. The lines of a set compete only with each other. So
+is divided into sets. Each line can be stored in only one of them.) The sample has at least 1 / 32
+of the sets, and at least about 16,000 requests. The lines of a set compete only with each other. So
 each set of the sample gets the same requests as without sampling. From the sample, the model
 estimates hit rates, merged reads, and bytes that DRAM transfers because L2 has evicted lines. All
 other counts are not estimated.
