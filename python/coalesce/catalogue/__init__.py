@@ -166,8 +166,8 @@ def variants(operation: str | None = None) -> VariantTable:
 
     Examples
     --------
-    >>> coalesce.variants("transpose").names
-    ('copy', 'naive_read', 'naive_write', 'tiled', 'padded', 'swizzled', 'vectorized')
+    >>> coalesce.variants("transpose").names[:4]
+    ('copy', 'naive_read', 'naive_write', 'tiled')
     """
     if operation is None:
         entries = [entry for name in operations() for entry in _ladder(name).values()]
