@@ -153,18 +153,20 @@ def _vector(x: Operand, given: dict[str, Any]) -> Setup:
 
 
 def _aos(x: Operand, given: dict[str, Any]) -> Setup:
-    n, fields = x.shape
-    return n, _field(fields, given), (), []
+    return x.shape[0], _field(1, x, given), (), []
 
 
 def _soa(x: Operand, given: dict[str, Any]) -> Setup:
-    fields, n = x.shape
-    return n, _field(fields, given), (), []
+    return x.shape[1], _field(0, x, given), (), []
 
 
-def _field(fields: int, given: dict[str, Any]) -> dict[str, Any]:
+def _field(axis: int, x: Operand, given: dict[str, Any]) -> dict[str, Any]:
+    fields = x.shape[axis]
     if fields == 0:
-        raise ValueError("x must have at least one field, but the axis of its fields has length 0")
+        raise ValueError(
+            f"x has the shape {tuple(x.shape)}; axis {axis} counts the members of a structure, and "
+            "must not have the length 0"
+        )
     field = require.whole("field", given.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}
 
