@@ -84,7 +84,8 @@ numbers of kernels:
 - *order* ({order}): atomics return the places to which the kernel writes. The order of these places
   differs.
 - *addresses* ({addresses}): the kernel writes addresses, and a GPU has other addresses.
-- *not defined* ({undefined}): the results differ, but the check reports a race, or a read of memory
+- *not defined* ({undefined}): the results differ, and this is allowed: `coalesce.check` shows that
+  CUDA does not define them, because of a race or a read of memory
   that nobody wrote.
 - *different* ({different}): the results differ for another reason.
 - *failed* ({failed}): the launch failed on the GPU.

@@ -364,8 +364,8 @@ lessons.predict(
 # | multiprocessor (SM) | compute unit (CU) |
 # | line of 128 bytes in 4 sectors | lines of 64 bytes in the L1 of MI200, of 128 bytes in the L1 of MI300 and in L2 |
 #
-# Be careful with the word *wavefront*. For AMD, a wavefront is what CUDA calls a warp. In Nsight Compute, a wavefront is
-# a pass of shared memory.
+# Be careful with the word *wavefront*. For AMD, a wavefront is what CUDA calls a warp. In Nsight Compute, it is the work
+# that shared memory does in one cycle: an access with a bank conflict takes several wavefronts.
 #
 # AMD's profiler is `rocprof`. It takes the names of counters from a file, `rocprof -i counters.txt ./program`, with a
 # line such as `pmc: SQ_INSTS_VMEM_RD TCP_TOTAL_CACHE_ACCESSES_sum`. These counters answer the questions of this lesson

@@ -64,10 +64,10 @@ def _dlpack_device(value: Any) -> Any:
 
 
 def find_host_array(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
-    """Return a NumPy array that shares memory with an array of another library in host memory.
+    """Return `value`, an array of another library, as a NumPy array with the same memory.
 
-    This also works for a `DeviceArray` of the simulator. For any other value, return None. `name`
-    is the name of the value in error messages.
+    The array must be in the host's memory, or be a `DeviceArray` of the simulator. For any other
+    value, return None. `name` is the name of the value in error messages.
     """
     array: np.ndarray[Any, Any]
     if is_device_array(value):

@@ -24,10 +24,12 @@ COSTLY = {
 
 
 def costly(header: str, text: str) -> str:
-    """Return the text of a standard header, such as "tuple", that includes a header of CCCL.
+    """Write a standard header, such as ``<tuple>``, for the kernel source `text`.
 
-    CCCL is NVIDIA's C++ library. The header declares only those names that `text` (the source and
-    its headers) uses. If it uses none, the header is empty, and nothing of CCCL is compiled.
+    The names of such a header, such as ``std::tuple``, come from CCCL, NVIDIA's C++ library, whose
+    headers take long to compile. If `text` uses some of the names, the result is a header that
+    includes CCCL's header and declares these names. If `text` uses none, the result is an empty
+    header.
     """
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):

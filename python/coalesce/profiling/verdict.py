@@ -24,8 +24,8 @@ class Total:
     requests : int
         How often a warp accessed the memory.
     cost : int
-        The 32-byte sectors that were moved. For shared memory, the wavefronts. ``unit`` names the
-        unit.
+        For global memory, the number of 32-byte sectors that were moved. For shared memory, the
+        number of wavefronts, which are the cycles of shared memory.
     needed : int
         The sectors or wavefronts that would be enough.
     bytes_used, bytes_moved : int
