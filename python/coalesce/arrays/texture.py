@@ -151,8 +151,10 @@ def texture(
     extent, layers = _extents(array, *kinds)
     if levels:
         if linear_memory:
-            raise ValueError("a texture with linear_memory=True has only `array`, and no smaller levels: levels must "
-                "be ()")
+            raise ValueError(
+                "a texture with linear_memory=True consists of `array` alone, without smaller "
+                "levels; levels must be ()"
+            )
         for number, level in enumerate(levels, 1):
             wanted = tuple(max(n >> number, 1) for n in extent)
             if _extents(level, *kinds) != (wanted, layers) or level.dtype != array.dtype:
