@@ -332,7 +332,7 @@ def test_wrong_levels():
         coalesce.texture(image, levels=[np.zeros((4, 2), np.uint8)], normalized=True)
     with pytest.raises(ValueError, match="normalized coordinates"):
         coalesce.texture(image, levels=[np.zeros((4, 2), np.float32)])
-    with pytest.raises(ValueError, match="one level"):
+    with pytest.raises(ValueError, match="without smaller levels"):
         coalesce.texture(image[:, 0].copy(), levels=[image], linear_memory=True)
     with pytest.raises(TypeError, match="must be a NumPy array"):
         coalesce.texture(image, levels=[1], normalized=True)
