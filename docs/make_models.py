@@ -79,13 +79,12 @@ takes.
 nearer partition, which also keeps copies of data of the other partition. So if all multiprocessors
 read the same data, both partitions hold a copy, and the data take up twice their size in L2.
 
-**Sample.** A large launch sends very many requests to L2. Then the model handles only those for a
-sample of the lines: all lines of some sets of the modelled L2, and no lines of the other sets. (L2
-is divided into sets. Each line can be stored in only one of them.) The sample has at least 1 / 32
-of the sets, and at least about 16,000 requests. The lines of a set compete only with each other. So
-each set of the sample gets the same requests as without sampling. From the sample, the model
-estimates hit rates, merged reads, and bytes that DRAM transfers because L2 has evicted lines. All
-other counts are not estimated.
+**Sample.** L2 is divided into sets, and each line can be stored in only one of them. The lines of a
+set compete only with each other. If a launch sends very many requests to L2, the model replays only
+a part of the sets: at least 1 / 32 of them, and at least about 16,000 requests. It leaves out all
+requests to the other sets. From the sets that it replays, the model estimates three things for the
+whole launch: hit rates, merged reads, and the bytes that DRAM transfers because L2 has evicted
+lines. Everything else is counted for all requests.
 
 **DRAM.** L2 reads from DRAM in pieces of 64 bytes, half a line. A line that a kernel has changed is
 written to DRAM when L2 needs its space for other data.

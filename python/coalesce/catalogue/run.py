@@ -354,7 +354,7 @@ def compiled(entry: ops.Variant, defines: tuple[str, ...], device: str) -> BaseK
 
 
 def as_elements(array: Any, width: int) -> Any:
-    """Return an array in the same memory whose elements have `width` bytes.
+    """Return a view of `array` with elements of `width` bytes. Nothing is copied.
 
     Some kernels only copy elements, whatever their type is. For these kernels, the elements are
     taken to be unsigned integers. (With 16 bytes, an element is four integers.)

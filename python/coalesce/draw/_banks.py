@@ -52,10 +52,11 @@ class Board:
     Attributes
     ----------
     served : str
-        What the groups of lanes are, which are served one after another: ``"half-warps"``,
-        ``"quarter-warps"`` or ``"matrices"``. Empty if there is one group.
+        The name of the groups of lanes: ``"half-warps"``, ``"quarter-warps"`` or ``"matrices"``.
+        Empty if there is only one group.
     passes : int
-        The number of wavefronts that a turn needs. It is 2 for a compare-and-swap, and 1 for all
+        The number of wavefronts (cycles of shared memory) that a turn needs. It is 2 for a
+        compare-and-swap, and 1 for all
         other accesses.
     shared : bool
         Whether lanes that access the same word are served together. This is not so for most

@@ -111,7 +111,7 @@ def _few_atomics(profile: Profile, case: Case) -> None:
 
 
 def shared_words(most: float) -> Demand:
-    """Return a demand for matrix products: loads of shared memory take few wavefronts.
+    """Return a demand for matrix products: loads of shared memory take few wavefronts (cycles).
 
     The limit is `most` wavefronts for each multiply-add instruction of a warp.
     """

@@ -101,7 +101,8 @@ def worth_a_sentence(access: Access) -> bool:
     It should if both conditions are true:
 
     - The access is wasteful, or all lanes of a warp update the same address.
-    - The access takes at least 1 % of the kernel's sectors (for shared memory: wavefronts).
+    - The access takes at least 1 % of the kernel's sectors, or, for shared
+      memory, of its wavefronts (cycles).
     """
     return (wasteful(access) or contended(access)) and access.share >= 0.01
 

@@ -195,7 +195,7 @@ class ProfileData:
 
     @property
     def bank_conflicts(self) -> int:
-        """How many wavefronts bank conflicts add to the accesses to shared memory."""
+        """How many wavefronts (cycles of shared memory) the bank conflicts cost."""
         conflicted = [a for a in self.accesses() if a.space == "shared" and a.excess]
         return Explained(sum(a.excess for a in conflicted), conflicted)
 

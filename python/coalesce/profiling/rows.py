@@ -3,7 +3,8 @@
 An *instruction* is a machine instruction, or a PTX instruction if the kernel's PTX was counted. An
 *access* has all instructions of one source line that load from one array, or all that store to it.
 If the compiler unrolled a loop, these are several instructions. A *line* has all accesses of one
-source line. Requests, sectors and wavefronts have the same meaning as in Nsight Compute.
+source line. Requests, sectors and wavefronts have the same meaning as in Nsight Compute. A
+wavefront is the work that shared memory does in one cycle.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Instruction:
         The number of distinct 32-byte sectors, and of distinct 128-byte lines, that a request
         touched. Both are summed over the requests.
     wavefronts : int
-        The wavefronts in which shared memory served the requests.
+        The number of cycles in which shared memory served the requests.
     ideal : int
         The sectors (for shared memory: wavefronts) that the same lanes would take if their elements
         were adjacent.

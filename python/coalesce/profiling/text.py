@@ -303,7 +303,9 @@ def percent(share: float) -> str:
 
 
 def bar(access: Access, width: int) -> str:
-    """Return a bar that shows the share of an access: solid for sectors, shaded for wavefronts.
+    """Return a bar for `Access.share`, the part of the kernel's cost that this access causes.
+
+    The bar is solid for global memory, and shaded for shared memory.
 
     For a share of 1, the bar has `width` characters.
     """

@@ -41,7 +41,9 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class WavefrontAccess:
-    """How one instruction accesses global memory, if wavefronts execute it.
+    """How one instruction would access global memory on an AMD GPU, in groups of 64 lanes.
+
+    AMD calls such a group a wavefront.
 
     Attributes
     ----------
@@ -52,7 +54,7 @@ class WavefrontAccess:
     array : str
         The name of the array of the first access. Empty if the memory has no name.
     requests : int
-        How often wavefronts executed the instruction.
+        How often a wavefront would execute the instruction.
     cache_lines : int
         The number of accessed cache lines, summed over the requests.
     needed : int
@@ -80,7 +82,9 @@ class WavefrontAccess:
 
 
 class Wavefronts(Sequence[WavefrontAccess]):
-    """The accesses to global memory, if wavefronts execute the kernel. See `Trace.wavefronts`.
+    """The accesses to global memory in groups of 64 lanes, as on an AMD GPU.
+
+    AMD calls such a group a wavefront. See `Trace.wavefronts`.
 
     This is a sequence of `WavefrontAccess`. It is an estimate from the accesses of warps.
 
