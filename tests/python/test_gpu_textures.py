@@ -326,7 +326,7 @@ def test_levels():
 
 def test_wrong_levels():
     image = np.zeros((8, 4), np.float32)
-    with pytest.raises(ValueError, match=r"level 1 .* it needs 4 x 2 texels"):
+    with pytest.raises(ValueError, match=r"level 1 .* it must have 4 x 2 texels"):
         coalesce.texture(image, levels=[np.zeros((4, 4), np.float32)], normalized=True)
     with pytest.raises(ValueError, match=r"level 1 .*uint8"):
         coalesce.texture(image, levels=[np.zeros((4, 2), np.uint8)], normalized=True)
