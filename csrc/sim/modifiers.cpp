@@ -1,12 +1,18 @@
 #include "sim/modifiers.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace coalesce::sim {
 
 Word Word::named(std::string_view text) {
+    static const std::unordered_map<std::string_view, uint8_t> numbers = [] {
+        std::unordered_map<std::string_view, uint8_t> all;
+        for (size_t n = 1; n < std::size(list); ++n) all.emplace(list[n], uint8_t(n));
+        return all;
+    }();
     Word word;
-    word.number_ = number_of(text);
+    if (const auto found = numbers.find(text); found != numbers.end()) word.number_ = found->second;
     return word;
 }
 

@@ -44,7 +44,7 @@ enum class As : uint8_t { word, pair, f32, f64, predicates };
 struct Row {
     std::vector<std::string> code;
     As as;
-    std::function<Results(const In&)> expected;
+    Results (*expected)(In);
 };
 
 template <std::integral T>

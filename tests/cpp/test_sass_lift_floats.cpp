@@ -90,7 +90,7 @@ u32 extreme_half(u32 x, u32 y, bool low, bool keeps_nan, u32 infinity) {
 }
 
 std::vector<Row> half_rows() {
-    const auto three = [](bool low, bool keeps_nan, u32 infinity, u32 x, u32 y, u32 z) {
+    static constexpr auto three = [](bool low, bool keeps_nan, u32 infinity, u32 x, u32 y, u32 z) {
         u32 word = 0;
         for (const int at : {0, 16}) {
             const auto half = [at](u32 value) { return value >> at & 0xffff; };
@@ -103,19 +103,19 @@ std::vector<Row> half_rows() {
     return {
         {{"VHMNMX R0, R2, R4, R6, !PT"},
          As::word,
-         [=](In i) { return three(false, false, f16, i.x(), i.y(), i.z()); }},
+         [](In i) { return three(false, false, f16, i.x(), i.y(), i.z()); }},
         {{"VHMNMX.NAN R0, R2, R4, R6, PT"},
          As::word,
-         [=](In i) { return three(true, true, f16, i.x(), i.y(), i.z()); }},
+         [](In i) { return three(true, true, f16, i.x(), i.y(), i.z()); }},
         {{"VHMNMX.BF16_V2 R0, R2, R4, R6, PT"},
          As::word,
-         [=](In i) { return three(true, false, bf16, i.x(), i.y(), i.z()); }},
+         [](In i) { return three(true, false, bf16, i.x(), i.y(), i.z()); }},
         {{"VHMNMX.BF16_V2.NAN R0, R2, R4, R6, !PT"},
          As::word,
-         [=](In i) { return three(false, true, bf16, i.x(), i.y(), i.z()); }},
+         [](In i) { return three(false, true, bf16, i.x(), i.y(), i.z()); }},
         {{"VHMNMX R0, R2.H1_H1, |R4|, -R6, !PT"},
          As::word,
-         [=](In i) {
+         [](In i) {
              return three(false, false, f16, (i.x() >> 16) * 0x10001, i.y() & 0x7fff7fff,
                           i.z() ^ 0x80008000);
          }},

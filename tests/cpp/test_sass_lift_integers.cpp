@@ -23,14 +23,14 @@ u32 of_halves(u32 x, u32 y, const std::function<u32(u32, u32)>& f) {
 }
 
 std::vector<Row> integer_rows() {
-    const auto carry = [](u64 sum) { return sum >> 32 != 0; };
+    static constexpr auto carry = [](u64 sum) { return sum >> 32 != 0; };
     return {
         {{"IADD3 R0, R2, R4, R6"}, As::word, [](In i) { return of(i.x() + i.y() + i.z()); }},
         {{"IADD3 R0, R2, -R4, RZ"}, As::word, [](In i) { return of(i.x() - i.y()); }},
         {{"IADD3 R0, -R2, -R4, R6"}, As::word, [](In i) { return of(i.z() - i.x() - i.y()); }},
         {{"IADD3 R0, P0, R2, R4, RZ"},
          As::word,
-         [=](In i) { return of(i.x() + i.y(), carry(u64{i.x()} + i.y())); }},
+         [](In i) { return of(i.x() + i.y(), carry(u64{i.x()} + i.y())); }},
         {{"IADD3 R0, P0, R2, -R4, RZ"},
          As::word,
          [](In i) { return of(i.x() - i.y(), i.x() >= i.y()); }},
@@ -80,7 +80,7 @@ std::vector<Row> integer_rows() {
         {{"LEA R0, R2, R4, 0x3"}, As::word, [](In i) { return of((i.x() << 3) + i.y()); }},
         {{"LEA R0, P0, R2, R4, 0x3"},
          As::word,
-         [=](In i) { return of((i.x() << 3) + i.y(), carry(u64{i.x() << 3} + i.y())); }},
+         [](In i) { return of((i.x() << 3) + i.y(), carry(u64{i.x() << 3} + i.y())); }},
         {{"LEA R0, P0, -R2, R4, 0x3"},
          As::word,
          [](In i) { return of(i.y() - (i.x() << 3), i.y() >= i.x() << 3); }},
@@ -202,19 +202,17 @@ std::vector<Row> packing_rows() {
 }
 
 std::vector<Row> video_rows() {
-    const auto extreme = [](bool low) {
-        return [low](In i) {
-            const i32 x = i32(i.x()), y = i32(i.y());
-            return of(u32(low ? std::min(x, y) : std::max(x, y)));
-        };
+    static constexpr auto extreme = [](In i, bool low) {
+        const i32 x = i32(i.x()), y = i32(i.y());
+        return of(u32(low ? std::min(x, y) : std::max(x, y)));
     };
     return {
         {{"VIADD R0, R2, 0x5"}, As::word, [](In i) { return of(i.x() + 5); }},
         {{"VIADD.16x2 R0, R2, -R4"},
          As::word,
          [](In i) { return of(of_halves(i.x(), i.y(), std::minus<u32>{})); }},
-        {{"VIMNMX R0, R2, R4, PT"}, As::word, extreme(true)},
-        {{"VIMNMX R0, R2, R4, !PT"}, As::word, extreme(false)},
+        {{"VIMNMX R0, R2, R4, PT"}, As::word, [](In i) { return extreme(i, true); }},
+        {{"VIMNMX R0, R2, R4, !PT"}, As::word, [](In i) { return extreme(i, false); }},
         {{"VIMNMX.U32 R0, R2, R4, P3"},
          As::word,
          [](In i) { return of(i.p3() ? std::min(i.x(), i.y()) : std::max(i.x(), i.y())); }},

@@ -29,8 +29,7 @@ struct Outcome {
 
 // Runs k(data, out, one, stride) with 64 threads. `data` points to the middle of its array.
 template <class O>
-Outcome run_as(const std::string& text) {
-    const ptx::Module module = ptx::parse(text);
+Outcome run_as(const ptx::Module& module) {
     const Program program = decode(module, *module.find_function("k"), lay_out_memory(module),
                                    sim::engine(watch_of<O>));
     Outcome outcome;
@@ -189,7 +188,8 @@ TEST(PlainRun, EqualsAnObservedRun) {
     int succeeded = 0;
     for (unsigned seed = 0; seed < 1500; ++seed) {
         const std::string text = kernel_of(Statements(seed).some(14));
-        const Outcome plain = run_as<NoObserver>(text), observed = run_as<Listener>(text);
+        const ptx::Module module = ptx::parse(text);
+        const Outcome plain = run_as<NoObserver>(module), observed = run_as<Listener>(module);
         ASSERT_EQ(plain.error, observed.error) << "seed " << seed << "\n" << text;
         ASSERT_TRUE(plain == observed) << "seed " << seed << "\n" << text;
         succeeded += plain.error.empty();
@@ -239,7 +239,8 @@ TEST(PlainRun, ForgetsOutdatedStrides) {
     };
     for (const char* body : bodies) {
         const std::string text = kernel_of(body);
-        const Outcome plain = run_as<NoObserver>(text), observed = run_as<Listener>(text);
+        const ptx::Module module = ptx::parse(text);
+        const Outcome plain = run_as<NoObserver>(module), observed = run_as<Listener>(module);
         EXPECT_EQ(plain.error, "") << text;
         EXPECT_TRUE(plain == observed) << text;
     }
@@ -250,7 +251,7 @@ TEST(PlainRun, AKernelWithoutInstructions) {
         ".version 8.5\n.target sm_90\n.address_size 64\n"
         ".visible .entry k(.param .u64 data, .param .u64 out, .param .u32 one, "
         ".param .u32 stride)\n{\n}\n";
-    EXPECT_EQ(run_as<NoObserver>(text).error, "");
+    EXPECT_EQ(run_as<NoObserver>(ptx::parse(text)).error, "");
 }
 
 TEST(PlainRun, ExecutesChainsAsOne) {
