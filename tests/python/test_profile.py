@@ -174,7 +174,7 @@ def test_counts_that_depend_on_the_order_of_atomics_are_inexact(random, entry, b
     sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
     assert (sectors not in p.exact) == follow
     assert "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum" in p.exact
-    assert ("depend on what atomics returned" in " ".join(p.to_text().split())) == follow
+    assert ("depend on the results of atomics" in " ".join(p.to_text().split())) == follow
 
 
 def test_an_array_of_structures_is_named():
