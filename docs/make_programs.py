@@ -107,9 +107,9 @@ reference, and says how far the numbers differ. The inputs are Rodinia's; only b
 hybridsort have smaller ones. Three programs of Rodinia are not in the list: mummergpu, and two
 programs that need videos (heartwall and leukocyte).
 
-The list of the programs is not in this repository. It has the options that build each program, and
-the command that compares its results. `benchmarks/programs.py` runs any such list, and says what
-the list has to contain.
+This repository does not contain the programs, nor the list that says how each program is built and
+how its results are compared. `benchmarks/programs.py` runs any such list, and says what the list has
+to contain.
 
 Three programs of Rodinia have mistakes:
 
