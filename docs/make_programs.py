@@ -108,8 +108,8 @@ hybridsort have smaller ones. Three programs of Rodinia are not in the list: mum
 programs that need videos (heartwall and leukocyte).
 
 This repository does not contain the programs, nor the list that says how each program is built and
-how its results are compared. `benchmarks/programs.py` runs any such list, and says what the list has
-to contain.
+how its results are compared. `benchmarks/programs.py` runs any such list, and says what the list
+has to contain.
 
 Three programs of Rodinia have mistakes:
 
