@@ -55,7 +55,7 @@ class SectoredCacheOf {
     explicit SectoredCacheOf(uint64_t lines, uint32_t ways = usual_ways, uint32_t sample = 0)
         : ways_(ways),
           count_(std::max<uint64_t>(1, lines / ways)),
-          sets_((count_ - 1 >> sample) + 1, ways) {}
+          sets_(((count_ - 1) >> sample) + 1, ways) {}
 
     // A sample of the lines: those of the first 1 / 2^sample of the sets.
     [[nodiscard]] static bool is_in_sample(uint64_t number, uint32_t sample) {
