@@ -214,15 +214,19 @@ def source_of(case: Wgmma) -> str:
     }}"""
 
 
-def run(case: Wgmma, seed: int, device: str) -> np.ndarray:
-    """Return the registers of the results: an array [kind, thread, register]."""
+def run(case: Wgmma, seed: int, device: str, counts: bool = False) -> np.ndarray:
+    """Return the registers of the results: an array [kind, thread, register].
+
+    With `counts`, the simulator must execute the machine code.
+    """
     import coalesce
 
     d, images, a = operands(case, seed)
     d = d.copy()
     kernel = coalesce.Kernel(source_of(case), "multiply", device=device, arch="sm_90a")
-    kernel[len(d), 128, IMAGE](
-        d, images, a, np.uint64(case.at[0].encoded()), np.uint64(case.at[1].encoded(A_BYTES)),
-        case.adds,
+    record = kernel.launch(
+        len(d), 128, d, images, a, np.uint64(case.at[0].encoded()),
+        np.uint64(case.at[1].encoded(A_BYTES)), case.adds, shared_bytes=IMAGE, counts=counts,
     )  # fmt: skip
+    assert not counts or record.counts.machine_code
     return d

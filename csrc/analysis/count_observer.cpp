@@ -8,6 +8,7 @@ void CountObserver::add_to(Counts& counts) const {
     counts.instructions.resize(program_.instructions.size());
     for (size_t i = 0; i < counts.instructions.size(); ++i)
         counts.instructions[i].add(costs_.of(i));
+    std::vector<uint64_t> executed(program_.instructions.size());
     // `runs_` says how often each segment was executed. A segment is a sequence of consecutive
     // instructions. When it is executed, each of its instructions is executed once.
     for (uint32_t start = 0; start < runs_.size(); ++start) {
@@ -16,8 +17,13 @@ void CountObserver::add_to(Counts& counts) const {
             if (!program_.ops[op].starts) continue;
             InstructionCounts& c = counts.instructions[program_.ops[op].pc];
             c.executed += runs_[start].executed;
+            executed[program_.ops[op].pc] += runs_[start].executed;
             c.threads += runs_[start].threads;
         }
+    }
+    if (program_.machine) {
+        for (const auto& [access, branch] : program_.machine->after_waits)
+            counts.instructions[access].after_waits += executed[access] + executed[branch];
     }
     for (size_t i = 0; i < diverged_.size(); ++i) {
         counts.instructions[i].diverged += diverged_[i];

@@ -51,35 +51,50 @@ uint64_t Counts::threads() const {
                                  std::mem_fn(&InstructionCounts::threads));
 }
 
+namespace {
+
+// The reasons why an instruction has no modelled cost.
+constexpr const char* bulk_copies =
+    "bulk copies (cp.async.bulk) are executed and not counted: they do not pass through the "
+    "load/store unit, and their cost is not modelled";
+constexpr const char* products_of_warpgroups =
+    "products of warpgroups (wgmma) are executed, and their reads of shared memory are not "
+    "counted: "
+    "they do not pass through the load/store unit, and their cost is not modelled";
+
+bool is_product_of_warpgroup(const sim::Traits& t) {
+    using enum sim::OpCode;
+    return t.code == wgmma || t.code == HGMMA || t.code == QGMMA || t.code == IGMMA ||
+           t.code == BGMMA;
+}
+
+}  // namespace
+
 std::string Counts::not_counted() const {
-    bool of_warpgroup = false;
     for (size_t i = 0; i < instructions.size(); ++i) {
-        if (instructions[i].executed == 0) continue;
         const sim::Traits& traits = code->instructions[i].traits;
-        if (traits.bulk)
-            return "bulk copies (cp.async.bulk) are executed and not counted: they do not pass "
-                   "through the load/store unit, and their cost is not modelled";
-        if (traits.texture || traits.code == sim::OpCode::TXQ)
+        if (instructions[i].executed && (traits.texture || traits.code == sim::OpCode::TXQ))
             return "accesses to textures and surfaces are executed and not counted: they do not "
                    "pass through the load/store unit, and their cost is not modelled";
-        of_warpgroup = of_warpgroup || traits.code == sim::OpCode::wgmma;
     }
-    if (of_warpgroup)
-        return "products of warpgroups (wgmma) are executed, and their reads of shared memory are "
-               "not counted: they do not pass through the load/store unit, and their cost is not "
-               "modelled";
     return "";
 }
 
 std::string Counts::not_modelled() const {
     if (std::string why = not_counted(); !why.empty()) return why;
+    std::string why;
     for (size_t i = 0; i < instructions.size(); ++i) {
+        if (instructions[i].executed == 0) continue;
         const sim::Traits& traits = code->instructions[i].traits;
-        if (instructions[i].executed && traits.tensor_operations && !traits.tensor_cycles)
-            return "products of matrices are executed as PTX, and the time of the tensor cores is "
-                   "known for machine code only";
+        if (traits.bulk) return bulk_copies;
+        if (is_product_of_warpgroup(traits))
+            why = products_of_warpgroups;
+        else if (why.empty() && traits.tensor_operations && !traits.tensor_cycles)
+            why =
+                "products of matrices are executed as PTX, and the time of the tensor cores is "
+                "known for machine code only";
     }
-    return "";
+    return why;
 }
 
 }  // namespace coalesce::analysis

@@ -47,6 +47,9 @@ struct InstructionCounts {
     // For an atomic in a loop: how often it was executed while another warp may have caused further
     // iterations (contention.hpp).
     uint64_t contended = 0;
+    // For a memory access that depends on how often a thread waits: how often it, and the branches
+    // on which it depends, were executed (sass/waits.hpp).
+    uint64_t after_waits = 0;
     // The memory space that the instruction accesses. An instruction with generic addresses may
     // access several spaces. Then `space` is global if any access was to global memory. Otherwise
     // it is shared if any access was to shared memory.
@@ -81,6 +84,7 @@ inline constexpr Counter counters[] = {
     {"unjoined", &InstructionCounts::unjoined},
     {"divided", &InstructionCounts::divided},
     {"contended", &InstructionCounts::contended},
+    {"after_waits", &InstructionCounts::after_waits},
 };
 
 }  // namespace coalesce::analysis

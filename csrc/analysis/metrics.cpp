@@ -1,5 +1,7 @@
 // Computes Nsight Compute's metrics from the counts.
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 
 #include "analysis/counts.hpp"
 #include "model/coalescing.hpp"
@@ -63,6 +65,37 @@ double percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * double(part) / double(whole) : 0.0;
 }
 
+// A product of a warpgroup in machine code (HGMMA, QGMMA, IGMMA, BGMMA).
+struct WarpgroupReads {
+    bool empty = false;  // the product without operands that ends an empty group
+    // Quarters of a wavefront of shared memory that one warp causes. The tensor cores read each
+    // 128 bytes of the operands once for the four warps, without bank conflicts. A row of an
+    // operand has 32 bytes (sim/warpgroup.hpp). Recorded on an H200:
+    // tests/data/warpgroups_h200.json
+    uint64_t quarters = 0;
+};
+
+bool is_warpgroup_product(const sim::InstructionInfo& info) {
+    using enum sim::OpCode;
+    const sim::OpCode code = info.traits.code;
+    return code == HGMMA || code == QGMMA || code == IGMMA || code == BGMMA;
+}
+
+// Reads an instruction such as HGMMA.64x256x8.F32.TF32 R24, R28, gdesc[UR4], R24, gsb0.
+WarpgroupReads reads_of(const sim::InstructionInfo& info) {
+    WarpgroupReads reads;
+    uint64_t columns = 0;
+    const std::string_view shape = std::string_view(info.opcode).substr(6);
+    const size_t first = shape.find('x') + 1;
+    std::from_chars(shape.data() + first, shape.data() + shape.size(), columns);
+    // If a is in shared memory, too, the descriptors follow the first operand.
+    const std::string_view operands = std::string_view(info.text).substr(info.text.find(", ") + 2);
+    const bool both = operands.starts_with("gdesc[");
+    reads.quarters = columns / 4 + (both ? 64 / 4 : 0);
+    reads.empty = operands.starts_with("gdesc[URZ]");
+    return reads;
+}
+
 // The sums over the instructions of a launch, by memory space.
 struct SpaceSums {
     Sums global, shared, local, generic;
@@ -70,6 +103,11 @@ struct SpaceSums {
     InstructionCounts cached_copy;  // asynchronous copies that do not bypass L1
     // The requests to local memory. An access to n words per lane counts as n requests.
     uint64_t local_load_words = 0, local_store_words = 0;
+    // The reads of products of warpgroups. The hardware reads nothing for an empty product, but
+    // Nsight Compute computes its wavefronts like those of others.
+    uint64_t products = 0, product_quarters = 0, read_quarters = 0;
+    // Copies by the copy engine, by their direction.
+    uint64_t copies_to_shared = 0, copies_to_global = 0;
 };
 
 SpaceSums sums_of(const Counts& counts) {
@@ -78,9 +116,23 @@ SpaceSums sums_of(const Counts& counts) {
         const InstructionCounts& c = counts.instructions[i];
         const sim::InstructionInfo& info = counts.code->instructions[i];
         const Access access = info.access;
+        if (is_warpgroup_product(info)) {
+            const WarpgroupReads reads = reads_of(info);
+            s.products += c.executed;
+            s.product_quarters += c.executed * reads.quarters;
+            if (!reads.empty) s.read_quarters += c.executed * reads.quarters;
+        }
+        if (info.traits.bulk && info.traits.machine_code) {
+            const bool stores =
+                info.traits.code == sim::OpCode::UTMASTG || info.opcode.starts_with("UBLKCP.G");
+            (stores ? s.copies_to_global : s.copies_to_shared) += c.executed;
+        }
         if (info.space == Space::reg || info.space == Space::constant || info.space == Space::param)
             continue;
         if (info.traits.texture) continue;  // it does not pass the load/store unit
+        // The hardware does not count accesses to mbarriers as loads, stores or atomics.
+        if (info.traits.machine_code && sim::operation(info.traits.code).has(sim::trait::mbarrier))
+            continue;
         if (access == Access::async_copy) {
             s.global.copy.add(c);
             if (!info.traits.passes_l1) s.cached_copy.add(c);
@@ -118,6 +170,7 @@ class MetricTable {
         set_shared_metrics();
         set_executed_metrics();
         set_matrix_metrics();
+        set_warpgroup_metrics();
         set_memory_metrics();
         set_byte_metrics();
     }
@@ -209,6 +262,20 @@ class MetricTable {
         set_matrices("shared_stsm", "stsm", s_.matrices.store);
     }
 
+    void set_warpgroup_metrics() {
+        if (s_.products) {
+            set("smsp__sass_inst_executed_op_shared_gmma.sum", s_.products);
+            set("smsp__sass_data_bytes_mem_shared_op_gmma.sum", s_.product_quarters * 32);
+            set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
+                s_.product_quarters / 4);
+            set("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum", s_.read_quarters / 4);
+        }
+        if (s_.copies_to_shared || s_.copies_to_global) {
+            set("smsp__inst_executed_op_tma_ld.sum", s_.copies_to_shared);
+            set("smsp__inst_executed_op_tma_st.sum", s_.copies_to_global);
+        }
+    }
+
     void set_memory_metrics() {
         const InstructionCounts every = s_.global.all();
         InstructionCounts banked = s_.shared.all();
@@ -219,8 +286,9 @@ class MetricTable {
         set("memory_l2_theoretical_sectors_global", every.theoretical_sectors);
         set("memory_l2_theoretical_sectors_global_ideal", every.ideal);
         set("memory_l2_theoretical_sectors_local", s_.local.all().theoretical_sectors);
-        set("memory_l1_wavefronts_shared", banked.theoretical_wavefronts);
-        set("memory_l1_wavefronts_shared_ideal", banked.ideal_wavefronts);
+        const uint64_t of_products = s_.product_quarters / 4;
+        set("memory_l1_wavefronts_shared", banked.theoretical_wavefronts + of_products);
+        set("memory_l1_wavefronts_shared_ideal", banked.ideal_wavefronts + of_products);
     }
 
     void set_use(const std::string& op, const InstructionCounts& c) {
@@ -271,15 +339,19 @@ void Counts::add_tensor_cores(std::map<std::string, double>& m) const {
         const double executed = double(instructions[i].executed);
         if (executed == 0 || (t.pipe != sim::Pipe::tensor && t.tensor_cycles == 0)) continue;
         m[pipe + ".sum"] += executed;
+        const bool of_warpgroup = is_warpgroup_product(code->instructions[i]);
+        if (of_warpgroup) m[pipe + "_op_gmma.sum"] += executed;
         if (t.machine_code) {
             const bool doubles = t.code == sim::OpCode::DMMA;
-            const bool integers = t.code == sim::OpCode::IMMA || t.code == sim::OpCode::BMMA;
+            const bool integers = t.code == sim::OpCode::IMMA || t.code == sim::OpCode::BMMA ||
+                                  t.code == sim::OpCode::IGMMA || t.code == sim::OpCode::BGMMA;
             m[pipe +
               (doubles    ? "_op_dmma"
                : integers ? "_op_imma"
                           : "_op_hmma") +
               ".sum"] += executed;
-            m["sm__pipe_tensor_cycles_active.sum"] += executed * t.tensor_cycles;
+            const bool idle = of_warpgroup && reads_of(code->instructions[i]).empty;
+            m["sm__pipe_tensor_cycles_active.sum"] += idle ? 0 : executed * t.tensor_cycles;
         }
         if (t.tensor_operations)
             m[std::string("sm__ops_path_tensor_src_") + operations(t.tensor_source) + ".sum"] +=

@@ -17,6 +17,7 @@
 #include "sass/lifter.hpp"
 #include "sass/meetings.hpp"
 #include "sass/schedule.hpp"
+#include "sass/waits.hpp"
 #include "sim/gathered_words.hpp"
 #include "sim/outline.hpp"
 #include "sim/symbols.hpp"
@@ -67,10 +68,12 @@ void Lifter::lay_out_registers() {
         general = std::max(general, o.base);
         uniform = std::max(uniform, o.uniform_base);
     };
+    bool of_warpgroups = false;
     for (const Instruction& in : code_.instructions) {
         for (const Operand& o : in.operands) see(o);
+        of_warpgroups = of_warpgroups || in.opcode.ends_with("GMMA");
     }
-    constexpr uint32_t widest = most_registers;
+    const uint32_t widest = of_warpgroups ? most_sums : most_registers;
     // The functions outside the cubin take their arguments in R4 to R13.
     general = std::max(general, 12);
     general_ = 0;
@@ -245,8 +248,14 @@ void Lifter::link() {
         if (target) *target = op_of_[*target];
     }
     machine_->op_of = op_of_;
-    machine_->meetings = meetings(
-        code_, [&](uint32_t i) { return program_.instructions[i].space != ptx::Space::reg; });
+    // Accesses to mbarriers are not in the counts of memory instructions.
+    const auto counts = [&](uint32_t i) {
+        const sim::InstructionInfo& info = program_.instructions[i];
+        return info.space != ptx::Space::reg &&
+               !sim::operation(info.traits.code).has(sim::trait::mbarrier);
+    };
+    machine_->meetings = meetings(code_, counts);
+    machine_->after_waits = accesses_after_waits(code_, counts);
     program_.machine = machine_;
     program_.conventions = {.explicit_reconvergence = true, .first_tag = 0};
     program_.functions.resize(1);
@@ -304,6 +313,12 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
             {&Lifter::matrix_access, {"LDSM", "STSM"}},
             {&Lifter::matrix_transposition, {"MOVM"}},
             {&Lifter::matrix_product, {"HMMA", "IMMA", "BMMA", "DMMA"}},
+            {&Lifter::warpgroup_product, {"HGMMA", "QGMMA", "IGMMA", "BGMMA"}},
+            {&Lifter::warpgroup_wait, {"WARPGROUP"}},
+            {&Lifter::set_registers, {"USETMAXREG"}},
+            {&Lifter::bulk_copy, {"UBLKCP"}},
+            {&Lifter::box_copy, {"UTMALDG", "UTMASTG"}},
+            {&Lifter::copy_control, {"UTMACMDFLUSH", "UTMACCTL", "UBLKPF", "UTMAPF"}},
             {&Lifter::load_constant, {"LDC", "ULDC"}},
             {&Lifter::async_copy, {"LDGSTS"}},
             {&Lifter::async_group, {"LDGDEPBAR", "DEPBAR"}},

@@ -25,9 +25,10 @@ void Lifter::guarded_control(Op op) {
     append(op);
 }
 
-// Translates BRA `(.L_x_0) and BRA P1, `(.L_x_0), BRA.U UP0, `(.L_x_0) and BRA.DIV UR4, `(.L_x_0)
+// Translates BRA `(.L_x_0), BRA P1, `(.L_x_0), BRA.U UP0, `(.L_x_0), BRA.DIV UR4, `(.L_x_0) and
+// @P0 BRA.U.ANY `(.L_x_0)
 void Lifter::branch(const Instruction& in) {
-    only(in, {"U", "DIV", "CONV"});
+    only(in, {"U", "ANY", "DIV", "CONV"});
     if (in.operands.empty() || in.operands.size() > 2) unsupported();
     const Operand& target = operand(in, in.operands.size() - 1);
     if (target.kind != Kind::label) unsupported("a target elsewhere");
@@ -36,7 +37,13 @@ void Lifter::branch(const Instruction& in) {
     Op op;
     op.control = Control::branch;
     op.set(sim::Branch{.target = target.target});
-    if (in.has("DIV") || in.has("CONV")) {
+    if (in.has("ANY")) {
+        // All active lanes branch if the guard is true in any of them.
+        if (!in.has("U") || !guarded || conditional || in.modifiers.size() != 2) unsupported();
+        op.guard = scratch_predicate();
+        help(MachineOp::vote, {no_operand, op.guard, predicate(in.guard)},
+             sim::VoteOperand{.kind = sim::VoteKind::any});
+    } else if (in.has("DIV") || in.has("CONV")) {
         // The operand of BRA.DIV names lanes. The branch is taken if one of these lanes is
         // inactive, or if the guard is false in it. (Lanes that have exited do not count.) BRA.CONV
         // branches in the opposite case. Either all active lanes branch, or none does.
@@ -402,18 +409,21 @@ void Lifter::elect(const Instruction& in) {
 }
 
 // R2UR UR4, R8 copies the value that R8 has in one lane. R2UR P0, URZ, R8 also compares the lanes:
-// P0 becomes true in the lanes in which R8 has a different value. This P0 is known only from code
-// in which a BRA.DIV follows, which uses P0 to detect lanes with different member masks. All other
-// uses are refused.
+// P0 becomes true in the lanes in which R8 has a different value. This P0 is known only from two
+// kinds of code. In one, a BRA.DIV follows, which uses P0 to detect lanes with different member
+// masks. In the other, the instruction is guarded: a loop starts one copy for all lanes with the
+// same operands, and @P1 R2UR.OR P0, UR9, R9 finds the lanes in which any operand differs. All
+// other uses are refused.
 void Lifter::to_uniform(const Instruction& in) {
-    only(in, {});
-    const bool compares = in.operands.size() == 3;
+    only(in, {"OR"});
+    const bool compares = in.operands.size() == 3, guarded = in.guard.kind == Kind::predicate;
+    if (in.has("OR") && !(compares && guarded)) unsupported();
     const Operand& d = operand(in, compares ? 1 : 0);
     const Operand& a = operand(in, compares ? 2 : 1);
     if (!d.uniform || a.uniform) unsupported();
     if (!compares) return void(machine(MachineOp::broadcast, {result(d), word(a)}));
     const Operand& other = operand(in, 0);
-    for (uint32_t at = pc_ + 1; at < code_.instructions.size(); ++at) {
+    for (uint32_t at = pc_ + 1; !guarded && at < code_.instructions.size(); ++at) {
         const Instruction& next = code_.instructions[at];
         const bool reads = next.guard.kind == Kind::predicate && next.guard.number == other.number;
         if (reads && next.opcode == "BRA" && next.has("DIV") && next.guard.negated) break;
@@ -423,12 +433,13 @@ void Lifter::to_uniform(const Instruction& in) {
         if (reads || std::ranges::any_of(next.operands, names) || next.opcode == "BRA")
             unsupported("its predicate");
     }
-    if (in.guard.kind == Kind::predicate) unsupported("a guard");
     const Locator taken = scratch();
     machine(MachineOp::broadcast, {taken, word(a)});
-    as_ptx(OpCode::setp, {"ne", "and", "u32"},
-           {predicate_result(other), no_operand, word(a), taken, truth(true)});
-    machine(MachineOp::move, {result(d), taken}, sim::Registers{1});
+    // The uniform register comes first, because the guard may be the predicate that is written.
+    machine(MachineOp::broadcast, {result(d), taken});
+    as_ptx(OpCode::setp, {"ne", in.has("OR") ? "or" : "and", "u32"},
+           {predicate_result(other), no_operand, word(a), taken,
+            in.has("OR") ? predicate(other) : truth(true)});
 }
 
 void Lifter::nothing(const Instruction& in) {

@@ -8,7 +8,21 @@ namespace coalesce::sass {
 
 using Kind = Operand::Kind;
 
+// UIADD3.64 UR6, UR4, UR6, URZ or UIADD3.64 UR6, UR4, 0x80, URZ adds register pairs.
+void Lifter::add_pairs(const Instruction& in) {
+    only(in, {"64"});
+    if (in.operands.size() != 4 || !is_zero(operand(in, 3))) unsupported();
+    for (size_t n = 0; n < 3; ++n) {
+        const Operand& o = operand(in, n);
+        const bool number = n == 2 && o.kind == Kind::integer && o.bits < 0x80000000;
+        if (!is_register(o) && !number) unsupported("the operand " + std::string(o.text));
+    }
+    machine(MachineOp::add_pairs,
+            {result(operand(in, 0), 2), raw(operand(in, 1), 2), raw(operand(in, 2), 2)});
+}
+
 void Lifter::iadd3(const Instruction& in) {
+    if (in.has("64")) return add_pairs(in);
     only(in, {"X", "U32"});
     size_t n = 1;
     Locator out[2] = {no_operand, no_operand};

@@ -281,6 +281,10 @@ void Lifter::async_group(const Instruction& in) {
     Op op;
     if (in.opcode == "LDGDEPBAR") {
         op.run = engine_.memory.async_commit;
+    } else if (in.modifiers.empty()) {  // DEPBAR {5,4,3,2,1,0} waits for all scoreboards
+        expect(in, 0, "{5,4,3,2,1,0}");
+        op.run = engine_.memory.async_wait;
+        op.set(sim::AsyncGroups{.all = true});
     } else {
         only(in, {"LE"});
         if (!in.has("LE")) unsupported();

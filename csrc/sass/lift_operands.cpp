@@ -35,6 +35,8 @@ Locator Lifter::constant_pair(uint64_t bits) {
 }
 
 Locator Lifter::bank_word(uint32_t bank, uint32_t offset, int registers) {
+    if (bank == 0 && (offset == 0xd0 || offset == 0xd4) && machine_->variables.size() != 1)
+        unsupported("the address of one of several constant variables");
     const auto [it, fresh] = bank_words_.try_emplace({bank, offset, registers}, 0);
     if (!fresh) return it->second;
     it->second = new_constant(uint32_t(registers) * register_bytes);

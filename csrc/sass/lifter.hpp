@@ -31,6 +31,8 @@ using sim::OpCode;
 
 // The largest number of consecutive registers that an operand can stand for.
 inline constexpr int most_registers = 16;
+// The largest number of registers that the result of a product of a warpgroup has.
+inline constexpr int most_sums = 128;
 // The size in bytes of a 32-bit register for all lanes.
 inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
 
@@ -150,6 +152,7 @@ class Lifter : private sim::Emitter {
 
     // Defined in lift_integer.cpp.
     void iadd3(const Instruction& in);
+    void add_pairs(const Instruction& in);
     void add_with_carries(const Instruction& in, size_t first, const Locator (&out)[2]);
     void imad(const Instruction& in);
     void lea(const Instruction& in);
@@ -229,6 +232,21 @@ class Lifter : private sim::Emitter {
     void matrix_transposition(const Instruction& in);
     void matrix_product(const Instruction& in);
     Op& emit_matrices(Op op, const sim::Matrices& matrices, const sim::MemoryOperand& memory = {});
+
+    // Defined in lift_warpgroup.cpp.
+    void warpgroup_product(const Instruction& in);
+    void warpgroup_wait(const Instruction& in);
+    void set_registers(const Instruction& in);
+    [[nodiscard]] sim::WarpgroupProduct warpgroup_form(const Instruction& in) const;
+
+    // Defined in lift_bulk.cpp.
+    void bulk_copy(const Instruction& in);
+    void box_copy(const Instruction& in);
+    void copy_control(const Instruction& in);
+    [[nodiscard]] int32_t uniform_group(const Operand& o) const;
+    Locator uniform_word(int32_t number);
+    void expect_policy_at_most(const Instruction& in, size_t n) const;
+    void emit_once(Op op);
 
     // Defined in lift_control.cpp.
     void branch(const Instruction& in);

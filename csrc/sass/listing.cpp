@@ -183,6 +183,20 @@ Operand operand_of(std::string_view text) {
         if (o.part.ends_with(".reuse")) o.part.remove_suffix(6);
         if (!suffix.empty() && o.part.empty()) return o;
     }
+    constexpr std::string_view matrices = "gdesc[";
+    if (s.starts_with(matrices)) {
+        const size_t close = s.find(']');
+        Operand base;
+        if (close == std::string_view::npos ||
+            !read_register(s.substr(matrices.size(), close - matrices.size()), base) ||
+            base.kind != Operand::Kind::reg || !base.uniform || base.wide || !base.part.empty() ||
+            s.size() == close + 2 || (s.size() > close + 1 && s[close + 1] != '.'))
+            return o;
+        o.kind = Operand::Kind::descriptor;
+        o.uniform_base = base.number;
+        if (s.size() > close + 1) o.part = s.substr(close + 2);
+        return o;
+    }
     // desc[...] is a descriptor for the caches. The address follows it.
     if (s.starts_with("desc[")) {
         const size_t close = s.find("][");

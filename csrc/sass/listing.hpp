@@ -38,7 +38,9 @@ struct Operand {
         special,  // SR_TID.X or SRZ (text)
         label,    // `(.L_x_0) (target)
         barrier,  // B0 (number)
-        other,    // PR, SB0 or {...} (text)
+        // gdesc[UR4].negA.tnspB: descriptors of matrices in shared memory (uniform_base, part)
+        descriptor,
+        other,  // PR, SB0 or {...} (text)
     };
     Kind kind = Kind::other;
     bool uniform = false;       // for a register or predicate: it is in the uniform register file

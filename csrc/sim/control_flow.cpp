@@ -191,8 +191,10 @@ ControlFlow control_flow(const Function& function, std::span<const Traits> trait
     if (function.body.empty()) return flow;
     find_blocks(function, traits, flow);
     link_blocks(function, traits, flow);
-    PostDominators(flow.blocks).find();
+    find_reconvergence(flow.blocks);
     return flow;
 }
+
+void find_reconvergence(std::vector<BasicBlock>& blocks) { PostDominators(blocks).find(); }
 
 }  // namespace coalesce::sim

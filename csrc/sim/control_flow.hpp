@@ -39,4 +39,7 @@ struct ControlFlow {
 [[nodiscard]] ControlFlow control_flow(const ptx::Function& function,
                                        std::span<const Traits> traits);
 
+// Sets `reconvergence` of all blocks from their successors.
+void find_reconvergence(std::vector<BasicBlock>& blocks);
+
 }  // namespace coalesce::sim

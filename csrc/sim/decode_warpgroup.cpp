@@ -44,6 +44,29 @@ bool is_form(Element d, Element a, Element b, uint32_t n, uint32_t k) {
 
 }  // namespace
 
+std::optional<WarpgroupProduct> product_of_warpgroup(Element d, Element a, Element b, uint32_t n,
+                                                     uint32_t k) {
+    if (!is_form(d, a, b, n, k)) return std::nullopt;
+    WarpgroupProduct w;
+    w.n = n;
+    Matrices& x = w.product;
+    x.d_type = x.c_type = d, x.a_type = a, x.b_type = b;
+    x.k = uint16_t(k);
+    x.a_count = 4;
+    if (d == Element::s32) {
+        x.arithmetic = a == Element::b1 ? Arithmetic::bits_and : Arithmetic::integers;
+    } else {
+        x.step = uint8_t(k);
+        x.fraction_bits = 25;
+        // Source: Xie, Wang, Yang and Yang, "MMA-Sim" (2025).
+        if (is_fp8(a)) x.fraction_bits = x.result_bits = 13;
+    }
+    // The number of registers that d has for a tile of 8 columns.
+    x.c_count = x.d_count = d == Element::f16 ? 2 : 4;
+    w.d.resize(size_t{n} / 8 * x.d_count);
+    return w;
+}
+
 Locator Decoder::descriptor(const Operand& operand) {
     if (operand.kind != Operand::Kind::reg && operand.kind != Operand::Kind::integer)
         malformed("a matrix descriptor must be a register of 64 bits");
@@ -79,7 +102,6 @@ void Decoder::take_warpgroup_operands(const ptx::Instruction& in, WarpgroupProdu
     const size_t wanted = size_t{4} + (whole ? 0 : 2) + directions;
     if (in.operands.size() < wanted) malformed("operands are missing");
     if (in.operands.size() > wanted) malformed("it has too many operands");
-    w.d.resize(size_t{w.n} / 8 * x.d_count);
     take_registers(in.operands[0], Type::b32, w.d.size(), true, w.d.data(), "d");
     if (w.a_in_registers)
         take_registers(in.operands[1], Type::b32, x.a_count, false, x.a, "a");
@@ -122,50 +144,35 @@ bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
         return true;
     }
     if (opcode_ != OpCode::wgmma) return false;
-    WarpgroupProduct w;
-    Matrices& x = w.product;
     std::vector<Element> types;
-    uint32_t k = 0;
-    bool bits = false;
+    uint32_t n = 0, k = 0;
+    bool bits = false, saturates = false;
     for (const std::string_view m : in.modifiers) {
         Element element{};
         if (m == "satfinite")
-            x.saturates = true;
+            saturates = true;
         else if (m == "and")
             bits = true;
         else if (element_named(m, element))
             types.push_back(element);
         else if (m != "mma_async" && m != "sync" && m != "aligned" && m != "popc" &&
-                 !shape_named(m, w.n, k))
+                 !shape_named(m, n, k))
             return false;
     }
-    if (types.size() != 3 || !is_form(types[0], types[1], types[2], w.n, k)) return false;
-    x.d_type = x.c_type = types[0], x.a_type = types[1], x.b_type = types[2];
-    const bool whole = x.d_type == Element::s32;
-    if ((x.saturates && !is_byte(x.a_type)) || bits != (x.a_type == Element::b1)) return false;
+    if (types.size() != 3) return false;
+    std::optional<WarpgroupProduct> w = product_of_warpgroup(types[0], types[1], types[2], n, k);
+    if (!w || (saturates && !is_byte(types[1])) || bits != (types[1] == Element::b1)) return false;
+    w->product.saturates = saturates;
     if (module_.target.find("sm_90a") == std::string::npos)
         unsupported(in, "it needs sm_90a; the PTX is for " + module_.target);
-
-    x.k = uint16_t(k);
-    x.a_count = 4;
-    if (whole) {
-        x.arithmetic = bits ? Arithmetic::bits_and : Arithmetic::integers;
-    } else {
-        x.step = uint8_t(k);
-        x.fraction_bits = 25;
-        // Source: Xie, Wang, Yang and Yang, "MMA-Sim" (2025).
-        if (is_fp8(x.a_type)) x.fraction_bits = x.result_bits = 13;
-    }
-    // The number of registers that d has for a tile of 8 columns.
-    x.c_count = x.d_count = x.d_type == Element::f16 ? 2 : 4;
-    take_warpgroup_operands(in, w);
+    take_warpgroup_operands(in, *w);
 
     Op op;
     op.run = engine_.memory.warpgroup_product;
     op.control = Control::synchronize;
     op.operand[5] = constant(all_lanes, 4);
     op.set(WarpgroupOperand{{.bytes = part_bytes}, uint32_t(program_.warpgroup_products.size())});
-    program_.warpgroup_products.push_back(std::move(w));
+    program_.warpgroup_products.push_back(*std::move(w));
     describe(ptx::Space::shared, Access::load, part_bytes);
     emit(in, op);
     return true;

@@ -9,7 +9,9 @@
 //  0x20   address of the local window
 //  0x28   top of a thread's stack
 //  0x44   address of a cooperative launch's workspace, in two halves
+//  0xd0   generic address of bank 3
 //  0x140  extents of clusters and their number
+//  0x198  generic address of the parameters
 //  0x210  parameters
 // Bank 2 has the compiler's own constants, and bank 3 the module's __constant__ variables. Bank 4
 // has addresses of variables and of functions that are not in the cubin, such as vprintf (the
@@ -72,6 +74,10 @@ MachineConstants machine_constants(const Program& program, const Launch& launch)
         set(0x44, grid_workspace >> 32, 4);
         set(0x48, uint32_t(grid_workspace), 4);
     }
+    set(0x198, param_window + MachineCode::parameters, 8);
+    // The lifter refuses code that reads this field if there are several variables.
+    if (code.variables.size() == 1)
+        set(0xd0, code.variables[0].address - code.variables[0].offset, 8);
     first.insert(first.end(), launch.parameters.begin(), launch.parameters.end());
 
     std::vector<std::byte>& variables = made.bank[3];

@@ -32,6 +32,7 @@ enum class MachineOp : uint8_t {
     vote,
     broadcast,
     whole_warp,
+    one_lane,
     has_diverged,
     has_converged,
     load_bank_u8,

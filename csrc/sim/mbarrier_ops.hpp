@@ -242,6 +242,15 @@ void mbarrier_wait(Warp& w, const Op& op) {
     result = (result & ~given) | done;
 }
 
+// Returns the address in shared memory that lane i provides, as an offset from the start of the
+// block's memory.
+inline uint64_t shared_place(Warp& w, Locator at, int64_t offset, bool narrow, int i) {
+    if (!narrow) return w.lanes<const uint64_t>(at)[i] + uint64_t(offset);
+    const uint32_t place = w.lanes<const uint32_t>(at)[i] + uint32_t(offset);
+    const uint32_t tag = w.block->shared_tag;
+    return (place & 0xff000000) == tag ? place - tag : place;
+}
+
 // The bulk copy of one lane. `shared` and `global` are its addresses in shared and in global
 // memory.
 struct Bulk {
@@ -256,10 +265,7 @@ struct Bulk {
 template <Watch watch>
 inline bool bulk_of(Warp& w, const Op& op, int i, Access global_access, Bulk& bulk) {
     const auto& copy = op.get<BulkCopyOperand>();
-    const uint64_t from = copy.narrow_shared ? w.lanes<const uint32_t>(op.operand[0])[i]
-                                             : w.lanes<const uint64_t>(op.operand[0])[i];
-    bulk.shared = from + uint64_t(int64_t{copy.shared_offset});
-    if (copy.narrow_shared) bulk.shared = uint32_t(bulk.shared);
+    bulk.shared = shared_place(w, op.operand[0], copy.shared_offset, copy.narrow_shared, i);
     bulk.bytes = w.lanes<const uint32_t>(op.operand[1])[i];
     read_addresses(w, op);
     bulk.global = w.address[i];
@@ -328,10 +334,9 @@ void bulk_copy_to_shared(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {
         Bulk bulk{};
         if (!bulk_of<watch>(w, op, i, Access::async_copy, bulk)) return;
-        const uint64_t base = op.get<BulkCopyOperand>().narrow_barrier
-                                  ? w.lanes<const uint32_t>(op.operand[2])[i]
-                                  : w.lanes<const uint64_t>(op.operand[2])[i];
-        const uint32_t at = uint32_t(base) + w.lanes<const uint32_t>(op.operand[3])[i];
+        const uint32_t by = w.lanes<const uint32_t>(op.operand[3])[i];
+        const auto at = uint32_t(
+            shared_place(w, op.operand[2], by, op.get<BulkCopyOperand>().narrow_barrier, i));
         if (!check_mbarrier_of_copy<watch>(w, op, i, at)) return;
         announce_bulk<watch>(w, op, ptx::Space::global, Access::async_copy, i, bulk.global,
                              bulk.bytes);

@@ -311,6 +311,21 @@ void whole_warp(Warp& w, const Op& op) {
     w.mask = mask;
 }
 
+// Instructions of the copy engine have their operands in uniform registers. A warp executes them
+// once, whichever lanes are active. Here, the first active lane stands for the warp.
+void one_lane(Warp& w, const Op& op) {
+    const LaneMask mask = w.mask;
+    LaneMask active = mask;
+    if (op.guard != no_operand) {
+        const LaneMask p = w.predicate(op.guard);
+        active &= op.guard_negated ? ~p : p;
+    }
+    if (!active) return;
+    w.mask = active & (0 - active);
+    op.inner(w, op);
+    w.mask = mask;
+}
+
 // BRA.DIV tests whether the lanes of mask a have diverged. Lanes of the mask that have exited are
 // ignored. Predicate d is set if any other lane of the mask is inactive, or if predicate b is false
 // in one of these lanes. BRA.CONV sets d in the opposite case.
@@ -426,6 +441,7 @@ constexpr MachineHandler handlers[] = {
     {MachineOp::vote, &vote},
     {MachineOp::broadcast, &broadcast},
     {MachineOp::whole_warp, &whole_warp},
+    {MachineOp::one_lane, &one_lane},
     {MachineOp::has_diverged, &has_diverged<false>},
     {MachineOp::has_converged, &has_diverged<true>},
     {MachineOp::load_bank_u8, &load_bank<uint8_t>},

@@ -242,6 +242,10 @@ struct MachineCode {
     // lanes may execute either together or separately, because no barrier makes the lanes
     // reconverge before these instructions. See sass/meetings.hpp.
     std::map<uint32_t, std::vector<uint32_t>> meetings;
+    // The memory instructions that depend on how often a thread waits; see sass/waits.hpp. The
+    // number of such an instruction comes first, and then the number of the branch on which it
+    // depends. If its address depends on a test, the second number is that of the instruction, too.
+    std::vector<std::pair<uint32_t, uint32_t>> after_waits;
 };
 
 // Rules for running a program that are different for PTX and for machine code.

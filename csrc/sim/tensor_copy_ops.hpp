@@ -27,8 +27,8 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
     if (address % tensor_map_alignment != 0)
         throw_misuse(w, op, i, "the address of a tensor map must be a multiple of 64 bytes");
     const std::byte* bytes = nullptr;
-    const std::vector<std::byte>& parameters = w.block->launch->parameters;
     if (address - param_window < window_bytes) {
+        const std::vector<std::byte>& parameters = parameter_memory(w);
         if (holds(parameters.size(), address - param_window, tensor_map_bytes))
             bytes = parameters.data() + (address - param_window);
     } else {
@@ -87,14 +87,6 @@ inline void announce_bytes(Warp& w, const Op& op, ptx::Space space, Access acces
                 announce_lane<watch>(w, op, space, access, lane, address + at,
                                      uint8_t(std::min(bulk_unit, bytes - at)));
         });
-}
-
-// Returns the address in shared memory that lane i provides, as an offset from the start of the
-// block's memory.
-inline uint64_t shared_place(Warp& w, Locator at, int32_t offset, bool narrow, int i) {
-    const uint64_t base = narrow ? w.lanes<const uint32_t>(at)[i] : w.lanes<const uint64_t>(at)[i];
-    const uint64_t place = base + uint64_t(int64_t{offset});
-    return narrow ? uint32_t(place) : place;
 }
 
 // Finds the rows of lane i's box in global memory, and the address of the box in shared memory.

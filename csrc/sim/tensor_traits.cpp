@@ -53,8 +53,32 @@ void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
     t.tensor_source = named ? source_named(types[1]) : TensorSource::fp16;
 }
 
+// Products of a warpgroup, such as HGMMA.64x256x16.F32.BF16. The modifiers after the shape are the
+// type of d (not in IGMMA and BGMMA) and the types of a and b. F16 factors are not named in HGMMA.
+void read_warpgroup(Traits& t, const std::vector<std::string_view>& parts) {
+    using enum TensorSource;
+    if (parts.size() < 2) return;
+    const std::string_view shape = parts[1];
+    const size_t first = shape.find('x'), second = shape.find('x', first + 1);
+    if (first == shape.npos || second == shape.npos) return;
+    const uint32_t n = number(shape.substr(first + 1)), k = number(shape.substr(second + 1));
+    t.tensor_operations = 2 * 16 * n * k;  // each of the four warps counts its 16 rows
+    t.tensor_source = t.code == OpCode::QGMMA   ? fp8
+                      : t.code == OpCode::IGMMA ? int8
+                      : t.code == OpCode::BGMMA ? int1
+                                                : fp16;
+    for (const std::string_view p : parts) {
+        if (p == "BF16") t.tensor_source = bf16;
+        if (p == "TF32") t.tensor_source = tf32;
+    }
+    t.tensor_cycles = n / 2;
+}
+
 void read_machine_code(Traits& t, const std::vector<std::string_view>& parts) {
     using enum TensorSource;
+    if (t.code == OpCode::HGMMA || t.code == OpCode::QGMMA || t.code == OpCode::IGMMA ||
+        t.code == OpCode::BGMMA)
+        return read_warpgroup(t, parts);
     if (parts.size() < 2) return;
     // The second part of the opcode is the shape m, n, k. It is written as in "16816" (16, 8, 16),
     // "168256" (16, 8, 256), "8816" (8, 8, 16) or "16x8x4" (16, 8, 4).

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/matrix.hpp"
@@ -42,6 +43,11 @@ struct WarpgroupProduct {
     bool negates_a = false, negates_b = false;
     bool transposed_a = false, transposed_b = false;  // true if the matrix is not k-major
 };
+
+// Returns the description of a product with n columns and depth k, without its operands. Returns
+// nothing if no instruction computes such a product.
+[[nodiscard]] std::optional<WarpgroupProduct> product_of_warpgroup(Element d, Element a, Element b,
+                                                                   uint32_t n, uint32_t k);
 
 // A matrix in shared memory: the fields of its descriptor.
 struct SharedMatrix {

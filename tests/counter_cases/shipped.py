@@ -31,8 +31,7 @@ ACCESS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-# Products with bulk copies form a separate set. For these, the simulator runs the PTX and not the
-# machine code, and marks none of the counts as exact.
+# Products with bulk copies form a separate set, because their time is not modelled.
 BULK_COPIES = ("tma", "tensor_map", "bf16", "tf32", "tf32x3", "dmma")
 
 

@@ -53,6 +53,19 @@ TEST(SassOperand, Registers) {
     }
 }
 
+TEST(SassOperand, DescriptorsOfMatrices) {
+    Operand o = read_operand("gdesc[UR4].negA.tnspB");
+    EXPECT_EQ(o.kind, Kind::descriptor);
+    EXPECT_EQ(o.uniform_base, 4);
+    EXPECT_EQ(o.part, "negA.tnspB");
+    o = read_operand("gdesc[URZ]");
+    EXPECT_EQ(o.kind, Kind::descriptor);
+    EXPECT_EQ(o.uniform_base, -1);
+    EXPECT_EQ(o.part, "");
+    for (const char* text : {"gdesc[R4]", "gdesc[UR4", "gdesc[UR4].", "gdesc[UR4]x", "gdesc[UP0]"})
+        EXPECT_EQ(read_operand(text).kind, Kind::other) << text;
+}
+
 TEST(SassOperand, Numbers) {
     EXPECT_EQ(read_operand("0x1f").bits, 0x1fu);
     EXPECT_EQ(read_operand("-0x1").bits, ~uint64_t{0});

@@ -1,7 +1,7 @@
 """Predicted counters equal, to the last unit, what Nsight Compute read on a GPU.
 
 tests/record_counters.py made the recordings in tests/data. The tests repeat their launches, which
-tests/counter_cases defines, on the simulator. There are nine sets:
+tests/counter_cases defines, on the simulator. There are several sets:
 
 - every shipped kernel;
 - kernels that are easy to count wrong (tests/kernels/awkward*.cu);
@@ -12,7 +12,8 @@ tests/counter_cases defines, on the simulator. There are nine sets:
 - functions that branch on extreme operands (tests/kernels/slow_paths.cu);
 - kernels whose blocks wait for each other, form clusters or allocate memory
 (tests/kernels/cooperative.cu);
-- products with bulk copies, whose counts are never called exact.
+- products with bulk copies, and other kernels with bulk copies, tensor maps, mbarriers and wgmma
+  (tests/kernels/hopper.cu).
 """
 
 from __future__ import annotations
@@ -319,16 +320,31 @@ def test_instructions_in_all(name):
 
 
 @pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("name", ["tma", "tensor_map", "bf16", "tf32", "tf32x3", "dmma"])
-def test_products_with_bulk_copies_are_not_called_exact(name):
-    """The recordings have their counters. The simulator counts the PTX and says what is missing."""
-    dtype = np.float64 if name == "dmma" else np.float32
-    a = np.ones((128, 128), dtype)
-    p = coalesce.profile("matmul", a, a, variant=name, device="sim", caches=False)
-    assert not p.exact
-    ours = p.metrics()
-    theirs = recorded("bulk_copies", f"matmul/{name} 128x128x128 {np.dtype(dtype)}")
-    assert any(abs(ours[metric] - theirs[metric]) > 0.0051 for metric in ours if metric in theirs)
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        pytest.param(name, case, id=case.name)
+        for name in ("bulk_copies", "hopper", "warpgroups")
+        for case in all_cases(name)
+    ],
+)
+def test_exact_metrics_of_copies_and_warpgroups(name, case):
+    """Bulk copies, tensor maps, mbarriers and wgmma: each metric that is called exact is equal."""
+    (ours, inexact), theirs = counted(case), recorded(name, case.name)
+    compared = [metric for metric in ours if metric in theirs and metric not in inexact]
+    # Blocks that share a tile wait for each other: the accesses of such a loop vary.
+    shared_tiles = name == "bulk_copies" and re.search("(tma|tensor_map) 5", case.name) is not None
+    varies = case.name == "impatient" or shared_tiles
+    assert len(compared) > (15 if varies else 40)
+    wrong = {
+        metric: (ours[metric], theirs[metric])
+        for metric in compared
+        if abs(ours[metric] - theirs[metric]) > (0.0051 if metric.endswith(".pct") else 0)
+    }
+    assert wrong == {}
+    # Products alone wait for nothing. In the other kernels, loops test mbarriers.
+    assert (set(exactness.TOTALS) <= set(inexact)) == (name != "warpgroups")
+    assert (exactness.AFTER_WAITS in inexact.values()) == varies
 
 
 @simulated

@@ -28,20 +28,20 @@ def call(operation, variant, dtype, shape, **options):
     return OPERATIONS[operation].run(arrays, {"variant": variant}, device="sim", **options)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    ("operation", "variant"),
+    ("operation", "variant", "dtype"),
     [
-        (operation, variant.name)
+        (operation, variant.name, dtype)
         for operation in ("matmul", "transpose", "row_sums", "column_sums")
         for variant in coalesce.variants(operation)
-        if not variant.hopper  # the simulator does not execute these
+        for dtype in ([variant.dtype] if variant.dtype else ["float32", "float64"])
     ],
 )
 def test_shipped_kernels(operation, variant, dtype):
     for shape in ((64, 32, 64), (50, 30, 77)):
         plain, _ = call(operation, variant, dtype, shape)
-        counted, _ = call(operation, variant, dtype, shape, counts=True)
+        counted, timing = call(operation, variant, dtype, shape, counts=True)
+        assert all(record.counts.machine_code for _, record in timing.records)
         np.testing.assert_array_equal(plain, counted)
 
 
@@ -668,3 +668,50 @@ def test_a_parameter_is_aligned_in_the_constant_bank():
         out = np.zeros(32)
         launch(1, 32, out, first[()], 0.5, second[()], np.int32(7))
         np.testing.assert_array_equal(out, np.arange(32) % 8 * 5.5 + 7)
+
+
+def test_parameters_with_large_alignments():
+    """In the constant bank, parameters begin at byte 0x210, which is no multiple of 32."""
+    source = """
+    struct alignas(128) P { int w[40]; };
+    struct alignas(32) Q { int w[8]; };
+    extern "C" __global__ void k(int a, const __grid_constant__ P p, int b, Q q, int c, int* y) {
+        const int* of_p = p.w + (a > 5 ? 1 : 0);  // a generic address
+        y[threadIdx.x] = a + 10 * b + 100 * c + 1000 * of_p[threadIdx.x] + 100000 * q.w[1];
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert why_ptx(kernel) == ""
+    p, q = np.zeros(64, np.int32), np.array([7, 6, 5, 4, 3, 2, 1, 0], np.int32)
+    p[:40] = np.arange(40)
+    out = []
+    for counts in (False, True):
+        out.append(np.zeros(32, np.int32))
+        kernel.launch(1, 32, 1, p.tobytes(), 2, q.tobytes(), 3, out[-1], counts=counts)
+    np.testing.assert_array_equal(*out)
+    np.testing.assert_array_equal(out[1], 600321 + 1000 * np.arange(32))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_generic_addresses_of_constant_memory(several):
+    """The address of one constant variable is known; that of one of several is refused."""
+    source = """
+    __constant__ int c[64];
+    __constant__ int d[64];
+    extern "C" __global__ void k(int a, const int* g, int* y) {
+        const int* p = a == 0 ? c : DE;
+        y[threadIdx.x] = p[threadIdx.x + a];
+    }"""
+    source = source.replace("DE", "a == 1 ? d : g" if several else "g")
+    if not several:
+        source = source.replace("__constant__ int d[64];", "")
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert ("constant variables" in why_ptx(kernel)) == several
+    kernel.globals["c"] = np.arange(64, dtype=np.int32)
+    g = np.arange(100, 164, dtype=np.int32)
+    for a in (0, 2):
+        out = []
+        for counts in (False, True):
+            out.append(np.zeros(32, np.int32))
+            kernel.launch(1, 32, a, g, out[-1], counts=counts)
+        np.testing.assert_array_equal(*out)
+        np.testing.assert_array_equal(out[1], (np.arange(64) if a == 0 else g)[a : a + 32])

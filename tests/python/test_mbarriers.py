@@ -81,8 +81,7 @@ def test_a_ring_of_stages(tiles: int) -> None:
     np.testing.assert_array_equal(out, np.roll(x.reshape(tiles, 64), -1, axis=1).sum(0))
     assert list(ring.check(1, 64, x, out, tiles, 1)) == []
     p = ring.profile(1, 64, x, out, tiles, 1)
-    assert p.exact == frozenset()
-    assert all("bulk copies" in why for why in p.inexact.values())
+    assert "bulk copies" in p.not_modelled
     assert p.modelled_ms is None
 
 
@@ -317,3 +316,55 @@ def test_modifiers_of_other_instructions_are_refused(instruction: str) -> None:
     changed = ptx.replace(line, instruction.replace("%0", address))
     with pytest.raises(coalesce.UnsupportedInstruction, match="mbarrier"):
         coalesce.Kernel(changed, device="sim")[1, 1]()
+
+
+@pytest.mark.usefixtures("machine_code")
+@pytest.mark.parametrize(
+    ("code", "spaces"),
+    [
+        # The usual ways of waiting.
+        ("wait(b, 0); sum = x[t];", ""),
+        ("if (!done(b, 0)) wait(b, 0); sum = x[t] + s[t];", ""),
+        ("bool ok = done(b, 0); sum = x[t]; if (!ok) wait(b, 0); sum += s[t];", ""),
+        ("while (!done(b, 0)) __nanosleep(20); sum = x[t];", ""),
+        # Only a value depends on the test.
+        ("sum = done(b, 0) ? x[t] + 1 : x[t] + 2;", ""),
+        # Accesses depend on it: in a loop, at a branch, by their address or by their number.
+        ("while (!done(b, 0)) sum += ((volatile const float*)x)[t];", "global"),
+        ("if (done(b, 0)) sum = s[t];", "shared"),
+        ("sum = x[done(b, 0) ? t : 32 + t / 2];", "global"),
+        ("int n = 0; while (!done(b, 0)) ++n; sum = s[(t + n) % 32 * 2];", "shared"),
+        ("int n = 1; while (!done(b, 0)) ++n; for (int i = 0; i < n; ++i) sum += x[i * 32 + t];",
+         "global"),
+        ("s[t] = done(b, 0); __syncwarp(); sum = x[int(s[31 - t]) * t];", "global"),
+        ("int ok = done(b, 0); ok = __shfl_xor_sync(~0u, ok, 1); sum = x[ok * t];", "global"),
+    ],
+)  # fmt: skip
+def test_accesses_that_depend_on_a_test_are_not_exact(code: str, spaces: str) -> None:
+    k = kernel(
+        HELPERS
+        + f"""
+    extern "C" __global__ void k(const float* x, float* out) {{
+        __shared__ float s[64];
+        __shared__ __align__(8) unsigned long long barrier;
+        const unsigned b = at(&barrier);
+        const int t = threadIdx.x;
+        s[t] = s[t + 32] = t;
+        if (t == 0) init(b, 1);
+        __syncthreads();
+        if (t == 0) arrive(b);
+        float sum = 0;
+        {code}
+        __syncthreads();
+        out[t] = sum;
+    }}"""
+    )
+    p = k.profile(1, 32, np.ones(4096, np.float32), np.zeros(32, np.float32), caches=False)
+    requests = {
+        "global": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        "shared": "smsp__inst_executed_op_shared_ld.sum",
+    }
+    assert {s for s, metric in requests.items() if metric not in p.exact} == (
+        {spaces} if spaces else set()
+    )
+    assert "smsp__inst_executed.sum" not in p.exact

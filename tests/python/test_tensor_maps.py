@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensor_map_cases
-from tensor_map_cases import ELEMENTS, SHARED, Copy
+from tensor_map_cases import ELEMENTS, SHARED, Copy, simulated
 
 import coalesce
 from coalesce._core import sim
@@ -23,16 +23,8 @@ PLAIN = Copy((40, 30), (160,), (16, 8), (4, 3))
 RECORDED = np.load(Path(__file__).parents[1] / "data" / "tensor_maps_h100.npz")
 
 
-def encoded(case: Copy, array: Any) -> bytes:
-    steps = case.steps or (1,) * len(case.box)
-    return sim.tensor_map(
-        array._address, case.element, case.extents, case.strides, case.box, steps, case.swizzle,
-        bool(case.nan),
-    )  # fmt: skip
-
-
 def copied(case: Copy, seed: int = 0) -> np.ndarray:
-    return tensor_map_cases.run(case, seed, "sim", encoded)
+    return tensor_map_cases.run(case, seed, "sim", simulated)
 
 
 def swizzled(address: int, swizzle: int) -> int:
@@ -125,7 +117,7 @@ def test_wrong_maps(change: dict[str, Any], message: str) -> None:
     if len(case.at) == 3:  # the rank of the instruction differs from the rank of the map
         other = replace(case, box=(16, 8, 1))
         with pytest.raises(coalesce.LaunchError, match=message):
-            tensor_map_cases.run(other, 0, "sim", lambda _, array: encoded(PLAIN, array))
+            tensor_map_cases.run(other, 0, "sim", lambda _, array: simulated(PLAIN, array))
         return
     with pytest.raises(coalesce.LaunchError, match=message):
         copied(case)
@@ -319,9 +311,30 @@ def test_a_box_for_the_blocks_of_a_cluster() -> None:
     assert not k.check(4, 32, map_of(x, (32, 8)), x, out)
 
 
-def test_counts_are_not_called_exact() -> None:
+@pytest.mark.usefixtures("machine_code")
+@pytest.mark.parametrize("name", [n for n in CASES if n in RECORDED])
+def test_machine_code(name: str) -> None:
+    """Counted runs execute UTMALDG and UTMASTG; the results equal those of an H100."""
+    seed, case = CASES[name]
+    found = tensor_map_cases.run(case, seed, "sim", simulated, counts=True)
+    np.testing.assert_array_equal(found, RECORDED[name])
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_counts() -> None:
+    """A copy of a box is not an access of the load/store unit; the time is not modelled."""
     x = coalesce.asarray(np.arange(32 * 8, dtype=np.float32).reshape(32, 8), device="sim")
     k = kernel(COPY, PARAMETERS)
-    profile = k.profile(1, 32, map_of(x, (32, 8)), x, np.zeros(32, np.float32), 1)
-    assert set(profile.inexact) == set(profile.metrics())
-    assert "bulk copies" in next(iter(profile.inexact.values()))
+    out = np.zeros(32, np.float32)
+    profile = k.profile(1, 32, map_of(x, (32, 8)), x, out, 1)
+    np.testing.assert_array_equal(out, np.asarray(x)[:, 1])
+    metrics = profile.metrics()
+    assert metrics["smsp__inst_executed_op_shared_ld.sum"] == 1
+    assert metrics["smsp__inst_executed_op_ldgsts.sum"] == 0
+    assert metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 0
+    assert set(profile.inexact) & set(metrics) == {
+        "smsp__inst_executed.sum",
+        "smsp__thread_inst_executed.sum",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    }
+    assert "bulk copies" in profile.not_modelled

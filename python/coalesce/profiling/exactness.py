@@ -66,9 +66,14 @@ DISTANT = (
     "atomics on the shared memory of other blocks of the cluster are not counted, because it is "
     "not known what the hardware counts"
 )
-MBARRIERS = (
-    "it is not known what the hardware counts for accesses to mbarriers, and a loop tests an "
-    "mbarrier more often in some runs than in others"
+MBARRIERS = "how often a loop tests an mbarrier differs from run to run"
+REGISTERS = (
+    "how often a warp asks for registers (setmaxnreg), until other warps have given up theirs, "
+    "differs from run to run"
+)
+AFTER_WAITS = (
+    "addresses, or the number of accesses, depend on how often a thread tested an mbarrier or a "
+    "value that others write, which differs from run to run"
 )
 SYSTEM_FENCE = (
     "for a fence of the whole system (__threadfence_system(), or the scope .sys), the GPU runs a "
@@ -106,7 +111,6 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     executed = table["executed"] > 0
     for column, why in (
         ("calls_outside", OUTSIDE),
-        ("mbarrier", MBARRIERS),
         ("system_fence", SYSTEM_FENCE),
         ("unrecorded", UNRECORDED),
     ):
@@ -114,6 +118,10 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
             return dict.fromkeys(metrics, why)
     if table["diverged"].any():
         add(TOTALS, DIVERGED)
+    if (executed & _starts(table["opcode"], "USETMAXREG.TRY_ALLOC")).any():
+        add(TOTALS, REGISTERS)
+    if (executed & _starts(table["opcode"], "SYNCS.PHASECHK")).any():
+        add(TOTALS, MBARRIERS)
     if _TENSOR_CYCLES in metrics and (executed & table["tensor_cycles_vary"]).any():
         add([_TENSOR_CYCLES], BESIDE_OTHERS)
     add([n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]], ARBITRATED)
@@ -136,6 +144,10 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     if _some_lanes_conflict(table).any():
         add([n for n in metrics if n.startswith("memory_l1_wavefronts_shared")], SOME_LANES)
         add(["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"], SOME_LANES)
+    for space in ("global", "shared", "local"):
+        if table["after_waits"][_touches(table["space"], space)].any():
+            add([n for n in metrics if space in n or "generic" in n], AFTER_WAITS)
+            add(TOTALS, AFTER_WAITS)
     if _watches_in_a_loop(table).any():
         add([n for n in metrics if "global" in n or "generic" in n], WATCHING)
         # The bytes of generic accesses count as bytes of local memory, too.

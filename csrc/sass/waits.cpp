@@ -1,0 +1,350 @@
+#include "sass/waits.hpp"
+
+#include <algorithm>
+#include <bitset>
+
+#include "sim/control_flow.hpp"
+#include "sim/opcode.hpp"
+
+namespace coalesce::sass {
+
+namespace {
+
+using Kind = Operand::Kind;
+
+// One bit for each register and predicate that may depend on a test.
+constexpr size_t uniforms = 256, predicates = uniforms + 64, uniform_predicates = predicates + 8,
+                 all_values = uniform_predicates + 8;
+using Values = std::bitset<all_values>;
+
+size_t value_of(const Operand& o) {
+    const size_t first = o.kind == Kind::reg ? (o.uniform ? uniforms : 0)
+                                             : (o.uniform ? uniform_predicates : predicates);
+    return first + size_t(o.number);
+}
+
+bool is_value(const Operand& o) {
+    return (o.kind == Kind::reg || o.kind == Kind::predicate) && o.number >= 0;
+}
+
+// The largest number of instructions of a loop that waits for a value in global memory.
+constexpr uint32_t longest_wait = 64;
+
+using Test = bool (*)(const Instruction&);
+
+// A test whose result differs from run to run.
+bool tests(const Instruction& in) {
+    return (in.opcode == "SYNCS" && in.has("PHASECHK")) ||
+           (in.opcode == "USETMAXREG" && in.has("TRY_ALLOC"));
+}
+
+// A read of a value that another thread may change meanwhile: a strong load, or an atomic that adds
+// zero.
+bool polls(const Instruction& in) {
+    if (in.opcode == "LDG" || in.opcode == "LD") return in.has("STRONG");
+    const bool adds = in.has("ADD") || in.has("OR");
+    if ((in.opcode != "ATOMG" && in.opcode != "ATOM") || !adds || in.operands.empty()) return false;
+    const Operand& last = in.operands.back();
+    return last.kind == Kind::reg && last.number < 0;
+}
+
+bool is_guarded(const Instruction& in) {
+    return in.guard.kind == Kind::predicate && !(in.guard.number < 0 && !in.guard.negated);
+}
+
+struct Results {
+    size_t certain = 0;  // The first operands are results.
+    size_t possible =
+        0;  // The first operands may be results. Those after `certain` may be sources.
+};
+
+// Comparisons (ISETP, FSETP, ...) and PLOP3 have two predicates as results. If the first operand is
+// a register, predicates after it are carries (IADD3 R0, P0, R2, R3, R4). Otherwise, a register
+// after a predicate may be a result (SHFL P0, R0, R2) or a source (FCHK P0, R0, R2).
+Results results_of(const Instruction& in) {
+    const sim::Operation& row = sim::operation(sim::opcode_named(in.opcode));
+    const std::vector<Operand>& all = in.operands;
+    if (row.has(sim::trait::no_result) || all.empty()) return {};
+    const auto is = [&](size_t n, Kind kind) { return n < all.size() && all[n].kind == kind; };
+    if (is(0, Kind::predicate)) {
+        const bool compares = in.opcode.find("SETP") != in.opcode.npos;
+        if (compares || in.opcode.ends_with("PLOP3")) return {2, 2};
+        return {1, is(1, Kind::reg) ? 2u : 1u};
+    }
+    const size_t most = in.opcode.starts_with("VOTE") ? 2 : 3;
+    size_t n = 1;
+    while (n < most && is(n, Kind::predicate)) ++n;
+    return {n, n};
+}
+
+// The largest number of registers that a result or a source can have.
+size_t width_of(const Instruction& in, bool is_result) {
+    if (in.opcode.ends_with("GMMA")) return 128;
+    if (in.opcode.ends_with("MMA")) return 8;
+    if (in.has("128") || in.opcode == "LDSM" || in.opcode == "STSM" || in.opcode.starts_with('T') ||
+        in.opcode.starts_with("SU"))
+        return 4;
+    const bool doubles = in.opcode.starts_with('D') || in.has("F64");
+    const bool pairs = in.has("64") || in.has("U64") || in.has("S64") || in.has("TRANS64");
+    const bool products = in.has("WIDE") || (in.has("HI") && in.opcode == "IMAD" && !is_result);
+    const bool others = in.opcode == "CS2R" || in.opcode == "LEPC";
+    return doubles || pairs || products || others ? 2 : 1;
+}
+
+// The smallest number of registers that a result can have.
+size_t least_width_of(const Instruction& in) {
+    const bool loads = in.opcode.starts_with("LD") && in.opcode != "LDSM";
+    if (in.has("WIDE") || ((loads || in.opcode == "ULDC") && in.has("64"))) return 2;
+    return loads && in.has("128") ? 4 : 1;
+}
+
+bool is_any(const Operand& o, const Values& values, size_t width) {
+    if (is_value(o)) {
+        if (o.kind == Kind::predicate) return values[value_of(o)];
+        const size_t end = o.uniform ? predicates : uniforms;
+        for (size_t n = value_of(o); n < std::min(end, value_of(o) + width); ++n)
+            if (values[n]) return true;
+        return false;
+    }
+    // The registers of an address or of a bank's index.
+    const auto are = [&](int32_t first, size_t offset, size_t count) {
+        for (size_t n = 0; first >= 0 && n < count; ++n)
+            if (values[offset + size_t(first) + n]) return true;
+        return false;
+    };
+    return are(o.base, 0, o.wide ? 2 : 1) || are(o.uniform_base, uniforms, o.wide_uniform ? 2 : 1);
+}
+
+using Accesses = std::vector<std::pair<uint32_t, uint32_t>>;
+
+// The flow of values through one kernel.
+class Flow {
+  public:
+    // With `only_loops`, only accesses in loops whose number of iterations depends on a test count.
+    Flow(const Code& code, const std::function<bool(uint32_t)>& accesses, Test test,
+         bool only_loops)
+        : code_(code),
+          accesses_(accesses),
+          test_(test),
+          only_loops_(only_loops),
+          size_(uint32_t(code.instructions.size())) {}
+
+    Accesses find() {
+        Accesses found;
+        if (std::ranges::none_of(code_.instructions, test_)) return found;
+        if (!link()) {  // there are jumps whose targets are not known
+            for (uint32_t i = 0; i < size_ && !only_loops_; ++i)
+                if (accesses_(i)) found.emplace_back(i, i);
+            return found;
+        }
+        before_.resize(size_);
+        depends_.resize(size_);
+        for (bool changed = true; changed;) {
+            changed = pass();
+            changed = mark_branches(nullptr) || changed;
+        }
+        mark_branches(&found);
+        for (uint32_t i = 0; i < size_ && !only_loops_; ++i)
+            if (accesses_(i) && aims(i, before_[i])) found.emplace_back(i, i);
+        return found;
+    }
+
+  private:
+    // Finds the instructions that can follow each instruction, and where the sides of a branch
+    // meet.
+    bool link() {
+        std::vector<uint32_t> after_calls;
+        for (uint32_t i = 0; i < size_; ++i) {
+            const Instruction& in = code_.instructions[i];
+            if (in.opcode == "CALL" && i + 1 < size_) after_calls.push_back(i + 1);
+        }
+        blocks_.resize(size_);
+        for (uint32_t i = 0; i < size_; ++i) {
+            const Instruction& in = code_.instructions[i];
+            sim::BasicBlock& block = blocks_[i];
+            block.first = i, block.last = i + 1;
+            const auto go = [&](uint32_t to) {
+                if (to >= size_)
+                    block.leaves = true;
+                else if (std::ranges::find(block.successors, to) == block.successors.end())
+                    block.successors.push_back(to);
+            };
+            const Operand* label = nullptr;
+            for (const Operand& o : in.operands)
+                if (o.kind == Kind::label) label = &o;
+            bool continues = true;
+            if (in.opcode == "BRX" || in.opcode == "BRXU") return false;
+            if (in.opcode == "CALL" && !in.operands.empty() && in.operands[0].kind == Kind::reg &&
+                !in.has("ABS"))
+                return false;
+            if ((in.opcode == "BRA" || in.opcode == "CALL") && label) go(label->target);
+            if (in.opcode == "BRA") continues = is_guarded(in) || in.operands.size() > 1;
+            if (in.opcode == "RET") {
+                for (const uint32_t to : after_calls) go(to);
+                continues = is_guarded(in);
+            }
+            if (in.opcode == "EXIT") {
+                block.leaves = true;
+                continues = is_guarded(in);
+            }
+            if (continues) go(i + 1);
+        }
+        sim::find_reconvergence(blocks_);
+        return true;
+    }
+
+    // Returns true if the guard or the address of an access is one of these values. The data that
+    // it stores do not matter.
+    [[nodiscard]] bool aims(uint32_t i, const Values& values) const {
+        const Instruction& in = code_.instructions[i];
+        if (in.guard.kind == Kind::predicate && is_any(in.guard, values, 1)) return true;
+        return std::ranges::any_of(
+            in.operands, [&](const Operand& o) { return !is_value(o) && is_any(o, values, 1); });
+    }
+
+    // Returns true if the instruction reads one of these values.
+    [[nodiscard]] bool reads(uint32_t i, const Values& values) const {
+        const Instruction& in = code_.instructions[i];
+        if (in.guard.kind == Kind::predicate && is_any(in.guard, values, 1)) return true;
+        if (in.opcode == "P2R" && (values >> predicates).any()) return true;
+        for (size_t n = results_of(in).certain; n < in.operands.size(); ++n)
+            if (is_any(in.operands[n], values, width_of(in, false))) return true;
+        return false;
+    }
+
+    // Returns the values after an instruction.
+    [[nodiscard]] Values after(uint32_t i) {
+        const Instruction& in = code_.instructions[i];
+        Values values = before_[i];
+        const Results results = results_of(in);
+        const bool spreads =
+            (depends_[i] && !only_loops_) || test_(in) || reads(i, values) || loads_dependent(in);
+        if (spreads && stores(in) && !only_loops_) (in.opcode == "STL" ? local_ : shared_) = true;
+        if (spreads && in.opcode == "BAR") voted_ = true;
+        if (spreads && in.opcode == "R2P")
+            for (size_t v = predicates; v < all_values; ++v) values.set(v);
+        for (size_t n = 0; n < std::min(results.possible, in.operands.size()); ++n) {
+            const Operand& o = in.operands[n];
+            if (!is_value(o)) continue;
+            const bool overwrites = n < results.certain && !is_guarded(in);
+            if (!spreads && !overwrites) continue;
+            const size_t most = spreads ? width_of(in, true) : least_width_of(in);
+            const size_t end = o.kind == Kind::predicate ? value_of(o) + 1
+                               : o.uniform               ? predicates
+                                                         : uniforms;
+            for (size_t v = value_of(o); v < std::min(end, value_of(o) + most); ++v)
+                values.set(v, spreads);
+        }
+        return values;
+    }
+
+    static bool stores(const Instruction& in) {
+        return in.opcode == "STL" || in.opcode == "STS" || in.opcode == "STSM" ||
+               in.opcode == "ST" || in.opcode == "ATOMS" || in.opcode == "ATOM";
+    }
+    [[nodiscard]] bool loads_dependent(const Instruction& in) const {
+        if (in.opcode == "LDL") return local_;
+        if (in.opcode == "B2R") return voted_;
+        return shared_ && (in.opcode == "LDS" || in.opcode == "LDSM" || in.opcode == "LD" ||
+                           in.opcode == "ATOMS" || in.opcode == "ATOM");
+    }
+
+    // Follows all instructions once. Returns true if anything changed.
+    bool pass() {
+        bool changed = false;
+        const bool shared = shared_, local = local_, voted = voted_;
+        std::vector<bool> waiting(size_, true);
+        std::vector<uint32_t> left;
+        for (uint32_t i = size_; i-- > 0;) left.push_back(i);
+        while (!left.empty()) {
+            const uint32_t i = left.back();
+            left.pop_back();
+            waiting[i] = false;
+            const Values values = after(i);
+            for (const uint32_t next : blocks_[i].successors) {
+                const Values all = before_[next] | values;
+                if (all == before_[next]) continue;
+                before_[next] = all;
+                changed = true;
+                if (!waiting[next]) left.push_back(next);
+                waiting[next] = true;
+            }
+        }
+        return changed || shared != shared_ || local != local_ || voted != voted_;
+    }
+
+    // Marks the instructions between a branch that depends on a test and the point where its sides
+    // meet. If `found` is not null, also stores the accesses among them.
+    bool mark_branches(Accesses* found) {
+        bool changed = false;
+        for (uint32_t i = 0; i < size_; ++i) {
+            const sim::BasicBlock& block = blocks_[i];
+            if (block.successors.size() + block.leaves < 2) continue;
+            if (!reads(i, before_[i])) continue;
+            std::vector<uint32_t> left(block.successors);
+            std::vector<bool> seen(size_, false);
+            while (!left.empty()) {
+                const uint32_t at = left.back();
+                left.pop_back();
+                if (at == block.reconvergence || seen[at]) continue;
+                seen[at] = true;
+                left.insert(left.end(), blocks_[at].successors.begin(),
+                            blocks_[at].successors.end());
+            }
+            if (only_loops_) keep_loop(i, seen);
+            for (uint32_t at = 0; at < size_; ++at) {
+                if (!seen[at]) continue;
+                changed = changed || !depends_[at];
+                depends_[at] = true;
+                if (found && accesses_(at)) found->emplace_back(at, i);
+            }
+        }
+        return changed;
+    }
+
+    // Keeps the instructions from which control may come back to the branch. Keeps none if this is
+    // no loop that waits: such a loop is short and contains a test.
+    void keep_loop(uint32_t branch, std::vector<bool>& seen) const {
+        std::vector<bool> loop(size_, false);
+        loop[branch] = seen[branch];
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (uint32_t at = 0; at < size_; ++at) {
+                if (!seen[at] || loop[at]) continue;
+                loop[at] = std::ranges::any_of(blocks_[at].successors,
+                                               [&](uint32_t next) { return loop[next]; });
+                changed = changed || loop[at];
+            }
+        }
+        uint32_t count = 0;
+        bool waits = false;
+        for (uint32_t at = 0; at < size_; ++at) {
+            count += loop[at];
+            waits = waits || (loop[at] && test_(code_.instructions[at]));
+        }
+        if (!waits || count > longest_wait) loop.assign(size_, false);
+        seen = loop;
+    }
+
+    const Code& code_;
+    const std::function<bool(uint32_t)>& accesses_;
+    Test test_;
+    bool only_loops_;
+    uint32_t size_;
+    std::vector<sim::BasicBlock> blocks_;  // one for each instruction
+    std::vector<Values> before_;           // the values before each instruction
+    std::vector<bool> depends_;            // whether the instruction is executed depends on a test
+    // Whether shared memory, local memory or the result of BAR.RED depends on a test.
+    bool shared_ = false, local_ = false, voted_ = false;
+};
+
+}  // namespace
+
+Accesses accesses_after_waits(const Code& code, const std::function<bool(uint32_t)>& accesses) {
+    Accesses found = Flow(code, accesses, &tests, false).find();
+    const Accesses more = Flow(code, accesses, &polls, true).find();
+    found.insert(found.end(), more.begin(), more.end());
+    return found;
+}
+
+}  // namespace coalesce::sass

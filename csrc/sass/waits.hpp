@@ -1,0 +1,36 @@
+// Finds the memory accesses that depend on how often a thread waits.
+//
+// METHOD
+// A thread usually waits in a loop. It tests an mbarrier until its phase is complete, or it reads a
+// value until another thread has changed it. How often the loop runs differs from run to run. For
+// most kernels with mbarriers, this changes only the number of executed instructions. But a kernel
+// may also access memory in such a loop, or choose an address by the result of the test. Then the
+// counts of this access differ, too.
+//
+// The search follows the results of the tests through registers and predicates, in the order of the
+// instructions (a data flow analysis). Instructions between a branch that depends on a test and the
+// point where both of its sides meet also depend on the test. The search may find too many
+// accesses, but it misses none, with one exception: it does not follow values through global
+// memory.
+//
+// Values that other threads write are often not waited for: for example, the block that comes last
+// adds up the sums of all blocks. So for values in global memory, only short loops are found whose
+// number of iterations depends on a value that they read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "sass/listing.hpp"
+
+namespace coalesce::sass {
+
+// Returns the numbers of these accesses, each with a branch on which it depends. If the address of
+// an access depends on a test, the second number is that of the access. `accesses` returns true for
+// an instruction whose accesses are counted.
+[[nodiscard]] std::vector<std::pair<uint32_t, uint32_t>> accesses_after_waits(
+    const Code& code, const std::function<bool(uint32_t)>& accesses);
+
+}  // namespace coalesce::sass
