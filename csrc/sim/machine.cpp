@@ -74,7 +74,7 @@ MachineConstants machine_constants(const Program& program, const Launch& launch)
         set(0x44, grid_workspace >> 32, 4);
         set(0x48, uint32_t(grid_workspace), 4);
     }
-    set(0x198, param_window + MachineCode::parameters, 8);
+    set(0x198, param_window, 8);
     // The lifter refuses code that reads this field if there are several variables.
     if (code.variables.size() == 1)
         set(0xd0, code.variables[0].address - code.variables[0].offset, 8);

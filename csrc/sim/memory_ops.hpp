@@ -129,12 +129,6 @@ inline void take_tag_off(Warp& w) {
         if ((w.address[i] & 0xff000000) == tag) w.address[i] -= tag;
 }
 
-// Returns the memory at `param_window`. In machine code, the parameters are in constant bank 0, and
-// generic addresses of parameters are addresses in this bank.
-[[gnu::always_inline]] inline const std::vector<std::byte>& parameter_memory(const Warp& w) {
-    return w.block->banks ? w.block->banks[0] : w.block->launch->parameters;
-}
-
 // The lowest and the highest address of an access. `together` is the bitwise OR of all addresses.
 struct AddressRange {
     uint64_t low, high, together;
@@ -246,8 +240,8 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
     } else {
         const bool shared = space == ptx::Space::shared;
         std::byte* const base = shared ? (of ? of : w.block)->shared
-                                       : const_cast<std::byte*>(parameter_memory(w).data());
-        const uint64_t size = shared ? w.block->shared_bytes : parameter_memory(w).size();
+                                       : const_cast<std::byte*>(w.block->launch->parameters.data());
+        const uint64_t size = shared ? w.block->shared_bytes : w.block->launch->parameters.size();
         if (writes && !shared) return fault(Fault::read_only, w.mask);
         if (!holds(size, low, bytes) || !holds(size, high, bytes))
             return fault(Fault::outside,

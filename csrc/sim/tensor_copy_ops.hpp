@@ -27,8 +27,8 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
     if (address % tensor_map_alignment != 0)
         throw_misuse(w, op, i, "the address of a tensor map must be a multiple of 64 bytes");
     const std::byte* bytes = nullptr;
+    const std::vector<std::byte>& parameters = w.block->launch->parameters;
     if (address - param_window < window_bytes) {
-        const std::vector<std::byte>& parameters = parameter_memory(w);
         if (holds(parameters.size(), address - param_window, tensor_map_bytes))
             bytes = parameters.data() + (address - param_window);
     } else {

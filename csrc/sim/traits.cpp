@@ -76,8 +76,8 @@ void read_machine_code(Traits& t, const Parts& parts) {
     t.block_barrier = t.block_barrier && !parts.has("ARV");
     t.calls_outside = t.code == OpCode::CALL && parts.has("ABS");
     t.system_fence = t.code == OpCode::MEMBAR && parts.has("SYS");
-    t.unrecorded = parts.any({"MMIO", "PRIVATE"}) || t.code == OpCode::BGMMA ||
-                   t.code == OpCode::ARRIVES;
+    t.unrecorded =
+        parts.any({"MMIO", "PRIVATE"}) || t.code == OpCode::BGMMA || t.code == OpCode::ARRIVES;
     t.adds_floats = t.atomic && parts.has("ADD") && parts.any({"F16x2", "BF16x2", "F32", "F64"});
 }
 

@@ -170,6 +170,10 @@ def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
     return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}
 
 
+def _starts(opcodes: Any, name: str) -> Any:
+    return np.char.startswith(opcodes.astype(str), name)
+
+
 def _touches(spaces: Any, space: str) -> Any:
     return (spaces == space) | (spaces == "generic")
 
