@@ -120,7 +120,7 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Va
     wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts
     return replace(
         row,
-        uncounted=counts.not_counted,
+        uncounted=counts.not_modelled,
         sectors_per_request=counts.metrics().get(SECTORS_PER_REQUEST),
         wavefronts_per_request=wavefronts / shared_requests if shared_requests else None,
     )
