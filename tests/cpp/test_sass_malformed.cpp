@@ -138,7 +138,7 @@ TEST(SassLift, RefusesMalformedLines) {
         "BRA.U.ANY `(.L_nowhere)",
         "UIADD3.64 UR4, UR6, UR8, UR10",
         "UIADD3.64 UR4, -UR6, UR8, URZ",
-        "UIADD3.64 UR4, UR6, 0x1, URZ",
+        "UIADD3.64 UR4, UR6, -0x1, URZ",
         "DEPBAR {5,4,3}",
         "UBLKCP.S.G [UR4], [UR6]",
         "UBLKCP.S.G [UR4], [UR6], R8",
