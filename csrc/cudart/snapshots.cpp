@@ -32,7 +32,9 @@ std::string variable_at(const ModuleRecord& module, uint64_t address) {
     return "";
 }
 
-std::string triple(const Dim& d) { return json::list(std::initializer_list{d.x, d.y, d.z}); }
+std::string triple(const Dim& d) {
+    return json::list(std::initializer_list<uint32_t>{d.x, d.y, d.z});
+}
 
 }  // namespace
 

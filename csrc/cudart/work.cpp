@@ -156,6 +156,8 @@ template <class... F>
 struct Visitor : F... {
     using F::operator()...;
 };
+template <class... F>
+Visitor(F...) -> Visitor<F...>;  // Clang 16 needs it
 
 }  // namespace
 
