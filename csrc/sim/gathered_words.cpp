@@ -42,6 +42,10 @@ void find_gathered_words(Program& program) {
     std::vector<Op*> loads;  // loads whose copies could still be used
     for (size_t i = 0; i < program.ops.size(); ++i) {
         Op& op = program.ops[i];
+        if (op.pc >= program.instructions.size()) {  // an op that ends a program without a listing
+            loads.clear();
+            continue;
+        }
         const InstructionInfo& info = program.instructions[op.pc];
         if (op.control != Control::none || !is_harmless(op, info)) {
             loads.clear();
