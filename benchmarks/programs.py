@@ -1,6 +1,6 @@
 """Run CUDA programs of other people on the simulator: which build, run and have right results?
 
-python benchmarks/programs.py LIST --json FILE [--only NAME] [--seconds S]
+python benchmarks/programs.py LIST --json FILE [--only NAME] [--seconds S] [--jobs N]
 
 LIST is a JSON file that you write. It has a list of objects, one for each program:
 
@@ -35,6 +35,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -152,25 +153,32 @@ def main() -> None:
         "--only", action="append", default=[], help="run these again: SUITE or SUITE/NAME"
     )
     parser.add_argument("--seconds", type=float, default=300, help="the limit of a program")
+    parser.add_argument("--jobs", type=int, default=1, help="how many programs run at a time")
     options = parser.parse_args()
     found = json.loads(options.json.read_text()) if options.json.is_file() else {"programs": {}}
     known = found["programs"]
+    together = f"{options.jobs} programs at a time, " if options.jobs > 1 else ""
     found["where"] = (
-        f"{platform.machine()}, {os.cpu_count()} cores, "
+        f"{platform.machine()}, {os.cpu_count()} cores, {together}"
         f"a time limit of {options.seconds:g} s for each program, "
         f"{datetime.date.today()}: `python benchmarks/programs.py`."
     )
-    for case in cases(options.list):
-        if {case.suite, case.key}.isdisjoint(options.only) and (options.only or case.key in known):
-            continue
-        result = run(case, options.seconds)
-        result["commit"] = commit()
-        for place in (f"{case.folder.resolve()}/", f"{case.folder.resolve().parent}/"):
-            for key in ("why", "arguments"):
-                result[key] = str(result.get(key, "")).replace(place, "")
-        known[case.key] = result
-        print(f"{case.key}: {result['outcome']}", flush=True)
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    chosen = [
+        case
+        for case in cases(options.list)
+        if not {case.suite, case.key}.isdisjoint(options.only)
+        or (not options.only and case.key not in known)
+    ]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        results = pool.map(lambda case: run(case, options.seconds), chosen)
+        for case, result in zip(chosen, results, strict=True):
+            result["commit"] = commit()
+            for place in (f"{case.folder.resolve()}/", f"{case.folder.resolve().parent}/"):
+                for key in ("why", "arguments"):
+                    result[key] = str(result.get(key, "")).replace(place, "")
+            known[case.key] = result
+            print(f"{case.key}: {result['outcome']}", flush=True)
+            options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
