@@ -706,8 +706,8 @@ lessons.predict(
 # not include, such as the fetch of instructions. When four of these kernels run again on the GPU, they are faster by 15
 # to 24 %. (Empty caches are not the reason, because the model starts with empty caches, too.)
 #
-# The modelled time of `pipelined` is even shorter than the time of its later runs, and we do not know why. So for such
-# kernels, take the microseconds as a rough figure. Their counts are exact.
+# The modelled time of `pipelined` is even shorter than the time of its repeated runs, and we do not know why. So for the
+# kernels with register tiles, take the microseconds as a rough figure. Their counts are exact.
 #
 # ## Small products: `split_k` and `best`
 #

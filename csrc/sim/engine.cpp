@@ -25,7 +25,8 @@ const Engine& engine(Watch watch, Isa isa) {
         COALESCE_FOR_EACH_ISA(COALESCE_ISA_CASE)
 #undef COALESCE_ISA_CASE
     }
-    throw std::logic_error("this build of coalesce does not include the instruction set");
+    throw std::logic_error(
+        "this build of coalesce was not compiled for the requested instruction set");
 }
 
 const char* name_of(Isa isa) {

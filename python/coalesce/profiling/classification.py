@@ -316,7 +316,8 @@ def bank_passes(
 
     Shared memory serves the lanes of a warp in groups, one group after the other. A group takes one
     pass or more. In each pass, a bank serves one word. For most atomics, a bank serves only one
-    lane per pass, even if other lanes access the same word. `opcode` is needed for the exceptions.
+    lane per pass, even if other lanes access the same word. A few atomics differ, so the function
+    needs the `opcode`.
     """
     padded = [*addresses, *[0] * (LANES - len(addresses))]
     groups, wavefronts, *_ = model.shared_groups(padded, width, mask, access, opcode)

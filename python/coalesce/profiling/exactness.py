@@ -162,9 +162,10 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
 
 
 def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
-    """Return a dict of the metrics of `space` that depend on addresses, with the reason `ORDERED`.
+    """Find the metrics of a memory, such as "global", that depend on the accessed addresses.
 
-    `space` is a memory, such as "global".
+    Return a dict. Its keys are these metrics, and each value is `ORDERED`, the reason why they are
+    not exact.
     """
     of_addresses = ("sector", "tag_requests", "wavefronts")
     return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}
