@@ -66,8 +66,8 @@ These are the outcomes:
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
 - *fault*: every launch with made-up arguments accesses memory outside its arrays. Most of these
   kernels need sizes that fit each other, or they read addresses and indices from their arrays.
-- *refused*: coalesce does not compile the kernel, does not simulate it, or cannot pass an argument
-  of this type.
+- *refused*: coalesce does not compile the kernel, does not simulate it, or does not support the type
+  of one of its arguments.
 - *too long*: the kernel did not compile in 200 s.
 - *crash*, *exception*: the process ended without a result.
 """

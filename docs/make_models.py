@@ -183,9 +183,10 @@ These errors are known:
   - of `row_sums`: `vectorized` and `warp_per_row` at 512 and at 2048; `vectorized` and
     `block_per_row` at 2048.
 - **Too many merged reads:** `offset`. Two successive blocks share only one sector, the one at the
-  border between them. The GPU merges none of the reads of such sectors, but the model merges many.
-  In the model, successive blocks run on multiprocessors that can share reads. It is not known which
-  multiprocessors of a GPU can do so.
+  border between them. A merged read is one transfer that serves several multiprocessors. On the
+  GPU, none of the reads of such sectors are merged, but the model merges many. In the model,
+  successive blocks run on multiprocessors whose reads can be merged. It is not known for which
+  multiprocessors a GPU can do this.
 - **Too many merged reads:** `naive_2d`, `untiled`. These kernels run long, and no barrier keeps
   their warps together. On a GPU, the warps move further and further apart. In the model, the
   distance between the warps stays the same.

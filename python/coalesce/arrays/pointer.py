@@ -38,15 +38,16 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
 
     In CUDA C++, you can pass ``d_x + r`` to a kernel. The kernel can then also read the element
     before this address, for example at the edge of a stencil. To do the same, pass
-    ``coalesce.pointer(x, r)``. The slice ``x[r:]`` would not work: an access to the element before
-    the slice is out of bounds. In reports and error messages, an element has its index in `x`.
+    ``coalesce.pointer(x, r)``. The slice ``x[r:]`` of a NumPy array would not work: an access to
+    the element before the slice is out of bounds. Reports and error messages count the elements
+    from the start of `x`.
 
     Parameters
     ----------
     array : numpy.ndarray
         A C-contiguous array of any shape. For a kernel on a GPU, the whole array is copied to the
-        GPU, and copied back if the kernel may write to it. For an array in device memory, pass a
-        slice: there a slice is a pointer into the whole array.
+        GPU, and copied back if the kernel may write to it. An array that is already in device
+        memory does not need this function: pass ``x[r:]``, whose kernel may access all of `x`.
     *index : int
         The index of the element: one integer for each axis, or a single integer that counts
         elements in C order. A single integer may be the size of the array, for a pointer to its

@@ -325,7 +325,7 @@ def product_work(
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return the number of floating-point operations of a transpose or a sum, and its bytes.
+    """Return two numbers for a transpose or a sum: floating-point operations, and bytes moved.
 
     Such a call reads `read` elements once and writes `written` elements once. `flops` is the number
     of operations per element that is read. `item_size` is the size of an element in bytes.

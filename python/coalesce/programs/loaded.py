@@ -54,11 +54,11 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def assembled(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None, str, str]:
-    """Assemble PTX with ptxas. Return the machine code, the messages of ptxas, and a reason.
+    """Assemble PTX with ptxas. Return the machine code, the messages of ptxas, and an error.
 
-    The machine code is None if ptxas fails. The reason says why, if ptxas is not installed or does
-    not support this PTX. If ptxas finds a mistake in the PTX, the reason is empty, because the
-    messages of ptxas describe the mistake.
+    If ptxas fails, the machine code is None. The error is a text for the user. It is not empty if
+    ptxas is not installed, or if it does not support this PTX. If there is a mistake in the PTX,
+    the error is empty, because the messages of ptxas describe the mistake.
     """
     ptxas = nvcc.tool("ptxas")
     if ptxas is None:

@@ -44,7 +44,7 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
 
 
 def shown(item: Any) -> str:
-    """Return an object of the package rich as text for stdout, for example for `repr`.
+    """Return the text that stdout shows for a table or other object of the package ``rich``.
 
     If stdout is a terminal with colours, the text has colours. Characters that the encoding of
     stdout does not have are replaced.
