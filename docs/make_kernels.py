@@ -48,8 +48,7 @@ which is not part of this repository.
 The results are compared with up to two independent references:
 
 1. The host. g++ compiles the kernel's own source, and the compiled kernel runs on the host
-   (`tests/any_references.py`). If a person wrote the arguments, the reference may be an expression
-   of NumPy instead.
+   (`tests/any_references.py`). For some kernels, a NumPy expression is the reference instead.
 2. A GPU. `tests/any_stored.py` stores each launch with its machine code and with the results of the
    simulator. `tests/any_gpu.py` repeats the launch on a GPU.
 
@@ -58,16 +57,17 @@ These are the outcomes:
 - *right*: the result equals that of at least one reference, and differs from none. The kernel wrote
   or printed something.
 - *wrong*: the results differ, and the check finds no reason.
-- *not defined*: the results differ, but no result is the right one. The check reports a race or a
-  read of memory that nobody wrote, or the kernel reads a clock.
+- *not defined*: the results differ, but CUDA does not define which result is right. There are three
+  such cases: the check reports a race, it reports a read of memory that nobody wrote, or the kernel
+  reads a clock.
 - *not compared*: the kernel ran to its end, but there is no reference. For example, g++ does not
   compile the kernel or takes too long, or the kernel writes addresses, which differ from run to
   run.
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
 - *fault*: every launch with made-up arguments accesses memory outside its arrays. Most of these
   kernels need sizes that fit each other, or they read addresses and indices from their arrays.
-- *refused*: coalesce does not compile the kernel, does not simulate it, or does not support the type
-  of one of its arguments.
+- *refused*: coalesce does not compile the kernel, does not simulate it, or does not support the
+  type of one of its arguments.
 - *too long*: the kernel did not compile in 200 s.
 - *crash*, *exception*: the process ended without a result.
 """

@@ -467,8 +467,8 @@ print(lessons.exercise("pair_means").check(pair_means))
 
 # %% [markdown]
 # **To remember**
-# - The cost of a request is the number of distinct 32-byte sectors that it touches. If every byte is used, these are 4
-#   sectors for 4-byte elements, 8 for 8-byte elements, and 16 for 16-byte elements.
+# - The cost of a request is the number of distinct 32-byte sectors that it touches. If the 32 lanes of a warp load
+#   adjacent elements, it touches 4 sectors for 4-byte elements, 8 for 8-byte elements, and 16 for 16-byte elements.
 # - It does not matter in which order the lanes access the elements. A broadcast costs one sector. An offset costs at most
 #   one sector more.
 # - With a stride of s elements, a request touches s times as many sectors, but at most one sector per lane.

@@ -222,7 +222,7 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 # A request passes through several resources:
 #
 # 1. The **load-store unit** of a multiprocessor accepts one request at a time. Our time model counts 1.25 cycles per
-#    request, because an H200 accepted less than 0.8 requests per cycle in all our recordings.
+#    request, so 4 requests take 5 cycles. In our recordings, an H200 was never faster than that.
 # 2. The **data stage** of L1 serves the request. In these kernels it needs one pass per line (128 bytes).
 # 3. Data that is not in L1 comes from L2.
 # 4. Data that is not in L2 comes from DRAM.

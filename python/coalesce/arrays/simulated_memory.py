@@ -79,7 +79,7 @@ def undefined(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]
 
 
 def define(array: np.ndarray[Any, Any]) -> None:
-    """Mark every byte of a C-contiguous array as defined."""
+    """Mark every byte of a C-contiguous array as defined, which means: written at least once."""
     place = memory_of(array)
     if place is not None:
         place[0].define(place[1], place[1] + array.nbytes)

@@ -47,10 +47,10 @@ def benchmark(
         Where the variants run, as for `matmul`. The default is the first GPU. Without a GPU, it is
         the simulator.
     runs : int or "auto"
-        The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes at least 5
-        runs. It stops after 200 runs or 0.2 s. It stops earlier if there are at least 10 runs and
-        their spread is below 2 %. The spread is (80th - 20th percentile) / median. The simulator
-        models one run.
+        The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes 5 runs,
+        and then more until one of these holds: the runs have taken 0.2 s; there are 200 runs; there
+        are 10 runs or more, and their spread, (80th - 20th percentile) / median, is below 2 %. The
+        simulator models one run.
     verify : bool
         Whether to compare each result with NumPy's float64 result. NumPy then computes the
         operation once on the CPU.

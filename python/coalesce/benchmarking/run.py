@@ -206,7 +206,8 @@ def _names(
         except ValueError as error:
             peers = ", ".join(p for p, (_, has) in PEERS.items() if operation in has)
             raise ValueError(
-                f"variants: {error}" + (f"; the names of libraries are {peers}" if peers else "")
+                f"variants: {error}"
+                + (f"; the names of libraries are also allowed: {peers}" if peers else "")
             ) from None
         if names.count(name) > 1:
             raise ValueError(f"variants has the name {name!r} twice; it must have each name once")

@@ -29,8 +29,9 @@ class Operation:
     arrays : tuple of str
         The names of the operands, such as ``("a", "b")``.
     function : callable
-        The function that runs the operation: ``function(*arrays, **options, **how)``. `how` has the
-        options of `Run`. The function returns the result, and a `Run` with the launches.
+        The function that runs the operation: ``function(*arrays, **options, **how)``. `how` says
+        where and how to run it, for example on which device. The function returns two values: the
+        result, and a `Run`, which contains the launched kernels.
     options : tuple of str
         The names of the options, without `out` and without the choice of a variant.
     choice : str

@@ -26,10 +26,10 @@ COSTLY = {
 def costly(header: str, text: str) -> str:
     """Write a standard header, such as ``<tuple>``, for the kernel source `text`.
 
-    The names of such a header, such as ``std::tuple``, come from CCCL, NVIDIA's C++ library, whose
-    headers take long to compile. If `text` uses some of the names, the result is a header that
-    includes CCCL's header and declares these names. If `text` uses none, the result is an empty
-    header.
+    Such a header declares names, for example ``std::tuple``. They come from CCCL, NVIDIA's C++
+    library. Its headers take long to compile. If `text` uses some of the names, the result is a
+    header that includes CCCL's header and declares these names. If `text` uses none, the result is
+    an empty header.
     """
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):

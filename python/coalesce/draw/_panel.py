@@ -1,4 +1,7 @@
-"""Draws one matrix of a picture: the grid, the accessed cells, and the cells moved with them."""
+"""Draws one matrix of a picture: its grid and the accessed cells.
+
+It also draws the other cells of the same sectors, because the hardware moves whole sectors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inputs of the plots: profiles and timings, and checks of these arguments."""
+"""Checks the arguments of the plots, which are profiles or timings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows a profile as HTML: the report of the text, and also the source around costly lines."""
+"""Shows a profile as HTML: what `Profile.to_text` shows, and the source around costly lines."""
 
 from __future__ import annotations
 

@@ -214,7 +214,8 @@ class Access:
     def needed(self) -> int:
         """The sectors or wavefronts that would be enough: the smaller of `cost` and `ideal`.
 
-        `cost` is smaller than `ideal` if several lanes access the same addresses.
+        `ideal` is what the lanes would need if each accessed another element, and these elements
+        were adjacent. If several lanes access the same element, `cost` can be smaller.
         """
         return min(self.cost, self.ideal)
 

@@ -106,8 +106,8 @@ def of_prepared(
 ) -> tuple[Profile, LaunchRecord]:
     """Profile a launch whose arguments were already checked.
 
-    `given` has the arguments that the caller passed. They are needed to launch the kernel on a GPU,
-    too. If `given` is None, the kernel is only simulated.
+    `given` has the arguments that the caller passed. With them, the kernel can also be launched on
+    a GPU, after the simulation. If `given` is None, the kernel is only simulated.
     """
     kernel = launch.kernel
     on_gpu = launch.device.kind == "cuda" and given is not None
