@@ -19,6 +19,9 @@ from coalesce.arrays import devices
 
 HEADER = """
 #include <cuda_fp16.h>
+__device__ unsigned within(unsigned mask, unsigned value, unsigned from) {
+    return mask >> from & 1 ? value : 0;
+}
 __device__ half half_of(unsigned x) { return __ushort_as_half(x); }
 __device__ half2 halves_of(unsigned x) { half2 h; memcpy(&h, &x, 4); return h; }
 __device__ unsigned word_of(half2 h) { unsigned x; memcpy(&x, &h, 4); return x; }
@@ -89,6 +92,13 @@ EXCHANGES = [
     "__reduce_max_sync(mask, (int){a})", "__reduce_xor_sync(mask, {a})", "__popc(mask)",
 ]  # fmt: skip
 
+# For a group of lanes. A lane may also read from a lane outside its group. CUDA does not define
+# this value, so it is replaced by 0. A second shuffle finds the lane that was read.
+GROUP_EXCHANGES = [
+    f"within(mask, {e}, {e.replace('{a}', '(threadIdx.x & 31)')})" if "shfl" in e else e
+    for e in EXCHANGES
+]
+
 
 class _Writer:
     def __init__(self, seed: int) -> None:
@@ -127,7 +137,7 @@ class _Writer:
         self.line("const unsigned active = __activemask();")
         self.line(f"const unsigned mask = __match_any_sync(active, {key});")
         for _ in range(self.random.randrange(1, 4)):
-            self.assignment(EXCHANGES)
+            self.assignment(GROUP_EXCHANGES)
         self.indent -= 1
         self.line("}")
 

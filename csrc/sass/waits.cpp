@@ -296,10 +296,20 @@ class Flow {
                 if (!seen[at]) continue;
                 changed = changed || !depends_[at];
                 depends_[at] = true;
-                if (found && accesses_(at)) found->emplace_back(at, i);
+                if (!found || !accesses_(at)) continue;
+                found->emplace_back(at, i);
+                // The first test may be before the loop. If it succeeds, this run of the kernel
+                // does not enter the loop, but another run may.
+                for (uint32_t entry = 0; only_loops_ && entry < size_; ++entry)
+                    if (!seen[entry] && leads_to(entry, seen)) found->emplace_back(at, entry);
             }
         }
         return changed;
+    }
+
+    [[nodiscard]] bool leads_to(uint32_t i, const std::vector<bool>& these) const {
+        return std::ranges::any_of(blocks_[i].successors,
+                                   [&](uint32_t next) { return these[next]; });
     }
 
     // Keeps the instructions from which control may come back to the branch. Keeps none if this is
@@ -311,8 +321,7 @@ class Flow {
             changed = false;
             for (uint32_t at = 0; at < size_; ++at) {
                 if (!seen[at] || loop[at]) continue;
-                loop[at] = std::ranges::any_of(blocks_[at].successors,
-                                               [&](uint32_t next) { return loop[next]; });
+                loop[at] = leads_to(at, loop);
                 changed = changed || loop[at];
             }
         }

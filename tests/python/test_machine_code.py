@@ -546,8 +546,10 @@ def test_mbarriers(code):
     np.testing.assert_array_equal(*out)
     assert (out[0] != np.arange(256)).any()
     profile = kernel.profile(1, 64, out[0])
-    assert profile.exact == frozenset()
-    assert all("mbarrier" in why for name, why in profile.inexact.items() if "__sass" in name)
+    # A warp that waits tests the mbarrier again and again. So the number of instructions varies.
+    why = profile.inexact["smsp__inst_executed.sum"]
+    assert "mbarrier" in why or "no counters of a GPU" in why  # ARRIVES was not recorded
+    assert "smsp__thread_inst_executed.sum" not in profile.exact
 
 
 def test_the_pending_count_of_a_state_is_refused():

@@ -613,13 +613,27 @@ def test_machine_code_reads_integers_and_linear_memory() -> None:
 
 @pytest.mark.usefixtures("machine_code")
 def test_machine_code_that_is_not_lifted() -> None:
-    """Queries that read the object itself, and handles that differ between lanes."""
+    """Queries that read the object itself."""
+    assert kernel("ask")._program(devices.resolve("sim")).why_ptx(kernel("ask").entry)
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_handles_that_differ_between_lanes() -> None:
     source = """
-    __global__ void many(const cudaTextureObject_t *t, float *y) {
-        y[threadIdx.x] = tex2D<float>(t[threadIdx.x], 0.5f, 0.5f);
+    __global__ void many(cudaTextureObject_t a, cudaTextureObject_t b, float *y) {
+        const cudaTextureObject_t t = threadIdx.x % 3 ? a : b;
+        y[threadIdx.x] = tex2D<float>(t, 0.5f, 0.5f);
     }"""
-    for k in (kernel("ask"), coalesce.Kernel(source, device="sim")):
-        assert k._program(devices.resolve("sim")).why_ptx(k.entry)
+    *_, y = both_ways(
+        coalesce.Kernel(source, device="sim"),
+        32,
+        lambda: [
+            coalesce.texture(np.float32([[1]])),
+            coalesce.texture(np.float32([[2]])),
+            np.zeros(32, np.float32),
+        ],
+    )
+    np.testing.assert_array_equal(y, np.where(np.arange(32) % 3, 1, 2))
 
 
 def test_handles_that_are_none() -> None:
