@@ -36,7 +36,7 @@ class VariantRow:
     wavefronts_per_request: float | None
     error: float
     passed: bool
-    uncounted: str = ""  # why the counts lack accesses; empty if they lack none
+    not_modelled: str = ""  # why there is no modelled time; empty if there is one
 
 
 def run_demo(
@@ -120,7 +120,7 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Va
     wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts
     return replace(
         row,
-        uncounted=counts.not_modelled,
+        not_modelled=counts.not_modelled,
         sectors_per_request=counts.metrics().get(SECTORS_PER_REQUEST),
         wavefronts_per_request=wavefronts / shared_requests if shared_requests else None,
     )
@@ -165,8 +165,8 @@ def table(rows: list[VariantRow]) -> Table:
         result.add_row(
             row.variant,
             *(("-", "-", "-") if timing.no_time else figures),
-            _ratio(None if row.uncounted else row.sectors_per_request),
-            _ratio(None if row.uncounted else row.wavefronts_per_request),
+            _ratio(None if row.not_modelled else row.sectors_per_request),
+            _ratio(None if row.not_modelled else row.wavefronts_per_request),
             f"{row.error:.1e}" + ("" if row.passed else " WRONG"),
             style=style if row.passed else "red",
         )
@@ -196,15 +196,16 @@ def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[st
     prepared = [row.variant for row in timed if len(row.timing.parts) > 1]
     if prepared:
         notes.append(benchmark_text.of_several_launches(prepared))
-    uncounted = [row.variant for row in rows if row.uncounted]
-    if uncounted:
-        verb = "use" if len(uncounted) > 1 else "uses"
+    unmodelled = [row.variant for row in rows if row.not_modelled]
+    if unmodelled:
         notes.append(
-            f"-: {', '.join(uncounted)} {verb} bulk copies or products of warpgroups, which are "
-            "neither counted nor modelled."
+            f"-: no time is modelled for {', '.join(unmodelled)}. Bulk copies load their operands. "
+            "Such copies are not requests of warps, so the two ratios would mean little."
         )
     notes.append("max. error: difference from NumPy in float64, divided by N * max|a| * max|b|.")
-    by_time = sorted((row for row in timed if not row.uncounted), key=lambda r: -r.timing.kernel_ms)
+    by_time = sorted(
+        (row for row in timed if not row.not_modelled), key=lambda r: -r.timing.kernel_ms
+    )
     if by_time:
         names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
         notes.append(f"Why, line by line: coalesce explain matmul --variants {','.join(names)}")
