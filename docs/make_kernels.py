@@ -119,8 +119,8 @@ def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
     summary = (
         f"The rule chose {found['chosen']} kernels from {len(repositories)} repositories{lacking}:"
         "\n\n"
-        f"- {count['right']} are right, and {count['wrong']} are wrong. Of the right ones, "
-        f"{references['both']} agree with both references, {references['host']} only with g++ or "
+        f"- {count['right']} are right, and {count['wrong']} are wrong. {references['both']} of "
+        f"the {count['right']} agree with both references, {references['host']} only with g++ or "
         f"NumPy, and {references['gpu']} only with a GPU."
         "\n"
         f"- {len(ran)} compiled. {machine} of these run on machine code, and {len(on_ptx)} on PTX."

@@ -134,8 +134,9 @@ each request to the same sector, and 1.7 ns if the request adds floats
 ## Limits of the models
 
 - Caches are empty at the start.
-- If a grid is large, only its first blocks are replayed: at least twice as many as the GPU holds at
-  once. The model assumes that the other blocks behave in the same way.
+- If a grid is large, only its first blocks are replayed. Their number is at least twice the number
+  of blocks that fit on the GPU together. The model assumes that the other blocks behave in the same
+  way.
 - A profile with `sample=` or `executor=` models no caches and no time.
 - If a kernel has bulk copies (`cp.async.bulk`, tensor maps) or products of warpgroups (`wgmma`),
   its time is not modelled, because the cost of these instructions is not known.

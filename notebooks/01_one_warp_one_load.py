@@ -268,9 +268,9 @@ axes = coalesce.plots.sweep(data, theme="transparent")
 # loaded byte is used, and yet the memory is not busy all the time. According to our time model, the limit is the
 # **latency** of the memory, the time from a load to the arrival of its data.
 #
-# Each thread makes one load of 4 bytes and ends. So at any moment, the GPU has asked for only a few bytes that are still
-# on their way. These are not enough to keep the memory busy. If this explanation is right, wider loads must help: a load
-# of 16 bytes asks for 4 times as many bytes with each request.
+# Each thread makes one load of 4 bytes and ends. So at any moment, only a few bytes are on their way from the memory to
+# the GPU. These are too few to keep the memory busy. If this explanation is right, wider loads must help: each request
+# of 16-byte loads brings 4 times as many bytes.
 
 # %%
 large = np.zeros(1 << 24, np.float32)
@@ -472,8 +472,8 @@ print(lessons.exercise("pair_means").check(pair_means))
 # - It does not matter in which order the lanes access the elements. A broadcast costs one sector. An offset costs at most
 #   one sector more.
 # - With a stride of s elements, a request touches s times as many sectors, but at most one sector per lane.
-# - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes. It is fast only if, at any moment, the GPU
-#   has asked for many bytes.
+# - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes. It is fast only if, at any moment, many
+#   bytes are on their way to the GPU.
 
 # %%
 lessons.score()

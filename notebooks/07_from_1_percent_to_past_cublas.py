@@ -453,9 +453,9 @@ first_load("vectorized", "b_tile")
 
 # %% [markdown]
 # In `vectorized`, each lane has 8 neighbouring columns (32 bytes). One load takes only 16 of these bytes. So the loads of
-# neighbouring lanes are 32 bytes apart. `warptiled` changes only which elements a thread computes. A warp computes 32 x
-# 64 elements. They are divided into four quarters, and each thread computes 4 x 4 elements of each quarter. So
-# neighbouring lanes load neighbouring pieces of 16 bytes.
+# neighbouring lanes are 32 bytes apart. `warptiled` changes only one thing: the positions of the elements that each
+# thread computes. A warp computes 32 x 64 elements. They are divided into four quarters, and each thread computes 4 x 4
+# elements of each quarter. So neighbouring lanes load neighbouring pieces of 16 bytes.
 
 # %%
 lessons.code(

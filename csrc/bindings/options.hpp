@@ -53,8 +53,8 @@ class Options {
 
   private:
     pybind11::kwargs given_;
-    std::vector<std::string_view> known_;  // the names of all arguments that were asked for
-    size_t read_ = 0;                      // how many of them the caller passed
+    std::vector<std::string_view> known_;  // the names of all arguments that the function has read
+    size_t read_ = 0;                      // the number of these that the caller passed
 };
 
 }  // namespace coalesce::bindings

@@ -224,7 +224,7 @@ def _add_bench(commands: Any) -> None:
         "--runs",
         type=_positive,
         metavar="N",
-        help="the number of timed runs (default: as many as a stable median needs)",
+        help="the number of timed runs (default: runs are added until the median is stable)",
     )
     _add_files(bench)
 

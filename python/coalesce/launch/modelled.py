@@ -44,7 +44,7 @@ class Modelled:
         The counts that the time is computed from, such as ``"global_requests"`` or
         ``"dram_bytes"``. ``coalesce::model::Work`` in ``csrc/model/time.hpp`` describes them.
     blocks_a_multiprocessor : int
-        How many blocks a multiprocessor holds at once.
+        The number of blocks that fit on a multiprocessor together.
     limit : str
         What limits `blocks_a_multiprocessor`, such as ``"warps"`` or ``"registers"``.
     first_level_bytes : int

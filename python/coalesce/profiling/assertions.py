@@ -101,8 +101,8 @@ class Assertions:
         Parameters
         ----------
         at_least : float
-            The smallest allowed share, from 0 to 1: the bytes that the lanes asked for, divided by
-            the bytes of the sectors that were moved.
+            The smallest allowed share, from 0 to 1. The share is the number of bytes that the lanes
+            requested, divided by the number of bytes in the sectors that were moved.
         line : int, optional
             The line to look at. By default, the whole kernel.
 

@@ -1,10 +1,12 @@
 """Finds the counts that may differ from the hardware's counters, and says why.
 
-The counts of the machine code are equal to the counters of a GPU, with one exception: some counters
-of a GPU differ from run to run. They depend on the order of the warps, or on whether diverged lanes
-reconverge. The rules in this file find the counts of a kernel for which this can happen. The rules
-were made from the recordings in tests/data. `tests/python/test_hardware_counters.py` compares the
-counts that are called exact with these recordings.
+The counts of the machine code are equal to the counters of a GPU, with two exceptions. Some
+counters of a GPU differ from run to run. They depend on the order of the warps, or on whether
+diverged lanes reconverge. And for some accesses, the formula of a counter is not known, or no
+counters were recorded. The rules in this file find the counts of a kernel for which this can
+happen. The rules were made from the recordings in tests/data.
+`tests/python/test_hardware_counters.py` compares the counts that are called exact with these
+recordings.
 """
 
 from __future__ import annotations
