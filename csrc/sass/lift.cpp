@@ -18,7 +18,6 @@
 #include "sass/meetings.hpp"
 #include "sass/schedule.hpp"
 #include "sass/waits.hpp"
-#include "sim/gathered_words.hpp"
 #include "sim/outline.hpp"
 #include "sim/symbols.hpp"
 
@@ -265,7 +264,6 @@ void Lifter::link() {
     program_.functions[0].local_bytes = program_.local_bytes;
     sim::find_segments(program_);
     sim::find_spins(program_);
-    sim::find_gathered_words(program_);
 }
 
 // Returns the function that lifts an instruction, or null if the instruction is not known.

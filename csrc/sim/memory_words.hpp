@@ -159,42 +159,11 @@ inline void move_words(uint32_t* d, Words at) {
     }
 }
 
-// Loads a word per lane from copies of the memory around it (gathered_words.hpp). If there are no
-// copies yet, makes them. Returns false if this is not possible, or would not save time.
-inline bool load_gathered(Warp& w, const Op& op, const Words& at) {
-    constexpr int64_t bytes = GatheredWords::bytes;
-    GatheredWords& g = w.block->gathered;
-    const auto host = reinterpret_cast<uintptr_t>(at.host);
-    const bool known = g.host && g.stride == at.stride && host - g.host <= uint64_t(bytes - 4);
-    if (!known) {
-        const uint64_t offset = host % bytes;
-        if ((at.stride < bytes && at.stride > -bytes) || at.before < offset ||
-            at.behind + 4 + offset < uint64_t(bytes))
-            return false;
-        const std::byte* const first = at.host - offset;
-        for (int64_t i = 0; i < warp_size; ++i)
-            std::memcpy(g.of_lane[i], first + i * at.stride, bytes);
-        g.host = host - offset;
-        g.stride = at.stride;
-    }
-    uint32_t* const d = w.lanes<uint32_t>(op.operand[0]);
-    const std::byte* const from = g.of_lane[0] + (host - g.host);
-    for (int64_t i = 0; i < warp_size; ++i) std::memcpy(&d[i], from + i * bytes, 4);
-    return true;
-}
-
 template <Watch watch, ptx::Space space, Access access, int words>
 void access_words(Warp& w, const Op& op) {
-    constexpr bool may_gather = watch != Watch::nothing && space == ptx::Space::global &&
-                                access == Access::load && words == 1;
-    if (may_gather && op.memory().gathers && !op.memory().gathered_before)
-        w.block->gathered.forget();
     if (w.mask == all_lanes) [[likely]] {
-        if (const Words at = find_words<watch, space, access, words>(w, op); at.host) [[likely]] {
-            if constexpr (may_gather)
-                if (op.memory().gathers && load_gathered(w, op, at)) return;
+        if (const Words at = find_words<watch, space, access, words>(w, op); at.host) [[likely]]
             return move_words<access, words>(w.lanes<uint32_t>(op.operand[0]), at);
-        }
     }
     access_memory<watch, space, access>(w, op);
 }

@@ -52,11 +52,6 @@ struct MemoryOperand {
     // address register of this load has the same value as for the corresponding load of the
     // previous product.
     bool same_address : 1 = false;
-    // For a load of machine code that is close to other loads (gathered_words.hpp). `gathers`:
-    // there are such loads before or after it. `gathered_before`: there are such loads before it,
-    // and no op in between can change memory or order accesses.
-    bool gathers : 1 = false;
-    bool gathered_before : 1 = false;
 };
 
 // cp.async. Operand 5 is the global address, operand 0 the shared address, and operand 1 the number

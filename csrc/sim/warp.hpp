@@ -25,7 +25,6 @@
 #include <memory>
 #include <vector>
 
-#include "sim/gathered_words.hpp"
 #include "sim/lane_strides.hpp"
 #include "sim/lanes.hpp"
 #include "sim/launch.hpp"
@@ -207,7 +206,6 @@ struct Block {
     // did some work.
     uint64_t seen_work = 0;
     uint32_t fruitless_turns = 0;
-    GatheredWords gathered;  // of the segment that is running
 };
 
 }  // namespace coalesce::sim

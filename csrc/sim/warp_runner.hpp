@@ -70,7 +70,6 @@ class WarpRunner {
     void execute_one(Warp& w) {
         left_ = 1;
         const uint32_t at = w.current.pc;
-        w.block->gathered.forget();
         step(w, program_.ops[at], at);
     }
 
@@ -97,7 +96,6 @@ class WarpRunner {
             const uint32_t first = w.current.pc;
             const uint32_t last = program_.segment_end[first] - 1;
             if constexpr (hears(Hook::segment)) observer_.segment(w, first, w.mask);
-            if constexpr (hears(Hook::access)) w.block->gathered.forget();
             left_ -= int64_t(last - first) + 1;
             if (instructions) instructions_ += instructions[first];
             const Op* op = ops + first;

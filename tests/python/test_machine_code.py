@@ -300,7 +300,7 @@ def test_asynchronous_copies_of_zero_bytes_in_some_lanes():
 
 
 def test_loads_of_neighbouring_words():
-    """The simulator reads the words around a load together, but not across a change of memory."""
+    """Each load sees the stores and atomics before it, also those through another pointer."""
     source = """
     template <class T> __device__ void f(T *from, float *to, int pitch, float *out) {
         const int row = threadIdx.x * pitch, t = threadIdx.x;
