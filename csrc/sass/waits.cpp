@@ -52,10 +52,10 @@ bool is_guarded(const Instruction& in) {
     return in.guard.kind == Kind::predicate && !(in.guard.number < 0 && !in.guard.negated);
 }
 
+// The first operands of an instruction: so many are results, and so many may be results. Those in
+// between may also be sources.
 struct Results {
-    size_t certain = 0;  // The first operands are results.
-    size_t possible =
-        0;  // The first operands may be results. Those after `certain` may be sources.
+    size_t certain = 0, possible = 0;
 };
 
 // Comparisons (ISETP, FSETP, ...) and PLOP3 have two predicates as results. If the first operand is
@@ -98,7 +98,17 @@ size_t least_width_of(const Instruction& in) {
     return loads && in.has("128") ? 4 : 1;
 }
 
-bool is_any(const Operand& o, const Values& values, size_t width) {
+// The number of consecutive uniform registers that belong to an address operand, such as the
+// address, the mbarrier and the coordinates of a copy.
+size_t group_of(const Instruction& in) {
+    if (in.opcode.ends_with("GMMA")) return 4;        // two descriptors
+    if (in.opcode.starts_with("UTMA")) return 2 + 5;  // an address, an mbarrier, coordinates
+    return in.opcode.starts_with("UBLK") ? 2 : 1;     // an address and an mbarrier
+}
+
+// Returns true if the operand of the instruction uses one of these values. If it is a register, it
+// has `width` registers.
+bool is_any(const Instruction& in, const Operand& o, const Values& values, size_t width) {
     if (is_value(o)) {
         if (o.kind == Kind::predicate) return values[value_of(o)];
         const size_t end = o.uniform ? predicates : uniforms;
@@ -112,7 +122,8 @@ bool is_any(const Operand& o, const Values& values, size_t width) {
             if (values[offset + size_t(first) + n]) return true;
         return false;
     };
-    return are(o.base, 0, o.wide ? 2 : 1) || are(o.uniform_base, uniforms, o.wide_uniform ? 2 : 1);
+    return are(o.base, 0, o.wide ? 2 : 1) ||
+           are(o.uniform_base, uniforms, std::max<size_t>(o.wide_uniform ? 2 : 1, group_of(in)));
 }
 
 using Accesses = std::vector<std::pair<uint32_t, uint32_t>>;
@@ -197,18 +208,19 @@ class Flow {
     // it stores do not matter.
     [[nodiscard]] bool aims(uint32_t i, const Values& values) const {
         const Instruction& in = code_.instructions[i];
-        if (in.guard.kind == Kind::predicate && is_any(in.guard, values, 1)) return true;
-        return std::ranges::any_of(
-            in.operands, [&](const Operand& o) { return !is_value(o) && is_any(o, values, 1); });
+        if (in.guard.kind == Kind::predicate && is_any(in, in.guard, values, 1)) return true;
+        return std::ranges::any_of(in.operands, [&](const Operand& o) {
+            return !is_value(o) && is_any(in, o, values, 1);
+        });
     }
 
     // Returns true if the instruction reads one of these values.
     [[nodiscard]] bool reads(uint32_t i, const Values& values) const {
         const Instruction& in = code_.instructions[i];
-        if (in.guard.kind == Kind::predicate && is_any(in.guard, values, 1)) return true;
+        if (in.guard.kind == Kind::predicate && is_any(in, in.guard, values, 1)) return true;
         if (in.opcode == "P2R" && (values >> predicates).any()) return true;
         for (size_t n = results_of(in).certain; n < in.operands.size(); ++n)
-            if (is_any(in.operands[n], values, width_of(in, false))) return true;
+            if (is_any(in, in.operands[n], values, width_of(in, false))) return true;
         return false;
     }
 
@@ -292,16 +304,17 @@ class Flow {
                             blocks_[at].successors.end());
             }
             if (only_loops_) keep_loop(i, seen);
+            // The first test may be before the loop. If it succeeds, this run of the kernel does
+            // not enter the loop, but another run may.
+            std::vector<uint32_t> entries{i};
+            for (uint32_t at = 0; only_loops_ && at < size_; ++at)
+                if (!seen[at] && leads_to(at, seen)) entries.push_back(at);
             for (uint32_t at = 0; at < size_; ++at) {
                 if (!seen[at]) continue;
                 changed = changed || !depends_[at];
                 depends_[at] = true;
                 if (!found || !accesses_(at)) continue;
-                found->emplace_back(at, i);
-                // The first test may be before the loop. If it succeeds, this run of the kernel
-                // does not enter the loop, but another run may.
-                for (uint32_t entry = 0; only_loops_ && entry < size_; ++entry)
-                    if (!seen[entry] && leads_to(entry, seen)) found->emplace_back(at, entry);
+                for (const uint32_t entry : entries) found->emplace_back(at, entry);
             }
         }
         return changed;
@@ -319,7 +332,7 @@ class Flow {
         loop[branch] = seen[branch];
         for (bool changed = true; changed;) {
             changed = false;
-            for (uint32_t at = 0; at < size_; ++at) {
+            for (uint32_t at = size_; at-- > 0;) {  // most instructions lead to the next one
                 if (!seen[at] || loop[at]) continue;
                 loop[at] = leads_to(at, loop);
                 changed = changed || loop[at];
