@@ -98,13 +98,15 @@ void PlannedCall::run(std::span<char* const> arrays, const Waiting& waiting) {
         }
         steps.push_back(std::move(step));
     }
-    if (options_.pinned_result && Transfers::is_small(steps))
-        for (size_t i = 0; i < steps.size(); ++i) {
-            if (steps[i].kind != Step::Kind::to_host) continue;
-            steps[i].written = true;
-            places.moved = steps_[i].place;
-            places.bytes = steps_[i].bytes;
-        }
+    // There is one place for a result, so the call must have exactly one.
+    const auto is_result = [](const Step& step) { return step.kind == Step::Kind::to_host; };
+    if (options_.pinned_result && std::ranges::count_if(steps, is_result) == 1 &&
+        Transfers::is_small(steps)) {
+        const auto result = size_t(std::ranges::find_if(steps, is_result) - steps.begin());
+        steps[result].written = true;
+        places.moved = steps_[result].place;
+        places.bytes = steps_[result].bytes;
+    }
     try {
         device_.run(steps, options_.overlap, waiting);
     } catch (...) {
