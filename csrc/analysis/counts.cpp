@@ -55,12 +55,10 @@ namespace {
 
 // The reasons why an instruction has no modelled cost.
 constexpr const char* bulk_copies =
-    "bulk copies (cp.async.bulk) are executed and not counted: they do not pass through the "
-    "load/store unit, and their cost is not modelled";
+    "the time of bulk copies (cp.async.bulk) is not modelled, and their sectors are not counted, "
+    "because they do not pass through the load/store unit";
 constexpr const char* products_of_warpgroups =
-    "products of warpgroups (wgmma) are executed, and their reads of shared memory are not "
-    "counted: "
-    "they do not pass through the load/store unit, and their cost is not modelled";
+    "the time of products of warpgroups (wgmma) is not modelled";
 
 bool is_product_of_warpgroup(const sim::Traits& t) {
     using enum sim::OpCode;

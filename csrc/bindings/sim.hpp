@@ -99,8 +99,6 @@ class Attendant {
 // parameters.
 [[nodiscard]] const char* name_of(ptx::Space space);
 
-// Returns the name of a variable in its declaration: "tile" for "_ZZ5tiledE4tile".
-
 // Returns a dict of columns, one for each property of the events.
 [[nodiscard]] pybind11::dict columns_of(const std::vector<analysis::TraceEvent>& events,
                                         sim::Dim3 grid);
