@@ -11,6 +11,7 @@ import pytest
 import coalesce
 from coalesce.arrays import devices
 from coalesce.catalogue.table import OPERATIONS
+from coalesce.profiling import exactness
 from coalesce.simulate.prepared import prepare
 
 pytestmark = pytest.mark.usefixtures("machine_code")
@@ -339,6 +340,24 @@ def test_loads_of_neighbouring_words():
                     np.testing.assert_array_equal(plain, counted)
 
 
+def test_arrays_that_are_not_aligned_on_the_host():
+    source = """
+    extern "C" __global__ void k(const float *x, float *y) {
+        const float *row = x + threadIdx.x * 16;
+        y[threadIdx.x] = row[0] + 2 * row[1] + 3 * row[7] + 5 * row[8];
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert why_ptx(kernel) == ""
+    values = np.random.default_rng(1).integers(0, 99, (32, 16)).astype(np.float32)
+    expected = values[:, [0, 1, 7, 8]] @ np.float32([1, 2, 3, 5])
+    for offset in range(33):
+        x = np.frombuffer(bytearray(offset + values.nbytes), np.float32, values.size, offset)
+        x[:] = values.ravel()
+        y = np.zeros(32, np.float32)
+        prepare(kernel, 1, 32, [x, y], 0).run(counts=True)
+        np.testing.assert_array_equal(y, expected)
+
+
 def test_the_shipped_kernels_are_counted_on_machine_code():
     a = np.ones((32, 32), np.float32)
     for operation in ("matmul", "transpose", "row_sums", "column_sums"):
@@ -547,9 +566,10 @@ def test_mbarriers(code):
     assert (out[0] != np.arange(256)).any()
     profile = kernel.profile(1, 64, out[0])
     # A warp that waits tests the mbarrier again and again. So the number of instructions varies.
-    why = profile.inexact["smsp__inst_executed.sum"]
-    assert "mbarrier" in why or "no counters of a GPU" in why  # ARRIVES was not recorded
-    assert "smsp__thread_inst_executed.sum" not in profile.exact
+    # Counters of ARRIVES, which the asynchronous copies of two kernels need, were not recorded.
+    arrives = any(i.opcode.startswith("ARRIVES") for i in profile.instructions())
+    why = exactness.UNRECORDED if arrives else exactness.MBARRIERS
+    assert {profile.inexact[total] for total in exactness.TOTALS} == {why}
 
 
 def test_the_pending_count_of_a_state_is_refused():
@@ -621,24 +641,29 @@ def test_the_tensor_cycles_of_hfma2_mma_are_inexact():
     )
     profile = kernel.profile(1, 32, np.ones(256, np.float32), 128)
     cycles = "sm__pipe_tensor_cycles_active.sum"
-    assert "HFMA2.MMA" in {i.opcode for i in profile.instructions()} or cycles in profile.inexact
+    assert "HFMA2.MMA" in {i.opcode for i in profile.instructions()}
     assert "HFMA2.MMA" in profile.inexact[cycles]
     assert "sm__inst_executed_pipe_tensor.sum" in profile.exact
 
 
 _HALVES = r"""
-extern "C" __global__ void halves(volatile long long* values, unsigned* different, int stride) {
+extern "C" __global__ void halves(
+    volatile long long* values, unsigned* different, unsigned* changes, int stride) {
     volatile long long* const own = &values[threadIdx.x * stride];
-    unsigned torn = 0;
+    unsigned torn = 0, changed = 0;
+    long long last = 0;
     for (int n = 0; n < 100000; ++n) {
         if (blockIdx.x == 0) {
             *own = n * 0x100000001ll;
         } else {
             const long long value = *own;
             torn += unsigned(value) != unsigned(value >> 32);
+            changed += n > 0 && value != last;
+            last = value;
         }
     }
     different[blockIdx.x * blockDim.x + threadIdx.x] = torn;
+    changes[blockIdx.x * blockDim.x + threadIdx.x] = changed;
 }"""
 
 
@@ -646,10 +671,16 @@ extern "C" __global__ void halves(volatile long long* values, unsigned* differen
 @pytest.mark.parametrize("lanes", [32, 31])
 def test_a_block_never_sees_half_of_a_number_that_another_block_writes(stride, lanes):
     """In machine code, 64 bits are two registers. Two host threads execute the two blocks."""
-    different = np.zeros(64, np.uint32)
-    kernel = coalesce.Kernel(_HALVES, "halves")
-    kernel.profile(2, lanes, np.zeros(64, np.int64), different, np.int32(stride))
-    assert not different.any()
+    kernel = coalesce.Kernel(_HALVES, "halves", device="sim")
+    assert why_ptx(kernel) == ""
+    for _ in range(20):
+        different, changes = np.zeros((2, 64), np.uint32)
+        arguments = [np.zeros(64, np.int64), different, changes, np.int32(stride)]
+        prepare(kernel, 2, lanes, arguments, 0).run(counts=True, workers=2)
+        assert not different.any()
+        if changes.any():
+            return
+    pytest.skip("the two blocks never ran at the same time")
 
 
 _ALIGNED = r"""
@@ -664,7 +695,7 @@ def test_a_parameter_is_aligned_in_the_constant_bank():
     wide = np.dtype([("x", np.float64, 8)])
     first, second = np.zeros((), wide), np.zeros((), wide)
     first["x"], second["x"] = np.arange(8), 10 * np.arange(8)
-    kernel = coalesce.Kernel(_ALIGNED, "aligned")
+    kernel = coalesce.Kernel(_ALIGNED, "aligned", device="sim")
     assert why_ptx(kernel) == ""
     for launch in (kernel.launch, kernel.profile):
         out = np.zeros(32)

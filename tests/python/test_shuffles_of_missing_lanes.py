@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce.simulate.prepared import prepare
 
 _SOURCE = r"""
 extern "C" __global__ void read_others(const int* in, int* out, int n) {
@@ -50,10 +51,13 @@ def test_a_lane_that_does_not_take_part_gives_0(case, device):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize("case", CASES)
 def test_machine_code_gives_0_too(case):
     statement, expected = CASES[case]
-    kernel = coalesce.Kernel(_SOURCE.replace("STATEMENT", statement), "read_others")
+    source = _SOURCE.replace("STATEMENT", statement)
+    kernel = coalesce.Kernel(source, "read_others", device="sim")
     out = np.zeros(32, np.int32)
-    kernel.profile(1, 32, _VALUES.astype(np.int32), out, np.int32(12))
+    arguments = [_VALUES.astype(np.int32), out, np.int32(12)]
+    assert prepare(kernel, 1, 32, arguments, 0).run(counts=True).counts.machine_code
     np.testing.assert_array_equal(out, expected)
