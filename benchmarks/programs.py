@@ -35,7 +35,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -153,7 +153,9 @@ def main() -> None:
         "--only", action="append", default=[], help="run these again: SUITE or SUITE/NAME"
     )
     parser.add_argument("--seconds", type=float, default=300, help="the limit of a program")
-    parser.add_argument("--jobs", type=int, default=1, help="how many programs run at a time")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="how many programs run at a time (in separate folders)"
+    )
     options = parser.parse_args()
     found = json.loads(options.json.read_text()) if options.json.is_file() else {"programs": {}}
     known = found["programs"]
@@ -169,16 +171,21 @@ def main() -> None:
         if not {case.suite, case.key}.isdisjoint(options.only)
         or (not options.only and case.key not in known)
     ]
-    with ThreadPoolExecutor(options.jobs) as pool:
-        results = pool.map(lambda case: run(case, options.seconds), chosen)
-        for case, result in zip(chosen, results, strict=True):
-            result["commit"] = commit()
+    measured = commit()
+    pool = ThreadPoolExecutor(options.jobs)
+    try:
+        running = {pool.submit(run, case, options.seconds): case for case in chosen}
+        for done in as_completed(running):
+            case, result = running[done], done.result()
+            result["commit"] = measured
             for place in (f"{case.folder.resolve()}/", f"{case.folder.resolve().parent}/"):
                 for key in ("why", "arguments"):
                     result[key] = str(result.get(key, "")).replace(place, "")
             known[case.key] = result
             print(f"{case.key}: {result['outcome']}", flush=True)
             options.json.write_text(json.dumps(found, indent=1) + "\n")
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 if __name__ == "__main__":
