@@ -301,8 +301,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         "one thread per pair, blocks of 256",
         (
             demand.repeats("load", "sectors", 1.25),
-            demand.repeats("load", "requests", 1.25),
-            demand.repeats("store", "requests", 1.25),
+            *demand.ONCE,
         ),
         "The two loads visit the same sectors, each for half of their bytes.",
         "One load of 8 bytes per lane can take both elements.",
@@ -342,8 +341,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         "one thread per pixel, blocks of 256",
         (
             demand.repeats("load", "sectors", 1.25),
-            demand.repeats("load", "requests", 1.25),
-            demand.repeats("store", "requests", 1.25),
+            *demand.ONCE,
             demand.CONFLICTS,
         ),
         "The three loads visit the same sectors, each for a third of their bytes.",
