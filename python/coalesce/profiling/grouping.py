@@ -93,7 +93,8 @@ class Instructions(Sequence[Instruction]):
 
     @cached_property
     def _examples(self) -> Mapping[int, Sequence[Example]]:
-        return {} if self._trace is None else examples(self._trace)
+        trace, self._trace = self._trace, None  # its events take much memory
+        return {} if trace is None else examples(trace)
 
     def _make(self, index: int) -> Instruction:
         """Return an `Instruction`, without the constructor of the class, which takes long.
