@@ -55,10 +55,10 @@ namespace {
 
 // The reasons why an instruction has no modelled cost.
 constexpr const char* bulk_copies =
-    "the time of bulk copies (cp.async.bulk) is not modelled, and their sectors are not counted, "
-    "because they do not pass through the load/store unit";
+    "bulk copies (cp.async.bulk) do not pass through the load/store unit: their sectors are not "
+    "counted, and their time is not modelled";
 constexpr const char* products_of_warpgroups =
-    "the time of products of warpgroups (wgmma) is not modelled";
+    "products of warpgroups (wgmma) have no modelled time";
 
 bool is_product_of_warpgroup(const sim::Traits& t) {
     using enum sim::OpCode;
