@@ -166,8 +166,8 @@ class Kernel(BaseKernel):
         TypeError, ValueError
             An argument does not fit its parameter, or an option is out of range.
         LaunchError
-            No GPU supports this grid and block. Or `sample` or `executor` is passed, but the blocks
-            communicate with each other, so they must be simulated together.
+            No GPU supports this grid and block. Or you passed `sample` or `executor`, but the
+            blocks communicate with each other, so they must be simulated together.
         MemoryFault
             The kernel accesses memory outside its arrays.
         DeviceUnavailable
@@ -380,9 +380,9 @@ class Kernel(BaseKernel):
 
         Notes
         -----
-        Blocks may communicate if they use the result of an atomic operation, or if they load with
-        ``volatile`` or ``.acquire``. Then all blocks run before the first batch, and memory holds
-        all events.
+        If the blocks of a kernel may communicate, all blocks run before `callback` gets the first
+        batch. Then all events must fit into memory. Blocks may communicate if the kernel uses the
+        result of an atomic operation, or if it loads with ``volatile`` or ``.acquire``.
 
         Examples
         --------

@@ -59,7 +59,7 @@ _REUSED_FROM = 32 << 20  # bytes; the C library itself reuses the memory of smal
 def empty_on_host(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return an uninitialised NumPy array, to which data of a GPU will be copied.
 
-    A large array (32 MiB or more) gets memory of earlier arrays that no longer exist. This saves
+    A large array (32 MiB or more) reuses the memory of an earlier array that was freed. This saves
     time: the operating system provides new memory page by page, which takes longer than the copy.
     """
     count = math.prod(shape)

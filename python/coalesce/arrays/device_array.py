@@ -30,10 +30,10 @@ class DeviceArray:
     `get`, or ``numpy.asarray``, copies an array to NumPy. You can pass a `DeviceArray` to kernels
     and operations that run on its device.
 
-    An index selects a contiguous part of the array: ``x[2]`` or ``x[2, 3:5]``. First come integers,
-    and then at most one slice without a step. The part shares memory with the array, and so does
-    the result of `reshape`. An assignment such as ``x[2] = values`` copies the values into the
-    array.
+    An index selects a contiguous part of the array, such as ``x[2]`` or ``x[2, 3:5]``. The index
+    consists of integers, and may end with one slice without a step. The selected part shares memory
+    with the array. The result of `reshape` also shares memory with it. An assignment such as
+    ``x[2] = values`` copies the values into the array.
 
     All work on these arrays runs in the order of the calls, as on CUDA's default stream. `get`
     waits for earlier work. If a launch uses another stream, later work on the default stream waits
@@ -128,11 +128,11 @@ class DeviceArray:
 
     @property
     def device(self) -> str:
-        """The name of the device, such as "cuda:0". Functions accept it as `device`."""
+        """The name of the device, such as "cuda:0". It can be passed as the argument `device`."""
         return self._memory.device if self._simulated else f"cuda:{self._ordinal}"
 
     def get(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """Copy the array to a NumPy array. Wait for earlier work on it first.
+        """Copy the array to a NumPy array. The copy waits for earlier work on this array.
 
         Parameters
         ----------

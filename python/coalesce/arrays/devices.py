@@ -24,7 +24,8 @@ class Device:
     Attributes
     ----------
     name : str
-        The name, such as ``"cuda:0"`` or ``"sim:h200"``. Functions accept it as `device`.
+        The name, such as ``"cuda:0"`` or ``"sim:h200"``. You can pass it to functions as the
+        argument `device`.
     description : str
         The model, such as ``"NVIDIA H200"`` or ``"simulated NVIDIA H200 SXM"``.
     kind : {"cuda", "sim"}
@@ -35,7 +36,7 @@ class Device:
         The size of the device memory in bytes. None for a simulated GPU, which uses the memory of
         the host.
     multiprocessors : int or None
-        The number of multiprocessors. The simulator's model of the time uses this number, too.
+        The number of multiprocessors. For a simulated GPU, the model of the time uses it.
     checked : bool or None
         For a simulated GPU: whether its counts and times were compared with those of a real GPU.
         None for a GPU.
@@ -83,7 +84,7 @@ class GpuStatus:
     Attributes
     ----------
     state : {"ok", "no driver", "driver too old", "no device"}
-        "ok" if a GPU can be used. Otherwise the reason in short.
+        "ok" if a GPU can be used. Otherwise, why no GPU can be used.
     message : str
         One or two sentences with the reason and what to do.
     driver : str or None
@@ -179,9 +180,11 @@ def devices() -> list[Device]:
 def modelled_gpu(device: Device) -> str:
     """Return the name of the simulated GPU that is used to model a device, such as ``"h200"``.
 
-    For a simulated GPU, this is its own name. For a real GPU of the same model as a simulated GPU,
-    it is the name of this simulated GPU. For any other real GPU, it is the newest simulated GPU
-    whose compute capability is not higher. If there is none, it is the oldest simulated GPU.
+    - For a simulated GPU, this is its own name.
+    - If there is a simulated GPU of the same model as a real GPU, it is the name of this simulated
+      GPU.
+    - For any other real GPU, it is the newest simulated GPU whose compute capability is not higher
+      than that of the real GPU. If all simulated GPUs are newer, it is the oldest of them.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")

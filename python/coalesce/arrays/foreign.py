@@ -86,12 +86,18 @@ def find_host_array(value: Any, name: str = "the array") -> np.ndarray[Any, Any]
 
 
 def is_device_array(value: Any) -> bool:
-    """Return whether a value is a `DeviceArray`. The module device_array is not imported."""
+    """Return whether a value is a `DeviceArray`.
+
+    The module device_array imports this module. Therefore this function compares only names.
+    """
     return type(value).__name__ == "DeviceArray" and hasattr(value, "_memory")
 
 
 def is_torch(value: Any) -> bool:
-    """Return whether a value is a PyTorch tensor. PyTorch is not imported."""
+    """Return whether a value is a PyTorch tensor.
+
+    PyTorch may not be installed. Therefore this function compares only names.
+    """
     return any(
         base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(value).__mro__
     )
@@ -231,8 +237,9 @@ def _ordinal(value: Any) -> int:
 def to_library_of(model: Any, result: Any) -> Any:
     """Convert the device array `result` to an array of the same library as `model`.
 
-    `model` is an array, such as a CuPy array. The two arrays share memory (through DLPack). If the
-    library has no function for that, return `result` unchanged.
+    `model` is an array, such as a CuPy array. Then the function returns a CuPy array with the
+    memory of `result` (through DLPack). If the library does not support DLPack, it returns `result`
+    unchanged.
     """
     # The program has already imported the library, because it has the array `model`.
     name = type(model).__module__.split(".")[0]

@@ -93,8 +93,8 @@ def texture(
     border : float or sequence of float
         The value outside the array for ``address="border"``, or a value for each channel. If texels
         are read as integers, it must be an integer in the range of their dtype. With
-        ``read="normalized"``, a border outside [0, 1] or [-1, 1] becomes the nearest limit. Then it
-        is rounded to a value that a texel of this dtype can have.
+        ``read="normalized"``, it is limited to [0, 1] for unsigned texels, and to [-1, 1] for
+        signed texels. Then it is rounded to a value that a texel of this dtype can have.
     channels : {1, 2, 4}
         The number of channels of a texel, such as 4 for red, green, blue and alpha. If it is 2 or
         4, the array has one more axis at the end: for ``tex2D<float4>``, the shape is

@@ -14,8 +14,8 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
     """Wait until a GPU has finished the work on a stream.
 
     The driver has a function for that, but Ctrl-C cannot interrupt it. Therefore this function
-    waits for 100 ms, checks for Ctrl-C, and waits again. Ctrl-C does not stop the kernel. It keeps
-    running, and later work on the same stream waits for it.
+    waits for 100 ms, checks for Ctrl-C, and waits again. Ctrl-C ends only the wait. The kernel
+    keeps running, and later work on the same stream waits for the kernel.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
 def reported(gpu: Any) -> AbstractContextManager[Report | None]:
     """Return a context manager that shows the name of the running kernel if a wait takes long.
 
-    It yields a function that the caller must call again and again during the wait. If nothing is to
-    be shown, it yields None. See `coalesce.common.progress.reporter`.
+    ``with reported(gpu) as report`` gives the caller a function, which the caller must call again
+    and again during the wait. If nothing is to be shown, `report` is None. See
+    `coalesce.common.progress.reporter`.
     """
     return reporter(None, f"running kernel `{gpu.last_kernel}` on cuda:{gpu.ordinal}", GPU)

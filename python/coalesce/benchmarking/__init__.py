@@ -39,18 +39,18 @@ def benchmark(
         The operands of the operation, of dtype float32 or float64. ``"matmul"`` takes two arrays,
         of shapes (M, K) and (K, N). The other operations take one array. Arrays must not be empty.
     variants : sequence of str, optional
-        The names of variants from ``variants(operation).names``, or of other libraries: ``"numpy"``
-        runs on the CPU. ``"cublas"`` (only for ``"matmul"``), ``"cupy"`` and ``"torch"`` need a GPU
-        and CuPy or PyTorch. Speedups are relative to the first name. The default is all variants,
-        without other libraries.
+        What to time. ``variants(operation).names`` lists the names of the variants. You can also
+        name other libraries: ``"numpy"`` runs on the CPU; ``"cublas"`` (only for ``"matmul"``),
+        ``"cupy"`` and ``"torch"`` need a GPU and CuPy or PyTorch. Speedups are relative to the
+        first name. The default is all variants, without other libraries.
     device : str or Device, optional
         Where the variants run, as for `matmul`. The default is the first GPU. Without a GPU, it is
         the simulator.
     runs : int or "auto"
-        The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes 5 runs,
-        and then more until one of these holds: the runs have taken 0.2 s; there are 200 runs; there
-        are 10 runs or more, and their spread, (80th - 20th percentile) / median, is below 2 %. The
-        simulator models one run.
+        The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes at least 5
+        runs. It stops when all runs together have taken 0.2 s, or after 200 runs. It stops earlier,
+        after 10 runs or more, if their spread is below 2 %. The spread is
+        (80th - 20th percentile) / median. On the simulator, the time of one run is modelled.
     verify : bool
         Whether to compare each result with NumPy's float64 result. NumPy then computes the
         operation once on the CPU.

@@ -24,9 +24,9 @@ class BenchmarkRow:
         The times. `Timing.source` says whether they were measured or modelled.
     error : float or None
         The largest relative error of an element: ``abs(element - exact) / scale``. ``exact`` is
-        NumPy's result in float64. ``scale`` is the sum of the magnitudes of all terms that are
-        added for the element; for matmul, it is a number that is at least as large. For operations
-        that only move elements, `error` is 0 if all elements are exact, else infinity. None if the
+        NumPy's result in float64. An element is a sum of terms; ``scale`` is the sum of their
+        absolute values. For matmul, ``scale`` is an upper bound of this sum. For operations that
+        only move elements, `error` is 0 if all elements are exact, else infinity. None if the
         result was not checked.
     correct : bool or None
         Whether rounding alone can explain `error`. None if the result was not checked.

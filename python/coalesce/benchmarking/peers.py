@@ -57,7 +57,10 @@ def check_peer(name: str, operation: str, device: Device) -> None:
 def run_peer(
     name: str, operation: str, arrays: Sequence[Any], device: Device, runs: Runs
 ) -> tuple[np.ndarray[Any, Any], list[float]]:
-    """Run a peer. Return its result in host memory, and the milliseconds of each timed run."""
+    """Run an operation with another library, called `name`.
+
+    Return the result as a NumPy array, and a list of the times of the runs in milliseconds.
+    """
     if name == "numpy":
         call = _call(np, operation, arrays)
         result = call()

@@ -127,7 +127,7 @@ def _table(benchmark: BenchmarkData) -> Table:
 
 
 def of_several_launches(variants: Sequence[str]) -> str:
-    """Return a sentence about variants that launch several kernels: what their times include."""
+    """Return a note for variants that launch several kernels. It says what their times include."""
     return (
         f"ms of {', '.join(variants)}: the times include all kernels of the call, also those that "
         "prepare operands or add up partial results."

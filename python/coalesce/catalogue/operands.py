@@ -122,7 +122,7 @@ def same_dtype(*operands: Operand) -> np.dtype[Any]:
 def tile_of(entry: ops.Variant, tile: Any) -> int:
     """Check the option `tile` of a call, and return the tile to use.
 
-    For None, this is the default tile of the variant, or 0 if the variant has no tile.
+    If `tile` is None, return the default tile of the variant. If the variant has no tile, return 0.
     """
     if tile is None:
         return entry.tiles[-1] if entry.tiles else 0
@@ -143,8 +143,8 @@ def output(
 ) -> Operand | None:
     """Check the argument `out`: it must have the shape and the dtype of the result.
 
-    Return it as an `Operand`, or None if `out` is None. `axes` has the names of the dimensions for
-    messages. With `bfloat16`, the dtype bfloat16 is accepted, too.
+    Return `out` as an `Operand`, or None if `out` is None. `axes` has the names of the dimensions
+    for error messages, such as "(M, N)". With `bfloat16`, the dtype bfloat16 is accepted, too.
     """
     if out is None:
         return None

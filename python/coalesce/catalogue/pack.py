@@ -40,10 +40,10 @@ _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
 def prepared(
     run: Run, entry: ops.Variant, a: Operand, b: Operand, others: Sequence[Operand]
 ) -> dict[str, Any]:
-    """Prepare the operands a and b for a variant, and return the arguments of its kernel.
+    """Copy or describe the operands a and b as the kernel of a variant needs them.
 
-    The arguments are a dict by name. They replace the arguments a and b. `others` are the other
-    arrays of the call.
+    Return a dict of kernel arguments by name: ``{"a": ..., "b": ..., "a_map": ...}``. Its items
+    "a" and "b" replace the operands. `others` are the other arrays of the call.
     """
     if entry.preparation == "pack_a":
         arrays = _strips(run, a, run.multiprocessors)

@@ -74,16 +74,16 @@ def run(
 ) -> tuple[Any, Any]:
     """Execute the plan of a call. If there is no plan yet, make it.
 
-    Return the result and the device. If the call cannot be planned, the result is None. Then the
-    caller must run the operation without a plan, on the returned device. (This is a `Device`, or
-    the argument `device` if no device was chosen yet.)
+    Return a pair: the result, and the device. If the call cannot be planned, the result is None.
+    Then the caller must run the operation without a plan. The device in the pair is the `Device`
+    that was chosen for the call. If none was chosen yet, it is the argument `device`.
 
     A call can be planned under these conditions:
 
     - It runs on a GPU.
     - All arrays are contiguous, with the dtype float32 or float64 in this machine's byte order.
-    - Either all arrays are NumPy arrays, or all are GPU arrays. For GPU arrays, no stream except
-      the default stream still works on them.
+    - Either all arrays are NumPy arrays, or all are GPU arrays.
+    - No work on the GPU arrays is still running, except on the default stream.
     """
     out, c = options["out"], options.get("c")
     operands = tuple(arrays) if c is None else (*arrays, c)

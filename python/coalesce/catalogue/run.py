@@ -52,7 +52,7 @@ class KernelLaunch:
     variant: str
 
     def prepared(self) -> Prepared:
-        """Return the launch as a `Prepared`, which the analyses on the simulator need."""
+        """Return the launch with checked arguments. Analyses on the simulator need this form."""
         from coalesce.simulate.prepared import with_arguments
 
         return with_arguments(
@@ -154,8 +154,8 @@ class Run:
         entry : ops.Variant
             The variant with the kernel.
         extents : tuple of int
-            The size of the problem, which determines the grid: the rows and columns of a matrix,
-            or a number of elements and 1.
+            Two numbers that determine the grid. For a matrix, they are its rows and columns. For
+            n elements in one dimension, they are n and 1.
         values : dict
             The arguments of the kernel by name.
         item_size : int
@@ -204,7 +204,8 @@ class Run:
     def own(self) -> LaunchRecord:
         """The record of the launch of the operation's main kernel.
 
-        Launches before it prepare operands. Launches after it add up partial results.
+        An operation may launch other kernels before it, to prepare operands, and after it, to add
+        up partial results.
         """
         return self.records[self._own][1]
 
@@ -219,8 +220,8 @@ class Run:
     def ready(self, operand: Operand, alignment: int = 1) -> Any:
         """Return an array in C order with the values of an operand.
 
-        If possible, this is the operand's array itself. If the array is not in C order, or on a GPU
-        its address is not a multiple of `alignment` bytes, it is a copy.
+        If possible, the result is the operand's array itself. Otherwise, it is a copy: if the array
+        is not in C order, or if its address on a GPU is not a multiple of `alignment` bytes.
         """
         if operand.row_by_row(alignment):
             return operand.array
@@ -356,8 +357,9 @@ def compiled(entry: ops.Variant, defines: tuple[str, ...], device: str) -> BaseK
 def as_elements(array: Any, width: int) -> Any:
     """Return a view of `array` with elements of `width` bytes. Nothing is copied.
 
-    Some kernels only copy elements, whatever their type is. For these kernels, the elements are
-    taken to be unsigned integers. (With 16 bytes, an element is four integers.)
+    The elements of the view are unsigned integers. With a width of 16 bytes, an element consists of
+    four integers. Kernels that only copy elements use such a view, so that one kernel serves all
+    dtypes.
     """
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):

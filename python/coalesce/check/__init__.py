@@ -257,7 +257,11 @@ class CheckError(CoalesceError):
 
 
 def findings_of(kernel: str, reported: tuple[list[dict[str, Any]], int]) -> Findings:
-    """Return `Findings` of a checked run. `reported` is the simulator's own report of the run."""
+    """Return the findings of a checked run as `Findings`.
+
+    `reported` is what the simulator in C++ returned: a list with a dict for each finding, and the
+    number of findings that it left out.
+    """
     findings, left_out = reported
     return Findings(kernel, [_finding(f) for f in findings], left_out)
 

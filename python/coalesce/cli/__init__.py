@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. By default, read `arguments` from sys.argv."""
+    """Run one command and return its exit status.
+
+    `arguments` are the words of the command line, such as ``["demo", "--size", "256"]``. By
+    default, they come from sys.argv.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     program = _program(words)
     options = parser.parse(words) if program is None else parser.parse_program(program[0])

@@ -127,7 +127,10 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Va
 
 
 def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
-    """Return the largest error of an element, divided by an upper bound of its sum of products."""
+    """Return the largest error of an element, as a fraction of ``max|a| * max|b| * K``.
+
+    An element is a sum of K products, so its absolute value is at most this number.
+    """
     scale = np.abs(a).astype(np.float64).max() * np.abs(b).astype(np.float64).max() * a.shape[1]
     return float(np.abs(result.astype(np.float64) - exact).max() / scale)
 

@@ -27,10 +27,10 @@ def of_operation(
     dtype: str,
     **settings: Any,
 ) -> Profile | Comparison:
-    """Profile variants of an operation on n x n matrices. Return a profile or a comparison.
+    """Profile variants of an operation on n x n matrices.
 
-    A comparison is returned if there are several variants. `given` has more arguments of the
-    operation, as strings NAME=VALUE.
+    For one variant, the result is a `Profile`. For several, it is a `Comparison`. `given` has
+    options of the operation as strings, such as ``["tile=16"]``.
     """
     names = variants or [catalogue.variants(operation).names[0]]
     asked = table.operation(operation)
@@ -69,7 +69,7 @@ def operands(
 
 
 def option(text: str) -> tuple[str, Any]:
-    """Return the name and the value of an argument that is written as NAME=VALUE."""
+    """Return the name and the value of an option: ``("tile", 16)`` for the text "tile=16"."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise ValueError(

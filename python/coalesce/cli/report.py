@@ -42,7 +42,10 @@ def bench(
     device: str | None,
     runs: Runs = "auto",
 ) -> Benchmark:
-    """Time variants on arrays of random numbers. `given` has options as strings NAME=VALUE."""
+    """Time variants of an operation on arrays of random numbers.
+
+    `given` has options of the operation as strings, such as ``["tile=16"]``.
+    """
     catalogue.check_operation(operation)
     options = dict(explain.option(text) for text in given)
     if size is None:

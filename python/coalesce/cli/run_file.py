@@ -80,10 +80,10 @@ _ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?",
 def kernel_of(
     file: str, entry: str | None, words: Sequence[str], options: Sequence[str]
 ) -> tuple[Kernel, list[str]]:
-    """Return a kernel of a file, and the words that describe its arguments.
+    """Return a kernel of a file, and the words of the command line that describe its arguments.
 
-    `argument` explains these words. `entry` is the name of the kernel. If it is None, the first of
-    the `words` may be the name.
+    `entry` is the name of the kernel. If it is None, the first of the `words` may be the name.
+    `argument` lists what a word can be.
     """
     from coalesce.kernel import Kernel
 

@@ -62,8 +62,9 @@ def check_block(block: Extent, name: str = "block") -> None:
 def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
     """Return the grid, block, dynamic shared memory (bytes) and stream of ``kernel[key]``.
 
-    `key` is the tuple in the square brackets. If it has no shared memory, the result is 0 bytes. If
-    it has no stream, the result is None.
+    `key` is the tuple in the square brackets: (grid, block), (grid, block, shared_bytes) or
+    (grid, block, shared_bytes, stream). Without `shared_bytes`, the size is 0. Without `stream`,
+    the stream is None.
     """
     if not isinstance(key, tuple) or not 2 <= len(key) <= 4:
         raise TypeError(
@@ -132,9 +133,11 @@ def block_numbers(
 ) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """Return the linear numbers of the chosen blocks in ascending order, without duplicates.
 
-    The linear number of a block is x + grid.x * (y + grid.y * z). `blocks` chooses one block by an
-    int (a linear number) or by a tuple (a blockIdx of one to three coordinates). A list, a range or
-    an array chooses several blocks, each by an int or by one to three coordinates.
+    The linear number of a block is x + grid.x * (y + grid.y * z). `blocks` names one block or
+    several blocks:
+
+    - one block: its linear number, such as 7, or its blockIdx as a tuple, such as (3, 1)
+    - several blocks: a list, a range or an array of such numbers or blockIdx, such as [0, (3, 1)]
 
     Raises TypeError for any other value, and ValueError for a block that the grid does not have.
     """

@@ -33,22 +33,22 @@ Report = Callable[[int, int], object]
 def reporter(
     progress: bool | Report | None, what: str, unit: str = "blocks"
 ) -> Iterator[Report | None]:
-    """Context manager: yield a function that shows the progress of a run.
+    """Return a context manager that yields a function, which shows the progress of a run.
 
     The run calls the function with two numbers: how many blocks are finished, and how many there
-    are in all. If nothing is to be shown, None is yielded instead of a function.
+    are in all. If nothing is to be shown, the context manager yields None instead.
 
     Parameters
     ----------
     progress : bool or callable, optional
-        False shows nothing. True shows a bar. A callable is yielded unchanged. None (the default)
-        shows a bar after two seconds in a terminal or a notebook; elsewhere it writes one line to
-        stderr after ten seconds. With None, only runs of the main thread are shown. There is never
-        more than one bar at a time.
+        False shows nothing. True shows a bar. If it is a callable, the run calls it directly. None
+        shows a bar after two seconds in a terminal or a notebook. Elsewhere, None writes one line
+        to stderr after ten seconds. With None, only runs of the main thread are shown. There is
+        never more than one bar at a time.
     what : str
         The text of the bar: what runs.
     unit : str
-        What is counted, by default blocks.
+        The unit of the two numbers, by default blocks.
     """
     if progress is not None and not isinstance(progress, bool):
         if not callable(progress):

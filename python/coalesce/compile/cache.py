@@ -24,8 +24,8 @@ _MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA
 def key_of(*parts: Any) -> str:
     """Return the key of an entry: a hash of `parts`.
 
-    The parts are everything that affects the contents of the entry, such as the source. The headers
-    of this package are added to them.
+    The parts are everything that affects the contents of the entry, such as the source and the
+    options. The key also depends on the headers of this package.
     """
     texts = [headers.PRELUDE, headers.STANDARD, standard_library.TEXT]
     # Sort the keys, so that equal parts give the same text in every process.

@@ -1,7 +1,7 @@
 """Reads the device code of built CUDA programs, and describes it for the runtime library.
 
-The runtime library simulates the kernels of a program. `code_file` describes what it needs to know
-of their machine code.
+This package's runtime library replaces CUDA's, and simulates the kernels of a program. For that, it
+needs a description of the kernels' machine code. `code_file` makes this description.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def section_of(executable: bytes, name: str = _SECTION) -> bytes:
 def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
     """Return descriptions of an executable's device code, for this package's runtime library.
 
-    The result maps the key of each module to its description (see `code_file`). `arch` is the
-    compute capability of the simulated GPU. `source` is the text of the program; it has the names
-    of the kernels' parameters.
+    The result is a dict with an item for each module (the device code of one source file). The key
+    identifies the module. The value is its description (see `code_file`). `arch` is the compute
+    capability of the simulated GPU, such as 90. `source` is the text of the program, if it is
+    known. The names of the kernels' parameters are read from it.
     """
     found = {}
     for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):
@@ -70,8 +71,9 @@ def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
 def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
     """Return the description of a module's device code, for this package's runtime library.
 
-    The description has registers, addresses of functions, names of parameters, and machine code as
-    text. ``csrc/cudart/code_file.hpp`` has its format. `machine` is the cubin, or None.
+    The description contains: the number of registers of each kernel, the addresses of functions,
+    the names of parameters, and the machine code as text. ``csrc/cudart/code_file.hpp`` explains
+    its format. `machine` is the cubin, or None.
     """
     from coalesce.compile import cubin, disassembler, nvrtc
     from coalesce.cxx import signature

@@ -323,9 +323,10 @@ def replaced(
 ) -> dict[str, tuple[str, str]]:
     """Return the headers in `source` that coalesce replaces by its own text.
 
-    These are headers that were not found, and headers with mostly host code. The result maps the
-    name of each header to a pair: a message for the user, and the text that replaces the header.
-    `given` maps the names of the user's headers to their texts.
+    These are headers that were not found, and headers with mostly host code. The result is a dict
+    from the name of each header to a pair: a message for the user, and the text that replaces the
+    header. `given` is a dict from the names of the user's headers to their texts. `options` are the
+    compiler's options, such as ``-Ifolder``.
     """
     names = INCLUDE.findall("\n".join([source, *given.values()]))
     return {

@@ -61,9 +61,9 @@ class Built:
     executable : bytes
         The contents of the executable.
     code : dict
-        Maps the key of each module (device code of one source file) to its description. The
-        simulator's runtime library reads the description. ``csrc/cudart/code_file.hpp`` has its
-        format.
+        An item for each module (the device code of one source file). The key identifies the module.
+        The value is its description, which the simulator's runtime library reads.
+        ``csrc/cudart/code_file.hpp`` explains its format.
     log : str
         The compilers' warnings.
     """

@@ -203,11 +203,14 @@ def include_folders() -> tuple[str, ...]:
 def architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for, if the kernel will run on a GPU.
 
-    For a GPU of compute capability (9, 0), the result is "sm_90". But if the compiler is older than
-    the GPU, it may not know this architecture. Then the result is the newest architecture that it
-    knows and that is older than the GPU. If this architecture has the same major version as the
-    GPU, the result is such as "sm_86", and the kernel is compiled to machine code. Otherwise, the
-    result is such as "compute_86", and the kernel is compiled only to PTX.
+    For a GPU of compute capability (9, 0), the result is "sm_90". A compiler that is older than the
+    GPU may not know this architecture. Then the result is the newest older architecture that the
+    compiler knows. For a GPU of compute capability (8, 9), there are two cases:
+
+    - It has the same major version, such as "sm_86". GPUs of compute capability 8.9 can run its
+      machine code.
+    - It has a lower major version, such as "compute_75". Then the kernel is compiled only to PTX,
+      which the GPU's driver compiles.
     """
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures
@@ -229,9 +232,9 @@ def architecture(compute_capability: tuple[int, int]) -> str:
 def simulated_architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for, if the kernel will run on the simulator.
 
-    This is the architecture of the simulated GPU, because a source may depend on it
-    (``__CUDA_ARCH__``). If the compiler no longer supports this architecture, the result is the
-    oldest one that it supports. For CUDA 13, this is "sm_75".
+    This is the architecture of the simulated GPU, because a source may depend on it (through the
+    macro ``__CUDA_ARCH__``). If the compiler no longer supports this architecture, the result is
+    the oldest architecture that the compiler supports. For CUDA 13, this is "sm_75".
     """
     oldest = nvrtc().architectures[0]
     if 10 * compute_capability[0] + compute_capability[1] < oldest:

@@ -1,8 +1,8 @@
 """Compiles the device code of a CUDA C++ file that may also have host code.
 
 First, this module compiles the unchanged source. If that fails, it removes the host code
-(cxx/host_code.py) and compiles the rest. If the source launches kernels or has a main(), the first
-compilation cannot succeed. In this case, it is skipped.
+(cxx/host_code.py) and compiles the rest. A source that launches kernels or has a main() cannot be
+compiled unchanged. For such a source, the first compilation is skipped.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def compile_whole(
 ) -> tuple[Compiled, DeviceCode | None]:
     """Compile a source, without its host code if necessary.
 
-    Return the result of the compilation. Also return the device code that was compiled, or None if
-    it is the unchanged source. For the parameters, see `nvrtc.compile_cuda`.
+    Return a pair: the result of the compilation, and the source without its host code. The second
+    is None if the unchanged source was compiled.
 
-    If host code was removed and `expressions` is empty, this function compiles the template
-    instantiations that the host code launches. If `entry` is not None, it compiles only
-    instantiations of the kernel with this name.
+    `expressions` are the template instantiations to compile. If it is empty, and host code was
+    removed, the instantiations are those that the host code launches. With `entry`, the name of a
+    kernel, they are only those of this kernel. For the other parameters, see `nvrtc.compile_cuda`.
     """
     first: CompileError | None = None
     if not _has_host_code(source):

@@ -67,11 +67,11 @@ class Compiler:
         headers: Sequence[tuple[str, str]],
         expressions: Sequence[str],
     ) -> tuple[str, bytes, str, Any]:
-        """Compile a source. Return its PTX, its cubin, the log, and the mangled names.
+        """Compile a source. Return its PTX, its cubin, the log, and a dict of mangled names.
 
-        `headers` are pairs of a name and a text. `expressions` are template instantiations. The
-        mangled names of these are returned. If the source does not compile, a CompileError contains
-        the log.
+        `headers` are (name, text) pairs. `expressions` are template instantiations, such as
+        ``["scale<4>"]``. The dict maps each of them to its mangled name in the PTX. If the source
+        does not compile, a CompileError contains the log.
         """
         request = (source, name, list(options), list(headers), list(expressions))
         child = self._take()

@@ -277,10 +277,10 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 
 
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
-    """Return whether it is certain what a word in the name of a type means.
+    """Return whether it is certain which type a word means, such as "float" or "Vector".
 
-    `known` has the definitions in the source. The definitions must already be inserted into the
-    type (with `replaced`).
+    `known` is a dict from each name that the source defines to its definition. This function is for
+    types in which `replaced` has already replaced names by their definitions.
     """
     if not re.match(r"[A-Za-z_]", word):
         return True

@@ -52,7 +52,8 @@ class Directive:
 class Layout:
     """A file's text, the changed text for the parser, and the file's directives and macros.
 
-    Macros whose definition marks device code are device macros. All others are host macros.
+    A device macro is a macro whose definition contains a word such as ``__device__``. All other
+    macros are host macros.
     """
 
     text: str
@@ -69,9 +70,9 @@ class Layout:
     device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
     def with_host_macros(self) -> str:
-        """Return the text for the parser, and also the uses of host macros in it.
+        """Return the parser's text, with the uses of host macros.
 
-        (The parser itself gets a text without them.)
+        (The parser reads a text without these uses, because it cannot expand macros.)
         """
         text = self.parsed
         for start, end in self.host_macros:

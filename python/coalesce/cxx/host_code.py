@@ -80,8 +80,8 @@ class DeviceCode:
     missing : tuple of str
         The names of headers that were not found.
     host_names : dict
-        Maps the name of each host function or host variable that device code uses to its line. Such
-        code does not compile.
+        The host functions and host variables that device code uses by mistake. Such code does not
+        compile. The keys are their names, and the values are the lines of their definitions.
     expressions : tuple of str
         The instantiations of kernel templates that the host code launches: ``"scale<float, 4>"``.
     kernels : tuple of str
@@ -104,10 +104,14 @@ class DeviceCode:
 def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
     """Remove the host code of a source.
 
-    `find` is a function that takes the name of a header and returns its text. It returns True if
-    the compiler finds the header itself, and None if there is no such header. `chosen` are template
-    instantiations that the caller needs, such as ``["scale<Particle>"]``. Their types are kept,
-    even if no other device code uses these types.
+    `find` is a function that takes the name of a header. It returns one of these:
+
+    - the text of the header, if the user wrote the header
+    - True, if the compiler finds the header without help
+    - None, if there is no such header
+
+    `chosen` are template instantiations that the caller needs, such as ``["scale<Particle>"]``. The
+    type ``Particle`` is then kept, even if no other device code uses it.
     """
     files = list(_files(source, find))
     macros: dict[str, set[str]] = {}

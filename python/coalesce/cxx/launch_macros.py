@@ -48,8 +48,8 @@ def of_launches(layouts: Iterable[Layout]) -> dict[str, Macro]:
 def expanded(text: str, macros: Mapping[str, Macro], depth: int = 0) -> str:
     """Replace the uses of macros in a text by their definitions, and return the text.
 
-    `depth` is the number of macros around this text. Macros inside more than 6 macros are not
-    replaced.
+    A definition may use other macros. They are replaced, too, up to a depth of 6. `depth` is the
+    depth of `text`: 0 for the source, and 1 for the definition of a macro in the source.
     """
     if not macros or depth == _DEPTH:
         return text

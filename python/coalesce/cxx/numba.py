@@ -67,7 +67,7 @@ def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
     """Return the arguments of a Numba kernel. They are read from its mangled name, `entry`.
 
     `count` is the number of parameters in the PTX. Return None if another compiler made the name,
-    or if the arguments need another number of parameters.
+    or if the arguments in the name do not need exactly `count` parameters.
     """
     match = re.match(r"_ZN?(?=\d)", entry)
     # Numba's names contain a tag with a number.
@@ -117,9 +117,11 @@ def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:
 
 
 def flattened(arguments: Sequence[NumbaArgument], given: Sequence[Any]) -> list[Any]:
-    """Return the values of all PTX parameters, for the `given` values of the arguments.
+    """Return the values of all PTX parameters of a Numba kernel, in order.
 
-    Raises TypeError if an array has the wrong number of dimensions.
+    `given` has a value for each argument, as the user passed it. For example, an array of one
+    dimension becomes seven values (see the docstring of this module). Raises TypeError if an array
+    has the wrong number of dimensions.
     """
     values: list[Any] = []
     for i, (argument, value) in enumerate(zip(arguments, given, strict=True)):

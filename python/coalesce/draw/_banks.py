@@ -56,8 +56,7 @@ class Board:
         Empty if there is only one group.
     passes : int
         The number of wavefronts (cycles of shared memory) that a turn needs. It is 2 for a
-        compare-and-swap, and 1 for all
-        other accesses.
+        compare-and-swap, and 1 for all other accesses.
     shared : bool
         Whether lanes that access the same word are served together. This is not so for most
         atomics and for asynchronous copies. Then each lane has its own `Word`.
@@ -163,9 +162,10 @@ def bank_board(
         all lanes are active.
     kind : {"load", "store", "atomic", "copy"}
         The kind of access. A load of 8 or 16 bytes per lane may need fewer wavefronts than a store
-        to the same addresses. ``"copy"`` is an asynchronous copy to these addresses. A bank serves
-        one of its lanes per wavefront, also at the addresses that the copy reads. If more of these
-        are in one bank, the copy takes more wavefronts than the picture shows.
+        to the same addresses. ``"copy"`` is an asynchronous copy from global memory to these
+        addresses of shared memory. For a copy, a bank serves one lane per wavefront. The addresses
+        in global memory have banks, too. If many of them are in the same bank, the copy takes more
+        wavefronts than the picture shows.
     base : int
         The address at which shared memory starts. It must be a multiple of 128.
     rows : {"wavefronts", "words"}

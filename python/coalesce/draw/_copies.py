@@ -1,8 +1,8 @@
 """Says which asynchronous copies cannot be drawn.
 
-A picture shows one end of a copy: the global memory that it reads, or the shared memory that it
-writes. In some copies, the other end contributes to the cost. The number in a picture of such a
-copy would differ from the number that a GPU counts. So there is no picture, but a sentence.
+An asynchronous copy reads global memory and writes shared memory. A picture shows only one of the
+two. For some copies, the cost depends on both. Then the picture would show another number than a
+GPU counts. So this module returns a sentence instead, which says why there is no picture.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ def undrawn_read(
     target: Sequence[int],
     target_mask: int,
 ) -> str:
-    """Return why the global memory that a copy reads cannot be drawn. Empty if it can be drawn.
+    """Return a sentence that says why the reads of a copy cannot be drawn. Empty if they can be.
 
-    `target` and `target_mask` are the addresses in shared memory, and the lanes that write there.
-    If they are not known, `target_mask` is 0.
+    `addresses` and `mask` are the addresses in global memory, and the lanes that read there (bit i
+    for lane i). `width` is the number of bytes per lane. `target` and `target_mask` are the
+    addresses in shared memory, and the lanes that write there. If these are not known,
+    `target_mask` is 0.
     """
     why = "There is no picture: the copy bypasses L1, so its sectors depend on where it writes to."
     counted = model.counted_sectors(addresses, width, mask, "copy", opcode, target, target_mask)
@@ -47,10 +49,12 @@ def undrawn_write(
     source: Sequence[int],
     source_mask: int,
 ) -> str:
-    """Return why the shared memory that a copy writes cannot be drawn. Empty if it can be drawn.
+    """Return a sentence that says why the writes of a copy cannot be drawn. Empty if they can be.
 
-    `source` and `source_mask` are the addresses that the copy reads, and the lanes that read. If
-    they are not known, `source_mask` is 0.
+    `addresses` and `mask` are the addresses in shared memory, and the lanes that write there (bit i
+    for lane i). `width` is the number of bytes per lane. `source` and `source_mask` are the
+    addresses in global memory, and the lanes that read there. If these are not known, `source_mask`
+    is 0.
     """
     why = "There is no picture: the wavefronts depend on the addresses that the copy reads, too."
     if source_mask == 0:

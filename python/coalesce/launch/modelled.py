@@ -52,9 +52,9 @@ class Modelled:
         memory means a smaller L1.)
     caches : dict or None
         The traffic of the caches, such as ``"l2_reads"`` in sectors or ``"dram_read_bytes"``.
-        ``"blocks"`` is the number of blocks. ``"blocks_replayed"`` is the number of blocks whose
-        accesses the model of the caches used. ``coalesce::model::CacheCounts`` describes all keys.
-        None if the caches were not modelled.
+        ``"blocks"`` is the number of blocks. The model of the caches may use the accesses of only
+        some of them; ``"blocks_replayed"`` is their number. ``coalesce::model::CacheCounts``
+        describes all keys. None if the caches were not modelled.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class Modelled:
 
     @property
     def share(self) -> float | None:
-        """The fraction of the blocks whose accesses the model of the caches used, from 0 to 1.
+        """How many of the blocks the model of the caches used, as a fraction from 0 to 1.
 
         None if the caches were not modelled.
         """
@@ -98,7 +98,10 @@ class Modelled:
         return self.caches["blocks_replayed"] / max(1, self.caches["blocks"])
 
     def metrics(self) -> dict[str, float]:
-        """Return a dict of the estimates, with the names and units of Nsight Compute's metrics."""
+        """Return the estimates as a dict, with Nsight Compute's names and units.
+
+        For example, "gpu__time_duration.sum" is the time in nanoseconds.
+        """
         metrics = {"gpu__time_duration.sum": 1e6 * self.ms}
         if self.caches is None:
             return metrics

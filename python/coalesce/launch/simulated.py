@@ -88,8 +88,8 @@ def packed(
 ) -> list[sim.Buffer | Packed]:
     """Return the arguments in the form that the simulator in C++ needs.
 
-    `undefined` maps the number of an argument to a mask, which is True for each byte that was never
-    written.
+    `undefined` is a dict from the position of an argument (0 for the first) to a mask. The mask is
+    True for each byte of the array that was never written.
     """
     masks = undefined or {}
     return [
@@ -103,10 +103,14 @@ def packed(
 def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
     """Return an argument that is not an array, in the form that the simulator in C++ needs.
 
-    - For a scalar, this is its bytes.
-    - For a tensor map, it is the number of the array that the map describes, and the map.
-    - For a structure with pointers, it is the bytes of the structure, and a list. For each pointer,
-      the list has its offset and the number of the array that it points to.
+    In this form, an array is named by its position in `arguments` (0 for the first).
+
+    - A scalar becomes bytes.
+    - A tensor map becomes a pair: the position of the array that it describes, and the map as
+      bytes.
+    - A structure with pointers becomes a pair: the bytes of the structure, and a list. For each
+      pointer, the list has a pair: the pointer's offset in the structure, and the position of the
+      array that it points to.
     """
     if isinstance(argument, PackedStructure):
         return argument.packed, list(argument.pointers)

@@ -23,9 +23,10 @@ Quantity = Literal["requests", "sectors"]
 
 
 def sectors(kind: Kind, most: float) -> Demand:
-    """Return a demand: global loads (or stores) take at most `most` sectors per request.
+    """Return a demand: global loads take at most `most` sectors per request on average.
 
-    Kernels whose loads (or stores) are all coalesced always meet the demand.
+    With the kind "store", the demand is for stores. A kernel whose loads (or stores) are all
+    coalesced always meets it.
     """
 
     def judge(profile: Profile, case: Case) -> None:
@@ -167,10 +168,10 @@ ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _
 
 
 def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
-    """Return a demand: the kernel does not load (or store) the elements again and again.
+    """Return a demand: the kernel does not load the elements again and again.
 
-    Suppose that each element is loaded (or stored) exactly once. The limit is `most` times the
-    requests (or sectors) that this takes.
+    To load each element once takes a certain number of requests. The limit is `most` times this
+    number. With the quantity "sectors", sectors are counted; with the kind "store", stores.
     """
     text = (
         f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array, which "
@@ -180,9 +181,9 @@ def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
 
 
 def loads_of_tiles(most: float) -> Demand:
-    """Return a demand for matrix products: each block loads its part of the operands once.
+    """Return a demand for matrix products: each block loads its rows of a and columns of b once.
 
-    The limit is `most` times the requests that this takes.
+    Such loads take a certain number of requests. The limit is `most` times this number.
     """
     text = (
         f"the loads take at most {most:g} times the requests that are needed if each block loads "
