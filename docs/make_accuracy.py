@@ -49,13 +49,12 @@ EXPLANATION = """
 A wavefront is one pass of shared memory. Two metrics count wavefronts:
 
 - `memory_l1_wavefronts_shared` counts the wavefronts that the addresses of the accesses need.
-- `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` also counts wavefronts that the hardware adds.
-  This happens if several warps use the data stage of L1 at the same time. Then the hardware must
-  decide which warp is first. The number of added wavefronts differs from run to run, so it cannot
-  be predicted.
+- `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` also counts wavefronts that the hardware adds
+  if several warps want to use L1 at the same time and it must choose one of them first. The
+  number of added wavefronts differs from run to run, so it cannot be predicted.
 
-In the last section of this page, each warp runs alone, so the hardware adds no wavefronts. There
-the predictions of both metrics are compared with measurements.
+The last section of this page compares both metrics in kernels with only one warp. There the
+hardware does not add wavefronts for this reason.
 
 Some other counts differ from run to run on the GPU, too. This happens in three cases. For each
 case, the list names a kernel of the tables below as an example:
@@ -199,10 +198,7 @@ def counted() -> Iterator[str]:
     yield "In this table, each set has three columns:"
     yield ""
     yield "- The first column counts the launches in which the metric is not 0."
-    yield (
-        "- *equal* counts the launches of the first column in which prediction and measurement "
-        "are equal."
-    )
+    yield "- *equal* says for how many of these launches the prediction equals the measurement."
     yield "- *off by* is the largest difference, in percent of the measurement."
     yield ""
     metrics = sorted({metric for each in sets.values() for metric in each.metrics()})
@@ -238,10 +234,9 @@ def counted() -> Iterator[str]:
     yield "## Whole programs"
     yield ""
     yield (
-        "These kernels are in `tests/kernels/programs.cu`. The rules of counting were fixed before "
-        "these kernels were written. Their counts on the GPU were recorded on {date}.".format(
-            **sets["programs"].recording
-        )
+        "These kernels are in `tests/kernels/programs.cu`. They test the rules by which the "
+        "simulator counts: the rules were fixed before these kernels were written. The counts of "
+        "the GPU were recorded on {date}.".format(**sets["programs"].recording)
     )
     yield ""
     yield from sets["programs"].table({**COLUMNS, **ATOMIC_COLUMNS})
@@ -249,10 +244,10 @@ def counted() -> Iterator[str]:
     yield "## Programs that were not used to make the rules"
     yield ""
     yield (
-        "These kernels are in `tests/kernels/unseen_*.cu`. Their counts on the GPU were recorded "
-        "on {date}. At that time, no rule of counting had been changed for them. If a prediction "
-        "differs from the measurement, `p.inexact` of the profile should name the metric and the "
-        "reason. These metrics differ although the profile calls them exact: {wrong}.".format(
+        "These kernels are in `tests/kernels/unseen_*.cu`. The counts of the GPU were recorded on "
+        "{date}, before any rule of counting was changed for these kernels. Where a prediction is "
+        "wrong, the profile should say so: `p.inexact` names the metric and the reason. These "
+        "metrics are wrong, but `p.inexact` does not name them: {wrong}.".format(
             **sets["unseen"].recording, wrong=", ".join(sets["unseen"].wrong()) or "none"
         )
     )
@@ -265,8 +260,8 @@ def counted() -> Iterator[str]:
         "Each kernel of `tests/kernels/patterns.cu` executes one access in one warp. It ran with "
         "many patterns. A pattern is a combination of addresses (at a stride, permuted, equal or "
         "scattered) and active lanes (all or some). The column *all equal* has the number of "
-        "patterns in which every metric equals the prediction. The column *differ* names the "
-        "metrics that differ in the other patterns."
+        "patterns in which all predictions are right. For the other patterns, the column *differ* "
+        "names the metrics whose predictions are wrong."
     )
     yield ""
     yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))
