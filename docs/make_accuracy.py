@@ -50,8 +50,8 @@ A wavefront is one pass of shared memory. Two metrics count wavefronts:
 
 - `memory_l1_wavefronts_shared` counts the wavefronts that the addresses of the accesses need.
 - `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` also counts wavefronts that the hardware adds
-  if several warps want to use L1 at the same time and it must choose one of them first. The
-  number of added wavefronts differs from run to run, so it cannot be predicted.
+  when several warps want to use L1 at the same time. The hardware must then choose which warp is
+  first. The number of added wavefronts differs from run to run, so it cannot be predicted.
 
 The last section of this page compares both metrics in kernels with only one warp. There the
 hardware does not add wavefronts for this reason.

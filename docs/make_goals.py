@@ -181,12 +181,13 @@ says what limits the speed. [The ladder, measured](ladder.md) and [Speed on a GP
 have all figures, and say how they were measured, what was tried, and what to try next."""
 
 _PRODUCTS = """\
-In float32, the measured figure is the time of cuBLAS divided by the time of the fastest variant.
-Small products are timed in groups: up to 100 of them, one after the other, in one CUDA graph."""
+In float32, the measured figure is the time of cuBLAS divided by the time of the fastest variant:
+above 1, the variant is faster. A small product is timed up to 100 times in a row, in one CUDA
+graph."""
 
 _TENSOR_CORES = """\
-On tensor cores, cuBLAS computes in the same precision. Only `tf32x3` is compared with cuBLAS in
-float32."""
+The same figures for the variants on tensor cores. Each of them is compared with cuBLAS in the same
+precision, except `tf32x3`, which is compared with cuBLAS in float32."""
 
 _SPEEDS = """\
 The time of a product of NumPy arrays includes all copies. The result is a new array."""

@@ -46,8 +46,8 @@ L1 and shared memory are two parts of the same memory. L1 gets the part that sha
 use. If several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each
 block.
 
-A store writes its data to L2. L1 does not keep the data, but the line of the data takes up space in
-L1.
+A store writes its data to L2. L1 does not keep the data. But it reserves a line for the data, which
+may displace another line.
 
 ## The models of L2 and DRAM
 
@@ -56,12 +56,12 @@ accesses of all blocks.
 
 **Which blocks run.** A multiprocessor holds a limited number of blocks at once. The limits are its
 registers, its shared memory, its warps, and a maximum number of blocks. When a block ends, the next
-one starts. The model does the same. So the blocks on a multiprocessor have started at different
-times, and older blocks have done more of their work.
+one starts. So the blocks on a multiprocessor have started at different times, and older blocks have
+done more of their work. The model does the same.
 
-Some blocks start together and have the same work. Even then, one block is soon ahead of another on
-a GPU. In the model, this distance between two blocks changes at random (a random walk). The size of
-the changes was fitted to the tiled matrix products.
+On a GPU, one block is soon ahead of another, even if both start together and have the same work. In
+the model, the distance between two blocks changes at random (a random walk). The size of the
+changes was fitted to the tiled matrix products.
 
 **Merged reads.** On GPUs of compute capability 9.0 and newer, several multiprocessors can share one
 read of L2. Suppose that a multiprocessor reads a sector while a neighbour still waits for the same
@@ -71,20 +71,19 @@ reads L2 Request Coalescer (LRC).
 
 In the model, a read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM
 has it. During this time, reads of the neighbours can be merged with it. Both figures were fitted to
-the variant `gather`, which reads elements at random. In this variant, two multiprocessors read the
-same sector at the same time only by chance. So the number of merged reads shows how long a read
-takes.
+the variant `gather`, which reads elements at random, so that reads are merged only by chance: the
+longer a read takes, the more reads are merged.
 
 **Partitions.** L2 has one or two partitions, depending on the GPU. A multiprocessor reads from the
 nearer partition, which also keeps copies of data of the other partition. So if all multiprocessors
 read the same data, both partitions hold a copy, and the data take up twice their size in L2.
 
-**Sample.** L2 is divided into sets, and each line can be stored in only one of them. The lines of a
-set compete only with each other. If a launch sends very many requests to L2, the model replays only
-a part of the sets: at least 1 / 32 of them, and at least about 16,000 requests. It leaves out all
-requests to the other sets. From the sets that it replays, the model estimates three things for the
-whole launch: hit rates, merged reads, and the bytes that DRAM transfers because L2 has evicted
-lines. Everything else is counted for all requests.
+**Sample.** If a launch sends very many requests to L2, the model replays only a sample of them, to
+save time. L2 is divided into sets, and each line can be stored in only one set. The model chooses
+some of the sets: at least 1 / 32 of them, and at least about 16,000 requests. It leaves out the
+requests to all other sets. From the sample, it estimates three figures for the whole launch: hit
+rates, merged reads, and the bytes that DRAM transfers because L2 has evicted lines. Everything else
+is counted for all requests.
 
 **DRAM.** L2 reads from DRAM in pieces of 64 bytes, half a line. A line that a kernel has changed is
 written to DRAM when L2 needs its space for other data.
@@ -108,24 +107,24 @@ times for the busiest multiprocessor. The longest of them is the modelled time. 
 | latency | the time in which all warps wait |
 
 **Latency.** If a multiprocessor has enough warps, some warps work while other warps wait. If it has
-too few warps, at times all of them wait, and the kernel takes longer. Therefore the model follows
-one warp through the machine code. The machine code says how many cycles an instruction must wait
-after the previous one, and for which results it waits. The model of the caches says how often L1,
-L2 and DRAM serve an access. A block lasts as long as its slowest warp.
+too few warps, at times all of them wait, and the kernel takes longer. To estimate this, the model
+follows one warp through the machine code. The machine code says how many cycles an instruction must
+wait after the previous one, and for which results it must wait. The model of the caches says how
+often L1, L2 and DRAM serve an access. A block lasts as long as its slowest warp.
 
-**The data stage of L1.** In one cycle, each of the 32 banks delivers one word of shared memory or
-of the cache. For a request to the cache, L1 must also look up the lines. L1 is divided into parts,
-the sets, and the address of a line decides in which set it is. In one cycle, L1 can look up at most
-four lines, and only if they are in four different sets.
+**The data stage of L1** is the unit that reads the data. In one cycle, each of the 32 banks
+delivers one word of shared memory or of the cache. For a request to the cache, L1 must also look up
+where the lines are. Each line belongs to one of several sets of lines, which depends on its
+address. In one cycle, L1 can look up at most four lines, and only lines of different sets.
 
-The rule for the sets was derived from the counters of single loads. It predicts exactly these
-counters (`tests/data/tag_sets_h200.json`).
+Which set a line belongs to was derived from the counters of single loads. The rule predicts these
+counters exactly (`tests/data/tag_sets_h200.json`).
 
 **Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
 of them busy for a certain number of cycles. These numbers were recorded with a counter of an H200
 (`tests/data/mma_counters_h200.json`). This part of the model has not been compared with measured
-times yet. The model assumes the clock in the table below. If a GPU multiplies for a long time, it
-lowers its clock, and it is then slower than the model says.
+times yet. A GPU that multiplies for a long time lowers its clock. It is then slower than the model
+says, which assumes the clock in the table below.
 
 **Atomics.** L2 executes atomics on the same sector one after another. An H200 needs 0.7 ns for
 each request to the same sector, and 1.7 ns if the request adds floats
@@ -140,8 +139,8 @@ each request to the same sector, and 1.7 ns if the request adds floats
 - A profile with `sample=` or `executor=` models no caches and no time.
 - If a kernel has bulk copies (`cp.async.bulk`, tensor maps) or products of warpgroups (`wgmma`),
   its time is not modelled, because the cost of these instructions is not known.
-- If a kernel uses tensor cores, its time is modelled only if its machine code is counted, not its
-  PTX.
+- If a kernel uses tensor cores, and its PTX is counted instead of its machine code, its time is not
+  modelled.
 - If no time is modelled, tables show "-" instead of a time, and `Timing.kernel_ms` is NaN.
   `Timing.no_time` and `Profile.not_modelled` give the reason.
 
@@ -167,27 +166,26 @@ Two kinds of columns need an explanation:
 - **Order.** A model is useful if it says which of two variants is faster. This column looks at
   pairs of variants of the same operation whose measured times differ by more than 10 %. "n of m"
   means: there are m such pairs, and for n of them the model says correctly which variant is faster.
-- **Recorded counts.** These columns test the model of time alone. The model gets the numbers of
-  instructions and wavefronts that the GPU counted, instead of those that the simulator counted. If
-  the error of the time is then much smaller, the simulator executed other instructions than the
-  GPU. This happens if the simulator executes the PTX instead of the machine code. The assembler
-  makes the machine code from the PTX, and merges or removes some loads of shared memory.
+- **Recorded counts.** These columns test the model of time alone: it gets the numbers of
+  instructions and wavefronts that the GPU counted, not those of the simulator. If the error is then
+  much smaller, the simulator executed other instructions than the GPU. This happens if the
+  simulator executes the PTX, because the assembler changes the code: for example, it merges loads
+  of shared memory.
 
 These errors are known:
 
-- **Wrong order:** seven pairs of variants. The model says that the first variant of the pair is
-  faster, but on the GPU it takes more than 10 % longer than the second. The reason is not known.
-  The pairs, with the sizes of the matrices, are:
+- **Wrong order:** seven pairs of variants. In each pair, the model says that the first variant is
+  faster. But on the GPU, the first variant takes more than 10 % longer than the second. The reason
+  is not known. The pairs, with the sizes of the matrices, are:
   - of `matmul`: `coalesced` and `naive_2d` at 512; `vectorized` and `corner_turned_padded` at 1024;
     `untiled` and `coalesced` at 4096;
   - of `transpose`: `naive_write` and `vectorized` at 512;
   - of `row_sums`: `vectorized` and `warp_per_row` at 512 and at 2048; `vectorized` and
     `block_per_row` at 2048.
-- **Too many merged reads:** `offset`. Two successive blocks share only one sector, the one at the
-  border between them. A merged read is one transfer that serves several multiprocessors. On the
-  GPU, none of the reads of such sectors are merged, but the model merges many. In the model,
-  successive blocks run on multiprocessors whose reads can be merged. It is not known for which
-  multiprocessors a GPU can do this.
+- **Too many merged reads:** `offset`. Two successive blocks read the same sector, the one at the
+  border between them. The model merges many of these reads, because it runs successive blocks on
+  neighbouring multiprocessors. The GPU merges none of them. It is not known which multiprocessors
+  are neighbours on a GPU.
 - **Too many merged reads:** `naive_2d`, `untiled`. These kernels run long, and no barrier keeps
   their warps together. On a GPU, the warps move further and further apart. In the model, the
   distance between the warps stays the same.
@@ -196,9 +194,9 @@ These errors are known:
 - **Stores to parts of a sector.** Suppose that a warp stores to several parts of a sector, one
   after the other. Then L1 merges some of these stores into one. The rule is not known. The model
   merges 70 % of them.
-- **Products of 4096.** On the GPU, the blocks of some kernels advance at the same speed. Then one
-  block finds data in L2 that another block has just read. In other kernels, some blocks are soon
-  far ahead of others. The model assumes this for all kernels.
+- **Products of 4096.** On the GPU, the blocks of some kernels advance at the same speed, so a block
+  finds data in L2 that another block has just read. In other kernels, some blocks are soon far
+  ahead of others. The model assumes for all kernels that some blocks are far ahead.
 - **Too fast:** `gather`, if its data do not fit into L2. DRAM is slower for random reads than the
   model assumes.
 
@@ -213,11 +211,11 @@ Some constants of the models were chosen so that the models fit the shipped kern
 models must be tested with other kernels. There are two sets:
 
 - `programs` are the kernels of `tests/kernels/programs.cu`. They were written to test the rules of
-  counting. Later, we also examined the errors of the models for these kernels.
+  counting. Later, we also examined how wrong the models are for these kernels.
 - `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
-  before anybody knew what the models predict for them. Later we examined the errors of every second
-  kernel, and made the models of atomics and of partial writes from them. So only the other half of
-  the kernels tests these two models independently.
+  before anybody knew what the models predict for them. Later, we made the models of atomics and of
+  partial writes from the errors of every second kernel. So only the other kernels test these two
+  models independently.
 
 This table has a row for each set. A cell has the median error, and then the largest error in
 brackets. Errors of hit rates are in percentage points:
