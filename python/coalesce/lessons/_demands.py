@@ -112,9 +112,10 @@ def _few_atomics(profile: Profile, case: Case) -> None:
 
 
 def shared_words(most: float) -> Demand:
-    """Return a demand for matrix products: loads of shared memory take few wavefronts (cycles).
+    """Return a demand for matrix products: the kernel loads few words of shared memory.
 
-    The limit is `most` wavefronts for each multiply-add instruction of a warp.
+    The limit is `most` wavefronts (cycles of shared memory) for each multiply-add instruction of a
+    warp.
     """
 
     def judge(profile: Profile, case: Case) -> None:

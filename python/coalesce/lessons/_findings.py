@@ -1,8 +1,9 @@
 """Sentences about the findings that `Kernel.check` reports for the exercises.
 
-A sentence names the mistake that probably causes a finding. The key of a sentence is the name of an
-exercise and the kind of a finding. For example, "race in global" is a race in global memory, and
-"misaligned with float2" is a misaligned access in a kernel whose source contains "float2".
+A sentence names the mistake that probably causes a finding. It is stored under the name of the
+exercise and the kind of the finding. For example, the kind "race in global" is a race in global
+memory. The kind "misaligned with float2" is a misaligned access, if the source of the kernel
+contains "float2".
 """
 
 from __future__ import annotations

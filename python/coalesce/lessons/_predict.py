@@ -1,9 +1,9 @@
 """`predict`: the reader guesses a number, then sees the measurement and an explanation.
 
-The lessons are stored without guesses: each cell has ``guess=...``. Without a guess, the answer is
-hidden in a ``<details>`` element until the reader opens it. This element needs no script, so it
-works in Jupyter, Colab, VS Code, on GitHub and on the site. If the reader has written a guess into
-the cell, the answer is shown beside the guess.
+At first, each cell of the lessons has three dots as the guess: ``guess=...``. If the reader
+replaces the dots by a guess, the answer is shown beside the guess. Until then, the answer is hidden
+in a ``<details>`` element, which the reader can open. This element needs no script, so it works in
+Jupyter, Colab, VS Code, on GitHub and on the site.
 """
 
 from __future__ import annotations
@@ -108,7 +108,10 @@ _INVITATION = "Put your guess in the place of the three dots (guess=...) and run
 
 @dataclass(frozen=True, repr=False)
 class Score:
-    """The score of a reader: the number of answered questions, and of right first guesses."""
+    """The score of a reader: how many questions were answered, and how many of them right.
+
+    Only the first guess at a question counts.
+    """
 
     right: int
     answered: int
@@ -153,6 +156,7 @@ def predict(
     name : str
         The name of the question. The explanation of the answer is stored under this name.
     question : str
+        The text of the question.
     guess : float, str or ...
         The guess: a number, one of `choices`, or its position in `choices`, from 1. ``...`` means
         that there is no guess yet.

@@ -89,14 +89,15 @@ class Recording:
         Parameters
         ----------
         pattern : {"stride", "offset", "vector"}
+            The name of the pattern.
         itemsize : int
             The size of an element in bytes.
 
         Returns
         -------
         dict of int to float
-            The bandwidth for each stride, offset or width, in 1e9 bytes per second. The dict is
-            empty if nothing was recorded for this pattern.
+            The keys are the recorded strides, offsets or widths. The values are the bandwidths in
+            1e9 bytes per second. The dict is empty if nothing was recorded for this pattern.
         """
         for row in self._sweeps:
             if row["pattern"] == pattern and row["itemsize"] == itemsize:
@@ -120,7 +121,10 @@ def _timing(row: Mapping[str, Any]) -> Timing:
 
 
 def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: Timing) -> Any:
-    """Return a row for the file of recorded times: a variant of an operation, and its time."""
+    """Return a dict for the file of recorded times: a variant of an operation, and its time.
+
+    ValueError is raised if the time `t` was not measured.
+    """
     if t.source != "measured":
         raise ValueError(
             f"only measured times can be recorded; the time of {operation} {variant} is {t.source}"
@@ -141,7 +145,10 @@ def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: 
 
 
 def sweep_row(sweep: Sweep) -> Any:
-    """Return a row for the file of recorded times: a pattern, and its bandwidths."""
+    """Return a dict for the file of recorded times: an access pattern, and its bandwidths.
+
+    ValueError is raised if the bandwidths were not measured.
+    """
     if sweep.gbps is None or sweep.source != "measured":
         raise ValueError(
             f"only measured sweeps can be recorded; the sweep of {sweep.pattern} was not measured"

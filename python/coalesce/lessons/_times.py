@@ -224,6 +224,7 @@ def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
     Parameters
     ----------
     pattern : {"stride", "offset", "vector"}
+        The name of the pattern. See `coalesce.access`.
     values : iterable of int, optional
         The strides, offsets or widths, as for `coalesce.plots.Sweep.run`. Without a GPU, the result
         has bandwidths only if all of these values were recorded.

@@ -25,7 +25,7 @@ def _same(out: Array, variant: Array) -> bool:
 def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = ()) -> str:
     """Return a sentence about a wrong result: the mistake, or which elements are wrong.
 
-    `known` has common mistakes: for each mistake a sentence, and the wrong result.
+    `known` has the results of common mistakes, as (sentence, wrong result) pairs.
     """
     written = ~np.isnan(out) if out.dtype.kind == "f" else np.ones(out.shape, bool)
     wrong = ~close(out, expected)
@@ -43,7 +43,10 @@ def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = 
 
 
 def recognized(out: Array, expected: Array, known: Sequence[tuple[str, Array]]) -> str:
-    """Return the sentence about the mistake that gives the result `out`, or "" if none does."""
+    """Return the sentence of `known` whose wrong result is `out`. If there is none, return "".
+
+    `known` has the results of common mistakes, as (sentence, wrong result) pairs.
+    """
     for sentence, variant in [*known, *_variants(expected)]:
         if variant.size == out.size and _same(out.ravel(), variant.ravel()):
             return sentence

@@ -86,7 +86,11 @@ def tidy(panel: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
 
 
 def legend_of_sources(panel: Axes, *, both: bool, marker: bool = False) -> None:
-    """Add a legend that shows how measured times and estimates are drawn."""
+    """Add a legend that says how measured times and estimates are drawn.
+
+    With `both`, the plot has measured times and estimates. Otherwise, it has only estimates. With
+    `marker`, the plot has points instead of bars.
+    """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -59,9 +59,10 @@ def contended(access: Access) -> bool:
 
 
 def shares_words(access: Access) -> bool:
-    """Whether an atomic on shared memory is slow because some lanes update the same word.
+    """Whether an atomic on shared memory is slow because several lanes update the same word.
 
-    The other reason would be a bank conflict: lanes update different words of the same bank.
+    An atomic can also be slow because of a bank conflict: lanes update different words of the same
+    bank. Then the result is False.
     """
     pattern = access.pattern
     atomic = access.space == "shared" and access.kind == "atomic"
@@ -74,9 +75,9 @@ def sentence(access: Access) -> str:
 
 
 def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
-    """Yield each access of a line, with its sentences.
+    """Yield an (access, text) pair for each access of a line. The text describes the access.
 
-    If two accesses have the same sentence, only the first of them gets it.
+    Several accesses may have the same sentence. Then only the text of the first one contains it.
     """
     seen: set[str] = set()
     for access in accesses:
@@ -87,10 +88,10 @@ def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
 
 
 def remarks(access: Access, text: str) -> str:
-    """Return the text that a report shows below an access. It may be empty.
+    """Return what a report shows below an access. It may be empty.
 
-    It has two parts: `text`, if the access costs enough, and a sentence, if the assembler merged
-    several accesses into this one.
+    If the access is worth a sentence, the result contains `text`. If the assembler merged several
+    accesses into this one, the result contains a sentence about that.
     """
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
 
@@ -101,8 +102,8 @@ def worth_a_sentence(access: Access) -> bool:
     It should if both conditions are true:
 
     - The access is wasteful, or all lanes of a warp update the same address.
-    - The access takes at least 1 % of the kernel's sectors, or, for shared
-      memory, of its wavefronts (cycles).
+    - The access takes at least 1 % of the kernel's sectors. For shared memory, it takes at least
+      1 % of the kernel's wavefronts (cycles of shared memory).
     """
     return (wasteful(access) or contended(access)) and access.share >= 0.01
 

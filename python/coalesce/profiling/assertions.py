@@ -130,7 +130,8 @@ class Assertions:
     def assert_no_bank_conflicts(self, *, line: int | None = None) -> None:
         """Assert that accesses to shared memory have no bank conflicts.
 
-        Bank conflicts are the wavefronts above the number that adjacent elements would take.
+        An access has bank conflicts if it takes more wavefronts than an access to adjacent elements
+        would take.
 
         Parameters
         ----------

@@ -55,7 +55,7 @@ class Pattern:
         - ``"partial"``: contiguous, but some lanes in between are inactive;
         - ``"permuted"``: contiguous, but in another order;
         - ``"stride"``: the elements of neighbouring lanes have a constant distance;
-        - ``"field"``: each lane accesses the same field of a structure of its own;
+        - ``"field"``: each lane accesses another structure, and all access the same field of it;
         - ``"runs"``: contiguous only in groups of neighbouring lanes, for example because the block
           is narrow;
         - ``"broadcast"``: all lanes access the same address;
@@ -76,7 +76,8 @@ class Pattern:
     stride_bytes : int or None
         The distance in bytes from one active lane to the next. None if it is not constant.
     axis : int or None
-        The axis of the array that neighbouring lanes run along. None if there is no such axis.
+        The axis of the array along which neighbouring lanes access elements. It is 0 if they access
+        ``a[0, 5]``, ``a[1, 5]``, ``a[2, 5]`` and so on. None if there is no such axis.
     regular : bool
         Whether the distances between the lanes follow a rule. If not, the addresses probably depend
         on data.
@@ -113,7 +114,7 @@ def classify(
     Parameters
     ----------
     addresses : sequence of int
-        The address of the first byte that each lane accesses.
+        For each lane, the address of the first byte that it accesses.
     width : int
         The number of bytes that each lane accesses.
     mask : int
@@ -312,7 +313,10 @@ def _of_banks(
 def bank_passes(
     addresses: Sequence[int], width: int, mask: int, access: AccessKind, opcode: str = ""
 ) -> tuple[list[int], int]:
-    """Return how many passes each group of lanes takes, and the number of wavefronts per pass.
+    """Return the number of passes of each group of lanes, and the number of wavefronts per pass.
+
+    For example, the result ``([2, 4], 1)`` means: the first group takes 2 passes, the second takes
+    4, and a pass takes 1 wavefront.
 
     Shared memory serves the lanes of a warp in groups, one group after the other. A group takes one
     pass or more. In each pass, a bank serves one word. For most atomics, a bank serves only one

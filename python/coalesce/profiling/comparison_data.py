@@ -58,8 +58,8 @@ class Row:
     def better(self, i: int) -> bool | None:
         """Whether the i-th value is better than the first value.
 
-        None means that it is neither better nor worse. Either the values differ by at most 2 %, or
-        there is nothing to compare with: the first value is 0, or a value is missing.
+        None if it is neither better nor worse, because the two values differ by at most 2 %. Also
+        None if they cannot be compared, because the first value is 0 or one of them is missing.
         """
         first, value = self.values[0], self.values[i]
         if not first or value is None or abs(value - first) <= 0.02 * abs(first):

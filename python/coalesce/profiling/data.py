@@ -45,7 +45,10 @@ class ArrayInfo:
 
 
 class Explained(int):
-    """A count that knows the accesses which cause it. pytest shows them if a comparison fails."""
+    """An int that is a count of a profile. Its attribute `accesses` has the accesses that cause it.
+
+    If a test compares the count with another number and fails, pytest shows these accesses.
+    """
 
     accesses: tuple[Access, ...]
 

@@ -1,12 +1,14 @@
 """Finds the counts that may differ from the hardware's counters, and says why.
 
-The counts of the machine code are equal to the counters of a GPU, with two exceptions. Some
-counters of a GPU differ from run to run. They depend on the order of the warps, or on whether
-diverged lanes reconverge. And for some accesses, the formula of a counter is not known, or no
-counters were recorded. The rules in this file find the counts of a kernel for which this can
-happen. The rules were made from the recordings in tests/data.
-`tests/python/test_hardware_counters.py` compares the counts that are called exact with these
-recordings.
+The counts of the machine code are equal to the counters of a GPU, with two exceptions:
+
+- Some counters of a GPU differ from run to run. They depend on the order of the warps, or on
+  whether diverged lanes reconverge.
+- For some accesses, the formula of a counter is not known, or no counters were recorded.
+
+The rules in this file find the counts of a kernel to which an exception applies. The rules were
+made from the recordings in tests/data. All other counts are called exact.
+`tests/python/test_hardware_counters.py` compares them with the recordings.
 """
 
 from __future__ import annotations
@@ -164,10 +166,10 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
 
 
 def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
-    """Find the metrics of a memory, such as "global", that depend on the accessed addresses.
+    """Return the metrics that are not exact if addresses depend on the order of the warps.
 
-    Return a dict. Its keys are these metrics, and each value is `ORDERED`, the reason why they are
-    not exact.
+    `metrics` are the names of all metrics. `space` is the memory with these addresses, such as
+    "global". The result is a dict. Its keys are the metrics, and each value is the reason.
     """
     of_addresses = ("sector", "tag_requests", "wavefronts")
     return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}

@@ -90,8 +90,8 @@ class Example:
     def cost(self) -> int:
         """The cost of the access: wavefronts for shared memory, and sectors for other memory.
 
-        It is what a GPU counts. The sectors of an atomic may be more than `sectors`, because lanes
-        that access the same element send the sector several times.
+        A GPU counts this number. For an atomic, it may be larger than `sectors`: if several lanes
+        access the same element, the sector is sent several times.
         """
         if self.space == "shared":
             passes, wavefronts = self._bank_passes
@@ -156,7 +156,7 @@ class Example:
 
     @property
     def not_drawn(self) -> str:
-        """The reason why `picture` draws nothing, as a sentence. Empty if there is a picture."""
+        """A sentence that says why `picture` returns None. Empty if there is a picture."""
         from coalesce.draw import _copies
 
         if self.kind != "async_copy":
@@ -169,8 +169,8 @@ class Example:
     def picture(self, title: str = "") -> Picture | None:
         """Draw the lanes, and the cache lines or the banks of shared memory that they access.
 
-        The numbers in the picture are those that are counted. If a picture cannot show them, return
-        None; `not_drawn` has the reason.
+        For some asynchronous copies, a picture would show another number than a GPU counts. Then
+        the result is None, and `not_drawn` gives the reason.
         """
         from coalesce import draw
 
@@ -187,7 +187,10 @@ class Example:
         return draw.warp_access(*given, kind=kind, title=title or None, **of)
 
     def matrix(self, title: str = "") -> Picture | None:
-        """Draw the cells of the matrix that the lanes access. Return None if it is no matrix."""
+        """Draw the matrix that the lanes access, and mark the accessed cells.
+
+        Return None if the accessed array is not a matrix.
+        """
         from coalesce import draw
 
         if self.array is None or len(self.array.shape) != 2 or self.array.space != self.space:
@@ -229,9 +232,9 @@ def _bank_passes(
 
 
 def examples(trace: Trace) -> Mapping[int, list[Example]]:
-    """Return the events of a trace as lists of examples, a list for each instruction.
+    """Return a dict from instructions to lists of examples. An example is an event of the trace.
 
-    A key of the result is the number of an instruction, which is also its row in `Counts.table()`.
+    A key is the number of an instruction: its row in `Counts.table()`.
     """
     by_instruction: dict[int, list[Example]] = {}
     threads = {warp: _threads(warp, trace.block_shape) for warp in set(trace.warp.tolist())}
@@ -277,7 +280,8 @@ def _threads(warp: int, block: tuple[int, int, int]) -> tuple[Thread, ...]:
 def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:
     """Return the example whose cost is nearest to `cost`, the mean cost of the access.
 
-    For a wasteful access, only wasteful examples are chosen, because they show the cause.
+    If the access is `wasteful`, wasteful examples are preferred, because they show the cause. If
+    there are no examples, return None.
     """
     chosen = [e for e in candidates if e.wastes] if wasteful else []
     return min(chosen or candidates, key=lambda e: abs(e.cost - cost), default=None)

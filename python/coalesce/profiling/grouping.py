@@ -36,13 +36,14 @@ _COUNTERS = (
 class Instructions(Sequence[Instruction]):
     """The rows of a `Counts.table()`, each as an `Instruction`.
 
-    A kernel may have hundreds of instructions. A report shows only those that access memory. So the
-    objects are made when they are needed, and also their examples.
+    A kernel may have hundreds of instructions, but a report shows only those that access memory. To
+    save time, an `Instruction` and its examples are made only when somebody asks for them.
 
     Attributes
     ----------
     column : dict
-        Lists with an item for each instruction, by the name of an attribute of `Instruction`.
+        The values of all instructions, by attribute. For example, ``column["requests"]`` is a list
+        with the attribute `requests` of each `Instruction`.
     """
 
     def __init__(
@@ -135,8 +136,8 @@ def lines(
     """Group the instructions by source line, and the memory accesses of a line by array and kind.
 
     `source` is the text of the kernel's file. `advise` is a function that returns the sentence
-    about an access. `errors` is a function that returns standard errors, or None if the counts are
-    exact.
+    about an access. `errors` is a function that returns standard errors. It is None if no counts
+    were estimated from a sample.
     """
     column = rows.column
     counts = list(zip(column["space"], column["sectors"], column["wavefronts"], strict=True))

@@ -42,7 +42,7 @@ class Profile(ProfileData, Assertions):
         The results of the models of caches and time. ``modelled.why`` says what limits the speed of
         the kernel.
     not_modelled : str
-        The reason if the models cannot estimate this kernel. For example, the kernel has bulk
+        Why the models cannot estimate the time of this kernel, for example because it has bulk
         copies. Empty if they can.
     measured_ms : float or None
         If `device` is a GPU: the median time on this GPU in milliseconds, timed by CUDA events.
@@ -50,8 +50,9 @@ class Profile(ProfileData, Assertions):
         The profiles of the other kernels that the operation launched. Such a kernel prepares
         operands before this kernel runs, or adds up partial results afterwards.
     estimate : Estimate or None
-        If only a sample of the blocks was simulated: the size of this sample, such as
-        ``estimate.share``. All counts are then estimates. None if all blocks were simulated.
+        If only a sample of the blocks was simulated, all counts are estimates.
+        ``estimate.blocks_run`` is then the number of simulated blocks, and ``estimate.share`` is
+        their share of the grid. None if all blocks were simulated.
     errors : dict
         If only a sample of the blocks was simulated: the standard error of each metric, by the name
         of the metric. Otherwise it is empty.
@@ -124,9 +125,10 @@ class Profile(ProfileData, Assertions):
             - ``modelled``: None, or the attributes of `Modelled`;
             - ``estimate``: None, or ``share``, ``blocks_run``, ``blocks_total`` and ``errors``;
             - ``verdict``, ``metrics``, ``inexact``: the results of the methods;
-            - ``lines``: for each `Line`, a dict of its attributes. ``accesses`` has, for each
-              `Access`, a dict of its attributes, of its ``pattern``, and of its ``example``
-              (``block``, ``warp``, ``mask`` and ``addresses``);
+            - ``lines``: a list with a dict for each `Line`. It contains the line's attributes. Its
+              item ``accesses`` is a list with a dict for each `Access`. This dict contains the
+              access's attributes, a dict ``pattern``, and a dict ``example`` (with ``block``,
+              ``warp``, ``mask`` and ``addresses``);
             - ``instructions``: for each `Instruction`, a dict of its attributes;
             - ``preparation``: for each profile in `preparation`, a dict like this one.
         """

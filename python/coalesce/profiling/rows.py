@@ -1,10 +1,12 @@
 """The rows of a profile: the counts of each instruction, of each access and of each source line.
 
-An *instruction* is a machine instruction, or a PTX instruction if the kernel's PTX was counted. An
-*access* has all instructions of one source line that load from one array, or all that store to it.
-If the compiler unrolled a loop, these are several instructions. A *line* has all accesses of one
-source line. Requests, sectors and wavefronts have the same meaning as in Nsight Compute. A
-wavefront is the work that shared memory does in one cycle.
+- An *instruction* is a machine instruction, or a PTX instruction if the kernel's PTX was counted.
+- An *access* has all instructions of one source line that load from the same array, or all that
+  store to it. These are several instructions if the compiler unrolled a loop.
+- A *line* has all accesses of one source line.
+
+Requests, sectors and wavefronts have the same meaning as in Nsight Compute. A wavefront is the work
+that shared memory does in one cycle.
 """
 
 from __future__ import annotations
@@ -214,8 +216,8 @@ class Access:
     def needed(self) -> int:
         """The sectors or wavefronts that would be enough: the smaller of `cost` and `ideal`.
 
-        `ideal` is what the lanes would need if each accessed another element, and these elements
-        were adjacent. If several lanes access the same element, `cost` can be smaller.
+        `ideal` is the cost if the lanes accessed adjacent elements, each lane a different one. If
+        several lanes access the same element, `cost` can be smaller than `ideal`.
         """
         return min(self.cost, self.ideal)
 
@@ -226,7 +228,10 @@ class Access:
 
     @property
     def conflict(self) -> float:
-        """The n of an n-way bank conflict. It is 1 without a conflict, and for other memory."""
+        """The degree of the bank conflict: 4.0 for a 4-way bank conflict.
+
+        It is 1 without a conflict, and for memory that is not shared memory.
+        """
         return max(1.0, self.wavefronts / self.ideal) if self.ideal else 1.0
 
     @property
@@ -323,12 +328,15 @@ class Line:
 
     @property
     def conflict(self) -> float:
-        """The n of the worst n-way bank conflict of the line. It is 1 without a conflict."""
+        """The degree of the worst bank conflict of the line: 4.0 for a 4-way bank conflict.
+
+        It is 1 without a conflict.
+        """
         return max((a.conflict for a in self.accesses if a.space == "shared"), default=1.0)
 
     @property
     def bank_conflicts(self) -> int:
-        """By how much the wavefronts of the accesses to shared memory are above the ideal."""
+        """How many more wavefronts the line takes than adjacent elements would take."""
         return sum(a.excess for a in self.accesses if a.space == "shared")
 
     @property

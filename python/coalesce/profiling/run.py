@@ -96,7 +96,10 @@ def of_kernel(
     settings: ProfileSettings,
     cooperative: bool = False,
 ) -> tuple[Profile, LaunchRecord]:
-    """Profile one launch. See `Kernel.profile`."""
+    """Profile one launch. Return the profile, and the times of the launch.
+
+    `given` has the arguments of the kernel. For the other parameters, see `Kernel.profile`.
+    """
     launch = prepare(kernel, grid, block, given, shared_bytes, device, cooperative)
     return of_prepared(launch, given, settings)
 
@@ -106,8 +109,9 @@ def of_prepared(
 ) -> tuple[Profile, LaunchRecord]:
     """Profile a launch whose arguments were already checked.
 
-    `given` has the arguments that the caller passed. With them, the kernel can also be launched on
-    a GPU, after the simulation. If `given` is None, the kernel is only simulated.
+    Return the profile, and the times of the launch. `given` has the arguments that the caller
+    passed. With them, the kernel can also be launched on a GPU, after the simulation. If `given` is
+    None, the kernel is only simulated. `title` is the title of the report.
     """
     kernel = launch.kernel
     on_gpu = launch.device.kind == "cuda" and given is not None

@@ -222,8 +222,9 @@ def source_line(
 ) -> Iterator[Text]:
     """Yield the rows for a source line: the text of the line, and a row for each of its accesses.
 
-    The column with the names of the accesses is `names` characters wide. `mark` is shown before the
-    line. By default, a mark is shown if the line is wasteful.
+    `names` is the width of the column with the names of the accesses, in characters. `mark` is
+    shown before the line. By default, a mark is shown if the line is wasteful. With `sentences`,
+    the sentences about an access are shown below it.
     """
     bad = any(wasteful(a) for a in line.accesses)
     head = Text(("▲" if bad else " ") if mark is None else mark, f"bold {BAD}" if bad else "")
@@ -303,11 +304,10 @@ def percent(share: float) -> str:
 
 
 def bar(access: Access, width: int) -> str:
-    """Return a bar for `Access.share`, the part of the kernel's cost that this access causes.
+    """Return a bar of characters that shows which share of the kernel's cost an access causes.
 
-    The bar is solid for global memory, and shaded for shared memory.
-
-    For a share of 1, the bar has `width` characters.
+    If the access causes the whole cost, the bar has `width` characters. The bar is solid for global
+    memory, and shaded for shared memory.
     """
     if access.space == "shared":
         return ("▒" * max(round(access.share * width), access.share > 0)).ljust(width)

@@ -63,9 +63,12 @@ def run(
 ) -> Outcome:
     """Compile a CUDA program from its source files, and run it on the simulator.
 
-    `arguments` are passed to the program, and `options` to the compiler. With `check`, each launch
-    is checked for mistakes. `launches` selects the launches to profile. The executable gets the
-    name of the first source.
+    `arguments` are passed to the program, and `options` to the compiler. `gpu` is the name of the
+    simulated GPU. With `check`, each launch is checked for mistakes. The executable gets the name
+    of the first source.
+
+    `launches` says which launches of each kernel are profiled: ``"first"``, ``"all"``, or a number
+    such as ``"2"``. By default, no launch is profiled.
     """
     for source in sources:
         if not Path(source).is_file():

@@ -54,11 +54,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def assembled(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None, str, str]:
-    """Assemble PTX with ptxas. Return the machine code, the messages of ptxas, and an error.
+    """Assemble PTX with ptxas. Return three things: machine code, messages, and an error.
 
-    If ptxas fails, the machine code is None. The error is a text for the user. It is not empty if
-    ptxas is not installed, or if it does not support this PTX. If there is a mistake in the PTX,
-    the error is empty, because the messages of ptxas describe the mistake.
+    - If it succeeds, the result is (machine code, messages of ptxas, "").
+    - If the PTX has a mistake, the result is (None, messages of ptxas, ""). The messages describe
+      the mistake.
+    - If ptxas is not installed, or does not support this PTX, the machine code is None. The error
+      says why.
     """
     ptxas = nvcc.tool("ptxas")
     if ptxas is None:

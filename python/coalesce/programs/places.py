@@ -13,8 +13,9 @@ _MARK = re.compile(r" <([^<>]+)\+0x([0-9a-f]+)>")
 
 
 def find(report: dict[str, Any] | None) -> None:
-    """Add the source line of each mistake in host code to a report, with the key ``"place"``.
+    """Add source lines to a report of a program.
 
+    Each mistake in host code gets an item ``"place"`` with its source line, such as "main.cu:12".
     If a message contains an address of code, the address is replaced by its source line.
     """
     if report is None:

@@ -75,9 +75,9 @@ def count(
     launch : Prepared
         The launch.
     sample : float, optional
-        The fraction of the blocks to simulate, above 0 and below 1. They use copies of the arrays.
-        At least 32 blocks are simulated; a grid of at most 32 blocks is simulated completely. By
-        default, all blocks are simulated.
+        The fraction of the blocks to simulate, above 0 and below 1. These blocks use copies of the
+        arrays. At least 32 blocks are simulated; a grid of at most 32 blocks is simulated
+        completely. By default, all blocks are simulated.
     executor : concurrent.futures.Executor, optional
         Simulates the blocks in other processes, on copies of the arrays.
     progress : bool or callable, optional
@@ -87,7 +87,7 @@ def count(
     exemplars : int
         How many executions of each memory instruction to keep as examples.
     caches : bool
-        Whether to model the caches. This needs all blocks, and no executor.
+        Whether to model the caches. This is possible only without `sample` and `executor`.
     """
     if sample is not None or executor is not None:
         dependencies.refuse(launch, "executor" if sample is None else "sample")

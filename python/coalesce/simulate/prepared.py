@@ -61,8 +61,9 @@ class Prepared:
     ) -> sim.LaunchResult:
         """Simulate the launch. The kernel writes its results into the arrays of the arguments.
 
-        `undefined` maps the number of an argument to a mask, which is True for each byte that was
-        never written. `options` are passed to ``Program.launch``.
+        `undefined` is a dict from the position of an argument (0 for the first) to a mask. The mask
+        is True for each byte of the array that was never written. `options` are passed to
+        ``Program.launch``.
         """
         return self.program.launch(
             self.kernel.entry,
@@ -116,8 +117,8 @@ class Prepared:
     def finish(self, watched: bool = False) -> None:
         """After the launch, copy the results to the caller's arrays.
 
-        If an array is not C-contiguous, the kernel got a copy of it, which is now copied back.
-        `HostArray.finish` explains `watched`.
+        This is only necessary for an array that is not C-contiguous, because the kernel worked on a
+        copy of it. `HostArray.finish` explains `watched`.
         """
         for argument in self.arguments:
             if isinstance(argument, HostArray):
@@ -126,8 +127,9 @@ class Prepared:
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
         """Return descriptions of the arrays and variables that the kernel may access.
 
-        `memory` comes from the result of a run. It is a list of tuples: the space, the name, the
-        address, the size in bytes, and the number of the argument (-1 for a variable).
+        `memory` is the attribute of a `sim.LaunchResult`. It has a tuple for each array, such as
+        ``("global", "x", 4096, 400, 0)``: the space, the name, the address, the size in bytes, and
+        the position of the argument (-1 for a variable).
         """
         arrays = []
         for space, name, address, size, argument in sorted(
@@ -158,8 +160,9 @@ class Prepared:
     ) -> Trace:
         """Return recorded events as a `Trace`.
 
-        `columns` has the events. `table` has the instructions to which they belong. `memory` is the
-        same as for `arrays`. `omitted` is the number of events that were not recorded.
+        `columns` is a dict with an array for each attribute of the events, such as "mask". `table`
+        is `Counts.table()` of the kernel, which has its instructions. `memory` is the same as for
+        `arrays`. `omitted` is the number of events that were not recorded.
         """
         trace = Trace(
             columns,

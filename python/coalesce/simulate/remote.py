@@ -105,9 +105,10 @@ def run(
 ) -> Result:
     """Simulate several lists of blocks. Each list is a job.
 
-    `chosen` are the lists: linear numbers of blocks. `exemplars` is the number of executions of
-    each memory instruction to keep. `progress` is called with two numbers: how many blocks are
-    finished, and how many there are. In the result, `groups` has the counts of each list.
+    `chosen` has the lists. A list contains linear numbers of blocks. `exemplars` is the number of
+    executions of each memory instruction to keep as examples. `progress` is called with two
+    numbers: how many blocks are finished, and how many there are. The attribute `groups` of the
+    result has the counts of each list.
     """
     shipped = _shipped(launch)
     total, done = sum(map(len, chosen)), 0

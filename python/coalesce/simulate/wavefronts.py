@@ -2,8 +2,9 @@
 
 AMD GPUs execute an instruction for a wavefront, a group of usually 64 lanes. The simulated kernel
 was compiled for an NVIDIA GPU, and ran in warps of 32 lanes. Here, two neighbouring warps of a
-block are treated as one wavefront. If both warps execute an instruction several times, the first
-execution in the one warp belongs to the first execution in the other warp, and so on.
+block are treated as one wavefront. If the two warps execute an instruction several times, their
+first executions are treated as one execution of the wavefront, then their second executions, and so
+on.
 
 A cache line counts once for each instruction of a wavefront, even if many of its active lanes
 access it. AMD's tools count in the same way (ROCm Compute Profiler, "Vector L1 cache"). An AMD GPU

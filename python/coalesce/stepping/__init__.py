@@ -276,8 +276,8 @@ class Stepper:
         Parameters
         ----------
         warp : int, optional
-            The number of the warp that executes its next instruction. By default, it is the
-            selected warp, or, if this warp waits or has ended, the next warp that can continue.
+            The number of the warp that executes its next instruction. The default is the selected
+            warp. If this warp waits or has ended, the default is the next warp that can continue.
 
         Returns
         -------
@@ -408,9 +408,11 @@ class Stepper:
         """The PTX registers of the selected warp, as a dict from names to masked arrays.
 
         An array has a value for each of the 32 lanes. A lane is masked if it has not written the
-        register, or if it has diverged from the active lanes. Predicate registers are bool. The
-        dtype of other registers follows from the instructions that use the register, or from the
-        array that its value was loaded from. If neither is known, it is an unsigned integer.
+        register, or if it has diverged from the active lanes.
+
+        The dtype of a predicate register is bool. For another register, the dtype is found from the
+        instructions that use it, or from the array that its value was loaded from. If this is not
+        possible, the dtype is an unsigned integer.
 
         The dict has only registers whose value is still needed: the register was written, and a
         later instruction reads it.
@@ -421,10 +423,10 @@ class Stepper:
     def variables(self) -> dict[str, Array]:
         """The variables of the source, as a dict from names to masked arrays of 32 lanes.
 
-        The dict has the scalar parameters of the kernel. It also has each variable that a line such
-        as ``x = ...;`` assigns, if the instructions of this line compute exactly one value of the
-        variable's type. Other variables are missing, because the compiler may have removed them, or
-        merged them with another line. Array arguments are in `arrays`.
+        The dict has the scalar parameters of the kernel, and variables that a line such as
+        ``x = a[i];`` assigns. A variable is missing if its register is not known, for example
+        because the compiler removed the variable or merged its line with another line. Array
+        arguments are in `arrays`.
         """
         return self._variables_of(self._warp)
 
@@ -433,8 +435,9 @@ class Stepper:
         """The shared variables of the block, as a dict from names to masked arrays.
 
         The arrays are copies. Elements that were not written yet are masked. The shape and the
-        dtype are those of the declaration. If the declaration is not known, the array has one axis,
-        of bytes. Dynamic shared memory has the names of its ``extern __shared__`` arrays.
+        dtype are those of the declaration. If the declaration is not known, the array is a
+        one-dimensional array of bytes. Dynamic shared memory is in the dict under the names of its
+        ``extern __shared__`` arrays.
         """
         return step_values.shared_arrays(self.kernel, self._open())
 

@@ -39,7 +39,7 @@ class ListedInstruction:
 
 
 class Register(NamedTuple):
-    """A PTX register: the number of its function, and its name.
+    """A PTX register: the number of the function that uses it, and its name, such as "%f1".
 
     The number is needed because two functions may have registers of the same name.
     """

@@ -87,10 +87,11 @@ def variables_of(
     names: Mapping[str, Sequence[Register]],
     warp: int,
 ) -> dict[str, Array]:
-    """Return a dict from the variables of a warp to their values, masked arrays of 32 lanes.
+    """Return a dict from the names of a warp's variables to their values.
 
-    It has the scalar parameters of the kernel, and the variables whose registers are known. `names`
-    has these registers.
+    A value is a masked array with an element for each of the 32 lanes. The dict has the scalar
+    parameters of the kernel, and the variables whose registers are known. `names` is a dict from a
+    variable to its registers.
     """
     values: dict[str, Array] = {}
     for parameter, argument in zip(

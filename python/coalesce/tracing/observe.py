@@ -23,8 +23,8 @@ def observe(
     """Run a launch and pass its events to `callback`. See `Kernel.observe`.
 
     The blocks run in groups. A group has about as many events as one batch. After each group, its
-    events are passed to `callback`. If blocks may wait for each other, all blocks are in one group:
-    all of them run before `callback` gets the first events.
+    events are passed to `callback`. If the blocks may communicate, they are all in one group: all
+    blocks run before `callback` gets the first events.
     """
     if not callable(callback):
         raise TypeError(

@@ -130,8 +130,7 @@ def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
 def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Recording:
     """Check the selection `wanted`, and convert it to an object for the simulator.
 
-    If `blocks` is passed, all blocks run, but only the events of the blocks in `blocks` are
-    recorded.
+    If `blocks` is passed, only the events of these blocks are recorded, although all blocks run.
     """
     limit = require.limit("limit", wanted.limit, "events")
     warps = lines = None
