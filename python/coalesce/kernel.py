@@ -84,8 +84,8 @@ class Kernel(BaseKernel):
         architecture of the device. The simulator runs the PTX of any architecture.
     device : str or Device, optional
         Where the kernel runs: ``"cuda"``, ``"cuda:1"``, ``"sim"`` or ``"sim:h200"``. The default is
-        the GPU that has the arguments in its memory. If there is none, it is the first GPU, and on
-        a machine without a GPU the simulator.
+        the GPU whose memory holds the arguments. For NumPy arrays, the default is the first GPU.
+        Without a GPU, it is the simulator.
     instruction_limit : int, optional
         The largest number of instructions that all warps of a launch together may execute on the
         simulator. If a launch needs more, it stops with a LaunchError. By default there is no

@@ -108,8 +108,9 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
     dtype : dtype, optional
         The type of the elements. By default, it is the dtype of `a`.
     device : str or Device, optional
-        The device of the result. By default, it is the device of `a`. If `a` is not on a device, it
-        is the first GPU, or the simulator if there is no GPU.
+        The device of the result. The default is the device of `a`. For an array that is not on a
+        device, such as a NumPy array, the default is the first GPU. Without a GPU, it is the
+        simulator.
 
     Returns
     -------
@@ -152,8 +153,9 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
         A NumPy array in any layout, anything else that ``numpy.asarray`` accepts, or a GPU array of
         any library.
     device : str or Device, optional
-        The device of the copy. By default, it is the GPU of `a`. If `a` is not on a GPU, it is the
-        first GPU, or the simulator if there is no GPU.
+        The device of the copy. The default is the GPU that holds `a`. For an array that is not on a
+        GPU, such as a NumPy array, the default is the first GPU. Without a GPU, it is the
+        simulator.
 
     Returns
     -------

@@ -181,10 +181,9 @@ def modelled_gpu(device: Device) -> str:
     """Return the name of the simulated GPU that is used to model a device, such as ``"h200"``.
 
     - For a simulated GPU, this is its own name.
-    - If there is a simulated GPU of the same model as a real GPU, it is the name of this simulated
-      GPU.
-    - For any other real GPU, it is the newest simulated GPU whose compute capability is not higher
-      than that of the real GPU. If all simulated GPUs are newer, it is the oldest of them.
+    - For a real H200, it is the simulated H200, and so on.
+    - For a real GPU that the simulator does not have, it is the newest simulated GPU that is not
+      newer (by compute capability). If all simulated GPUs are newer, it is the oldest of them.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")

@@ -24,7 +24,7 @@ LEGACY_STREAM = 1  # a handle of the default stream. The handle 0 means the same
 
 
 def require_gpu_array(value: Any, name: str = "the array") -> GpuArray:
-    """Return the address, dtype, layout and stream of a GPU array.
+    """Return the address, dtype, layout and stream of a GPU array, as a `GpuArray`.
 
     Any other value raises TypeError. `name` is the name of the value in error messages.
     """
@@ -35,9 +35,9 @@ def require_gpu_array(value: Any, name: str = "the array") -> GpuArray:
 
 
 def find_gpu_array(value: Any, name: str = "the array") -> GpuArray | None:
-    """Return the address, dtype, layout and stream of a GPU array, or None for any other value.
+    """Return the address, dtype, layout and stream of a GPU array, as a `GpuArray`.
 
-    `name` is the name of the value in error messages.
+    For any other value, return None. `name` is the name of the value in error messages.
     """
     if isinstance(value, np.ndarray | np.generic | int | float | type):
         return None
@@ -64,10 +64,11 @@ def _dlpack_device(value: Any) -> Any:
 
 
 def find_host_array(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
-    """Return `value`, an array of another library, as a NumPy array with the same memory.
+    """Return an array of another library as a NumPy array. The two arrays share memory.
 
-    The array must be in the host's memory, or be a `DeviceArray` of the simulator. For any other
-    value, return None. `name` is the name of the value in error messages.
+    This works for an array in the host's memory, such as a PyTorch tensor on the CPU, and for a
+    `DeviceArray` of the simulator. For any other value, return None. `name` is the name of the
+    value in error messages.
     """
     array: np.ndarray[Any, Any]
     if is_device_array(value):

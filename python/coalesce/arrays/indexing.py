@@ -13,7 +13,8 @@ from coalesce.arrays.gpu_array import c_strides
 def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tuple[int, ...], int]:
     """Return the shape of ``array[index]``, and its offset in bytes from the start of the array.
 
-    The array is C-contiguous and has the given shape and dtype.
+    `array` is a C-contiguous array with the given shape and dtype. For an array of shape (4, 8) of
+    float32, and the index 2, the result is ``((8,), 64)``.
 
     Raises
     ------

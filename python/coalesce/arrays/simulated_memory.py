@@ -55,9 +55,10 @@ class SimulatedMemory(sim.Memory):
 
 
 def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None:
-    """Return the simulated memory that contains a NumPy array, and the array's offset in bytes.
+    """Return a pair: the simulated memory that contains a NumPy array, and the array's offset.
 
-    For an array in other memory, return None.
+    The offset is the distance in bytes from the start of the memory. For an array that is not in
+    simulated memory, return None.
     """
     # The `base` of a view is the object that it was made from, which may also be a view.
     base: Any = array

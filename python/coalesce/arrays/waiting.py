@@ -24,7 +24,7 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
     stream : int
         The handle of the stream. By default, it is the default stream.
     what : str
-        What the caller is doing, for error messages.
+        What the caller is doing. Error messages contain this text.
     """
     if gpu.finishes_within(_SLICE_MS, stream, what):
         return

@@ -30,9 +30,9 @@ from coalesce.arrays.devices import Device
 
 
 def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> tuple[str, int]:
-    """Return the best variant and its tile for the product of an M x K and a K x N matrix.
+    """Return the best variant for the product of an M x K and a K x N matrix, and its tile.
 
-    If the variant has no tile, the tile is 0.
+    For example, the result is ``("tiled", 32)``. If the variant has no tile, the tile is 0.
     """
     hopper = device.kind == "cuda" and device.compute_capability >= (9, 0)
     tensor_maps = device.kind == "cuda" and device.compute_capability == (9, 0)
@@ -45,9 +45,9 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
 
 
 def of_one_matrix(variant: str) -> str:
-    """Return the name of the fastest variant of a transpose or a sum, if `variant` is "best".
+    """Replace the variant "best" of a transpose or a sum by the fastest variant.
 
-    This is "vectorized" at every shape. If `variant` is any other name, return it unchanged.
+    This is "vectorized" at every shape. Any other name is returned unchanged.
     """
     return "vectorized" if catalogue.is_best(variant) else variant
 

@@ -44,7 +44,7 @@ def run_matmul(
     tile: int | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.matmul`. Return the result, and a `Run` with the launches.
+    """Run `coalesce.matmul`. Return a pair: the result, and a `Run`, which knows the launches.
 
     `how` has the options of `Run`. The other parameters are those of `coalesce.matmul`.
     """
@@ -181,7 +181,7 @@ def run_transpose(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.transpose`. Return the result, and a `Run` with the launches.
+    """Run `coalesce.transpose`. Return a pair: the result, and a `Run`, which knows the launches.
 
     `how` has the options of `Run`. The other parameters are those of `coalesce.transpose`.
     """
@@ -196,7 +196,7 @@ def run_transpose(
 def run_row_sums(
     a: Array, *, variant: str = "warp_per_row", shared: str = "static", **rest: Any
 ) -> tuple[Array, Run]:
-    """Run `coalesce.row_sums`. Return the result, and a `Run` with the launches.
+    """Run `coalesce.row_sums`. Return a pair: the result, and a `Run`, which knows the launches.
 
     `rest` has the argument `out` and the options of `Run`.
     """
@@ -212,7 +212,7 @@ def run_row_sums(
 
 
 def run_column_sums(a: Array, *, variant: str = "column_tiles", **rest: Any) -> tuple[Array, Run]:
-    """Run `coalesce.column_sums`. Return the result, and a `Run` with the launches.
+    """Run `coalesce.column_sums`. Return a pair: the result, and a `Run`, which knows the launches.
 
     `rest` has the argument `out` and the options of `Run`.
     """
@@ -228,7 +228,8 @@ def run_sums(
 ) -> tuple[Array, Run]:
     """Compute the sums of the rows or of the columns of a matrix.
 
-    Return the result, and a `Run` with the launches. `how` has the options of `Run`.
+    Return a pair: the result, and a `Run`, which knows the launches. `how` has the options of
+    `Run`.
     """
     variant = best.of_one_matrix(variant)
     entry = catalogue.find(operation, variant)
@@ -315,20 +316,21 @@ def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
 def product_work(
     m: int, n: int, k: int, item_size: int, *, adds: bool = False
 ) -> tuple[float, float]:
-    """Return the number of floating-point operations of a product, and the bytes that it moves.
+    """Return a pair: the number of floating-point operations of a product, and the moved bytes.
 
-    The bytes are counted as if each operand is read once and the result is written once. With
-    `adds`, the matrix `c` is also read. `item_size` is the size of an element in bytes.
+    The product is that of an M x K and a K x N matrix. The bytes are counted as if each operand is
+    read once and the result is written once. With `adds`, the matrix `c` is also read. `item_size`
+    is the size of an element in bytes.
     """
     elements = m * k + k * n + m * n * (2 if adds else 1)
     return 2.0 * m * n * k, float(elements * item_size)
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return two numbers for a transpose or a sum: floating-point operations, and bytes moved.
+    """Return a pair for a transpose or a sum: floating-point operations, and moved bytes.
 
-    Such a call reads `read` elements once and writes `written` elements once. `flops` is the number
-    of operations per element that is read. `item_size` is the size of an element in bytes.
+    Such a call reads `read` elements once and writes `written` elements once. For each element that
+    it reads, it executes `flops` operations. `item_size` is the size of an element in bytes.
     """
     return float(flops * read), float((read + written) * item_size)
 

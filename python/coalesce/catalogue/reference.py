@@ -1,10 +1,10 @@
 """Computes the results of the operations in float64 with NumPy, to check the results of kernels.
 
-A kernel rounds its sums. For a sum of K products, the rounding error is at most about K * u * s, in
-any order of the additions. Here u is half the machine epsilon of the dtype, and s is the sum of the
-absolute values of the products. (Source: N. J. Higham, Accuracy and Stability of Numerical
-Algorithms, 2nd edition, section 3.1.) The error of a correct kernel is below this bound. If a
-kernel forgets a tile or adds it twice, the error is above the bound.
+A kernel rounds its sums. For a sum of K products, the rounding error is at most about K * u * s,
+whatever the order of the additions. Here u is half the machine epsilon of the dtype, and s is the
+sum of the absolute values of the products. (Source: N. J. Higham, Accuracy and Stability of
+Numerical Algorithms, 2nd edition, section 3.1.) The error of a correct kernel is below this bound.
+If a kernel forgets a tile or adds it twice, the error is above the bound.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Array = np.ndarray[Any, Any]
 
 
 def operand_rounding(variant: str) -> float:
-    """Return the error that a variant of matmul makes by rounding its operands.
+    """Return how much a variant of matmul may err because it rounds its operands.
 
-    This is the largest relative error of the product of two rounded elements. For variants that do
-    not round their operands, it is 0.
+    The result is the largest relative error of the product of two rounded elements. For variants
+    that do not round their operands, the result is 0.
     """
     significant_bits = {"bf16": 8, "tf32": 11}
     if variant not in significant_bits:
@@ -41,10 +41,10 @@ class Reference:
         The result in float64. If the operation only moves elements, it has the dtype of the
         operand.
     scale : array or None
-        For each element of the result: the sum of the absolute values of its terms. The terms are
-        the numbers that a kernel adds up. For matmul, `scale` is an upper bound of this sum. It can
-        be broadcast to the shape of `exact`. None if the operation only moves elements, because
-        then nothing is rounded.
+        An element of the result is a sum of terms. For each element, `scale` has the sum of the
+        absolute values of its terms. For matmul, `scale` is an upper bound of this sum, and its
+        shape may be smaller than that of `exact` (it can be broadcast). None if the operation only
+        moves elements, because then nothing is rounded.
     terms : int
         The number of terms of each element.
     """

@@ -81,8 +81,8 @@ class Run:
     operands : sequence of Operand
         The arrays of the call, including `out`.
     device : str or Device, optional
-        The device of the call. By default, it is the device of `operands`. If they are not on a
-        device, it is the first GPU, or the simulator if there is no GPU.
+        The device of the call. The default is the device of `operands`. For NumPy arrays, the
+        default is the first GPU. Without a GPU, it is the simulator.
     timed : bool or int
         Whether to time the kernels. With True, runs are repeated until the median is stable. An int
         is the number of timed runs.
@@ -287,8 +287,8 @@ class Run:
     ) -> Any:
         """Return the array that the kernel writes its result to.
 
-        If possible, this is the array `out`. If there is no `out`, or if it is not in C order or
-        overlaps an operand, it is a new array.
+        If possible, this is the array `out`. It is a new array in these cases: the user passed no
+        `out`, or `out` is not in C order, is not aligned, or overlaps an operand.
         """
         if (
             out is not None
@@ -301,10 +301,11 @@ class Run:
         return np.empty(shape, dtype)
 
     def deliver(self, written: Any, operands: Sequence[Operand], out: Operand | None) -> Any:
-        """Return the result of the call, for the caller. `written` is the array with the result.
+        """Return the result of the call to the user. `written` is the array with the result.
 
-        If the caller passed `out`, the result is copied there if necessary, and `out` is returned.
-        Otherwise, an array of the operands' library is returned.
+        If the user passed `out`, this function returns `out`. If `written` is another array, it is
+        copied to `out` first. Without `out`, the function returns `written` as an array of the
+        operands' library, such as CuPy.
         """
         if out is None:
             model = next((o.given for o in operands if o.on_gpu), None)
@@ -343,7 +344,7 @@ class Run:
 
 @cache
 def compiled(entry: ops.Variant, defines: tuple[str, ...], device: str) -> BaseKernel:
-    """Return a compiled kernel of the catalogue. `defines` are macros, such as "REAL=float".
+    """Return the compiled kernel of a variant. `defines` are macros, such as "REAL=float".
 
     The kernel is compiled once for each set of macros and each device.
     """

@@ -27,7 +27,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Access:
-    """An action of one thread that belongs to a finding, and its source line.
+    """What one thread did when the mistake happened: the action, and its source line.
 
     Attributes
     ----------

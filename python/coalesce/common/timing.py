@@ -25,8 +25,8 @@ class Timing:
         The times in milliseconds for copying NumPy arrays to the device and back. 0 if the arrays
         are on the device already, and on the simulator.
     gflops : float
-        The rate in 1e9 floating-point operations per second. A product of an M x K and a K x N
-        matrix counts as 2 M N K operations, and a sum as one operation per element. 0 if the
+        The rate in 1e9 floating-point operations per second. The product of an M x K and a K x N
+        matrix counts as 2 M N K operations. A sum counts as one operation per element. 0 if the
         operation only moves data.
     gbps : float
         The rate in 1e9 bytes per second. It counts each operand as read once and each result as

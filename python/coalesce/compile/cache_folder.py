@@ -6,8 +6,8 @@ The files are in a subfolder with the name `NAME`. The total size is limited to 
   can write to it. The module opens the folder once. It checks and uses the open folder (a file
   descriptor), not the folder's name. If somebody replaces the folder after the check, this has no
   effect.
-- Other files: a file belongs to the cache only if it is a regular file, its name has the form of an
-  entry, and it begins with `HEADER`. Any other file is not read, counted or deleted.
+- Other files: the module reads, counts and deletes only entries. An entry is a regular file (not a
+  link). Its name has the form of a key, and its content begins with `HEADER`.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
 
 
 def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
-    """Call `code_of` for an executable without its source, and keep the result in the cache."""
+    """Return the result of ``code_of(executable, arch)``, from the cache on disk if possible."""
     digest = hashlib.sha256(section_of(executable)).hexdigest()
     status = library().stat()
     key = cache.key_of("executable", digest, arch, status.st_size, status.st_mtime_ns)

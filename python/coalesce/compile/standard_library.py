@@ -24,12 +24,11 @@ COSTLY = {
 
 
 def costly(header: str, text: str) -> str:
-    """Write a standard header, such as ``<tuple>``, for the kernel source `text`.
+    """Return the text of a standard header, such as ``<tuple>``, for the kernel source `text`.
 
-    Such a header declares names, for example ``std::tuple``. They come from CCCL, NVIDIA's C++
-    library. Its headers take long to compile. If `text` uses some of the names, the result is a
-    header that includes CCCL's header and declares these names. If `text` uses none, the result is
-    an empty header.
+    Such a header declares names, for example ``std::tuple``. Their definitions are in CCCL,
+    NVIDIA's C++ library, but CCCL's headers take long to compile. Therefore the returned header
+    includes CCCL's header only if `text` uses one of the names. Otherwise, it is an empty header.
     """
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):

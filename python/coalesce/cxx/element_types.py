@@ -68,11 +68,10 @@ def is_known(name: str) -> bool:
 
 
 def compiler_shows(name: str) -> bool:
-    """Return whether a type name in the compiler's output may be a type of C++ or CUDA.
+    """Return False if a type name in the compiler's output can only be a type of the user.
 
-    The compiler never writes some names, such as "uint32_t": it writes "unsigned int". If such a
-    name is in its output, the user has defined another type with this name. Then the result is
-    False.
+    For ``uint32_t``, the compiler writes "unsigned int". If its output contains "uint32_t", the
+    user has defined another type with this name. So the result for "uint32_t" is False.
     """
     return name not in _NAMED
 

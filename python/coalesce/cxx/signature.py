@@ -5,8 +5,8 @@ The names and types come from the source, in this order:
 
 1. declarations.py reads the declaration of the kernel in the source.
 2. If the result is not certain, the compiler is asked for the types (compiled_types.py).
-3. If the compiler does not know them either, the parameters are called arg0, arg1 and so on, and a
-   pointer accepts arrays of every dtype.
+3. If the compiler does not know the types either, the parameters are called arg0, arg1 and so on.
+   Then a pointer accepts arrays of every dtype.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PtxParameter:
 
 @dataclass(frozen=True)
 class Parameter:
-    """What is known about a parameter of a kernel."""
+    """The name, type and size of a kernel's parameter. Its name and type may be unknown."""
 
     name: str
     # "word": the parameter has 8 bytes and an unknown type. It accepts an array or an integer.
@@ -131,8 +131,8 @@ def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
 def ptx_source(ptx: str) -> str:
     """Return the text of the source that a PTX text was compiled from.
 
-    The PTX contains the name of this source, which may be a file or a cell of a notebook. Messages
-    show lines of it. If the source cannot be read, the result is "".
+    The PTX contains the name of a file or of a notebook cell. This function reads the text of this
+    file or cell, because messages show lines of it. If the text cannot be read, return "".
     """
     first = re.search(r"^\s*\.loc\s+(\d+)\s", ptx, re.MULTILINE)
     if first is None:
@@ -183,12 +183,21 @@ def find_entry(
 ) -> str:
     """Find the kernel that the user wants, and return its name in the PTX.
 
-    `entries` are the names of all kernels in the PTX, which may be mangled. `wanted` is the name
-    that the user passed. It may be None if there is only one kernel. `instances` maps compiled
-    instantiations of templates to their mangled names: ``{"scale<4>": "_Z..."}``. `templates` are
-    the names of kernel templates without such an instantiation.
-
     If the kernel cannot be determined, a ValueError lists the kernels.
+
+    Parameters
+    ----------
+    entries : sequence of str
+        The names of all kernels in the PTX, which may be mangled.
+    wanted : str or None
+        The name that the user passed. It may be None if there is only one kernel.
+    source : str
+        The source of the kernels, for the advice in the error message.
+    instances : mapping, optional
+        The compiled instantiations of templates, and their mangled names:
+        ``{"scale<4>": "_Z..."}``.
+    templates : sequence of str
+        The names of kernel templates that were not compiled, for the advice in the error message.
     """
     if wanted is None and len(entries) == 1:
         return entries[0]
@@ -257,9 +266,10 @@ def signature_of(
 ) -> Signature:
     """Return the names and the parameters of a kernel.
 
-    `entry` is the kernel's name in the PTX, and `parameters` are its parameters there. `expression`
-    is the template instantiation that the user requested, or None. `ask` is a function that asks
-    the compiler for the types of C++ expressions. If it is None, the compiler is not asked.
+    `entry` is the kernel's name in the PTX, and `parameters` are its parameters there. `source` is
+    the CUDA C++ source, and `options` are the compiler's options. `expression` is the template
+    instantiation that the user requested, or None. `ask` is a function that asks the compiler for
+    the types of C++ expressions. If it is None, the compiler is not asked.
     """
     name = plain_name(entry)
     base = name.split("::")[-1]

@@ -1,9 +1,9 @@
 """Reads the types and shapes of variables in device memory from a CUDA C++ source.
 
-PTX has only the size of a variable in bytes. `Kernel.globals` returns the `__device__` and
-`__constant__` variables as arrays, and therefore needs their types and shapes. Messages show the
-types and shapes of `__shared__` variables. The simulator compares each of these shapes with the
-size in the PTX. If they differ, messages do not show the shape.
+PTX has only the size of a variable in bytes. But `Kernel.globals` returns the `__device__` and
+`__constant__` variables as arrays, so it needs their types and shapes. Reports name elements of
+`__shared__` variables, such as ``tile[3, 5]``, which also needs the shapes. If a shape from the
+source does not match the size in the PTX, reports do not use it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ def variables_of(
 ) -> dict[str, DeclaredVariable]:
     """Return a dict from the name of each variable, without namespaces, to its declaration.
 
-    `qualifier` is a pattern for the words that mark the variables. By default, these words are
-    ``__device__``, ``__constant__`` and ``__managed__``. If the variables are in a kernel template,
-    `expression` is its instantiation, such as ``"tile<16>"``.
+    `source` is the CUDA C++ source, and `options` are the compiler's options. `qualifier` is a
+    pattern for the words that mark the variables. By default, these words are ``__device__``,
+    ``__constant__`` and ``__managed__``. If the variables are in a kernel template, `expression` is
+    its instantiation, such as ``"tile<16>"``.
     """
     text = declarations.bare(source)
     known = {

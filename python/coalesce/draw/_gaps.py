@@ -23,11 +23,11 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
     `wanted` are the indices of the rows that should be shown. `extent` is the number of rows of the
     matrix. `most` is the largest number of rows to show.
 
-    - If the matrix has at most `most` rows, all are shown.
-    - If more than `most` rows are wanted, the first ``most - 2`` and the last two of them are
+    - If the matrix has at most `most` rows, all of them are shown.
+    - If more than `most` rows are wanted, only the first ``most - 2`` and the last two of these are
       shown.
-    - If a gap would hide only one row, this row is shown instead, unless `most` rows are shown
-      already.
+    - A gap that would hide only one row is replaced by this row, as long as fewer than `most` rows
+      are shown.
     """
     shown = list(range(extent)) if extent <= most else sorted(set(wanted))
     if len(shown) > most:

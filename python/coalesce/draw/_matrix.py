@@ -216,8 +216,8 @@ def window_over(matrices: Iterable[Matrix], most: int) -> Window:
     """Choose the rows and columns of a matrix to show, at most `most` of each.
 
     `matrices` are the states of the matrix in all frames. A row or column is shown if one of its
-    cells is accessed or moved in any frame, or is a corner of a box. The neighbours of such a row
-    or column are also shown.
+    cells is accessed in any frame, or is moved with the sector of an accessed cell. The first and
+    the last row and column of a box are also shown. So are the neighbours of all these.
     """
     touched: set[Cell] = set()
     around: set[Cell] = set()

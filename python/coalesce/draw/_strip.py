@@ -76,7 +76,8 @@ class Strip:
     def unmoved(self) -> list[tuple[int, float, float]]:
         """Return the groups of neighbouring sectors that are not moved.
 
-        For each group, return the number of its sectors, its left edge and its right edge.
+        Return a tuple for each group: the number of its sectors, and the x coordinates of its left
+        and right edge.
         """
         runs: list[tuple[int, float, float]] = []
         for address, (x, width) in self.cells.items():

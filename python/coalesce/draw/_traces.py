@@ -134,8 +134,8 @@ def steps(
     Raises
     ------
     ValueError
-        No event accesses a known array, the trace has events of several warps, or a shape has
-        another number of elements than its array.
+        No event accesses an array with a name, or the trace has events of several warps. Or a shape
+        has another number of elements than its array.
 
     Examples
     --------

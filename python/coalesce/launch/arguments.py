@@ -101,10 +101,11 @@ Argument = bytes | HostArray | GpuArray | TensorMap | PackedStructure
 
 
 def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
-    """Check the arguments of a launch and convert them. Scalars become bytes.
+    """Check the arguments of a launch, and convert them. For example, scalars become bytes.
 
-    The result has one item for each argument, in order. After them come the arrays that pointers in
-    structures point to. `described` returns the parameters that belong to these items.
+    The result is a list with an item for each argument. If an argument is a structure with
+    pointers, the arrays behind its pointers are added at the end of the list. `described` returns
+    the parameters that belong to the items of the list.
 
     If the number of arguments or a type is wrong, a TypeError is raised. If a value or a layout is
     wrong, a ValueError is raised. The module `scalars` says which scalars are converted.

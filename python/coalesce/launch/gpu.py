@@ -275,8 +275,9 @@ def value_of(
 ) -> bytes:
     """Return the bytes that the kernel gets for an argument.
 
-    `names` are the names of the parameters. `staged` has the addresses of the NumPy arrays on the
-    GPU. It may be None if no argument is a NumPy array.
+    `arguments` are all arguments of the launch, and `names` are the names of their parameters.
+    `staged` has the addresses on the GPU to which the NumPy arrays were copied. It may be None if
+    no argument is a NumPy array.
     """
     if isinstance(argument, bytes):
         return argument

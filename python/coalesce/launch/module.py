@@ -190,7 +190,8 @@ class Module:
     def modelled(self, device: Device, entry: str) -> dict[str, Any]:
         """Return the options of ``Program.launch`` that the models of time and caches need.
 
-        These are the name of the GPU to model, and the number of registers per thread.
+        These options are the name of the GPU to model, and the number of registers per thread of
+        the kernel `entry`.
         """
         return {
             "gpu": modelled_gpu(device),

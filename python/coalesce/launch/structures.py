@@ -31,7 +31,8 @@ class PackedStructure:
     def filled(self, addresses: Mapping[int, bytes]) -> bytes:
         """Return the bytes of the structure, with the addresses of the arrays in them.
 
-        `addresses` maps the number of each array's argument to the 8 bytes of its address.
+        `addresses` is a dict. A key is the position of an array in the arguments of the launch. The
+        value is the array's address, as 8 bytes.
         """
         result = bytearray(self.packed)
         for offset, number in self.pointers:

@@ -33,7 +33,11 @@ _COLOURS = {
 def axes_of(
     ax: Any, panels: int, theme: Theme | None, size: tuple[float, float]
 ) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield the Axes to draw into: the caller's Axes `ax`, or new Axes with colours of `theme`."""
+    """Yield an array of the Axes to draw into: the caller's Axes `ax`, or the Axes of a new figure.
+
+    `panels` is the number of Axes. A new figure has the colours of `theme`, and `size` is its width
+    and height in inches.
+    """
     plt = _matplotlib()
     if theme is not None:
         require.choice("theme", theme, _COLOURS)

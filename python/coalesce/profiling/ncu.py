@@ -75,10 +75,11 @@ def measure(
     ncu: str | os.PathLike[str] | None,
     timeout: float,
 ) -> dict[str, float]:
-    """Return a dict from names of metrics to the counters of a launch.
+    """Return the counters of a launch as a dict from names of metrics to numbers.
 
-    Metrics that the GPU does not have are left out. If ncu, a GPU or the permission to read
-    counters is missing, raise DeviceUnavailable. If `launch` is None, raise ValueError. If ncu
+    Metrics that the GPU does not have are left out. `ncu` is the path or the name of the program,
+    or None. `timeout` is the longest time to wait, in seconds. If ncu, a GPU or the permission to
+    read counters is missing, raise DeviceUnavailable. If `launch` is None, raise ValueError. If ncu
     fails for another reason, raise LaunchError.
     """
     timeout = require.positive("timeout", timeout)

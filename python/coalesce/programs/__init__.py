@@ -37,11 +37,12 @@ class Outcome:
     Attributes
     ----------
     status : int
-        The exit status of the program. If a signal ended it, 128 plus the number of the signal.
+        The exit status of the program. If a signal ended the program, it is 128 plus the number of
+        the signal.
     signal : str
-        The name of the signal that ended the program, or ``""``.
+        The name of the signal that ended the program, such as ``"SIGSEGV"``, or ``""``.
     report : dict or None
-        The report that ``libcudart.so`` wrote. None if the program ended before it was written.
+        The report that ``libcudart.so`` wrote. None if the program ended without a report.
     profiles : list of Profile
         The profiles of the launches that the argument `launches` selected.
     """

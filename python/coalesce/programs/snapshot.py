@@ -56,7 +56,10 @@ class _KeptKernel(BaseKernel):
 
 
 def profile(folder: Path, gpu: str) -> Profile:
-    """Return the profile of the launch that is stored in a folder."""
+    """Return the profile of the launch that is stored in a folder.
+
+    `gpu` is the name of the simulated GPU, such as "h200".
+    """
     kept = json.loads((folder / "launch.json").read_text())
     device = devices.resolve(f"sim:{gpu}")
     kernel = _KeptKernel(_module(folder, kept["arch"], kept["file"]), kept["entry"], device)

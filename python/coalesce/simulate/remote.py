@@ -140,7 +140,8 @@ def run_blocks(
 ) -> tuple[Any, dict[str, np.ndarray[Any, Any]] | None, list[Any]]:
     """Simulate some blocks on one core of the CPU. This is the function that a job runs.
 
-    Return the counts, the recorded events, and the list of the arrays and variables.
+    Return a tuple of three: the counts, the recorded events (None if none were recorded), and a
+    list of the arrays and variables.
     """
     program = _program(launch)
     for name, value in launch.variables:

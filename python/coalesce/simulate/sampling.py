@@ -71,8 +71,9 @@ class Estimate:
     def metrics(self, of_sample: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
         """Estimate the metrics of the whole grid from the metrics of the sample.
 
-        Return two dicts: the estimates, and their standard errors. Sums are multiplied by `scale`.
-        Ratios and percentages are not.
+        Return two dicts from names of metrics to numbers: the estimates, and their standard errors.
+        A sum, such as the number of requests, is multiplied by `scale`. A ratio or a percentage is
+        not.
         """
         of_groups = [counts.metrics() for counts in self.groups]
         metrics, errors = {}, {}

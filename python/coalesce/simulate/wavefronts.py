@@ -2,9 +2,9 @@
 
 AMD GPUs execute an instruction for a wavefront, a group of usually 64 lanes. The simulated kernel
 was compiled for an NVIDIA GPU, and ran in warps of 32 lanes. Here, two neighbouring warps of a
-block are treated as one wavefront. If the two warps execute an instruction several times, their
-first executions are treated as one execution of the wavefront, then their second executions, and so
-on.
+block are treated as one wavefront. The warps may execute an instruction several times. Then their
+first executions are treated as one execution of the wavefront, and so are their second executions,
+and so on.
 
 A cache line counts once for each instruction of a wavefront, even if many of its active lanes
 access it. AMD's tools count in the same way (ROCm Compute Profiler, "Vector L1 cache"). An AMD GPU
@@ -83,18 +83,17 @@ class WavefrontAccess:
 
 
 class Wavefronts(Sequence[WavefrontAccess]):
-    """The accesses to global memory in groups of 64 lanes, as on an AMD GPU.
+    """A sequence of `WavefrontAccess` objects: the result of `Trace.wavefronts`.
 
-    AMD calls such a group a wavefront. See `Trace.wavefronts`.
-
-    This is a sequence of `WavefrontAccess`. It is an estimate from the accesses of warps.
+    It estimates how a kernel would access global memory on an AMD GPU, where 64 lanes execute
+    together. AMD calls such a group of lanes a wavefront.
 
     Attributes
     ----------
     lanes : int
         The number of lanes of a wavefront.
     line_bytes : int
-        The size of a cache line.
+        The size of a cache line in bytes.
     omitted : int
         The number of events that were not recorded because of the trace's limit.
 

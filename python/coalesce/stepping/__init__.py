@@ -410,9 +410,9 @@ class Stepper:
         An array has a value for each of the 32 lanes. A lane is masked if it has not written the
         register, or if it has diverged from the active lanes.
 
-        The dtype of a predicate register is bool. For another register, the dtype is found from the
-        instructions that use it, or from the array that its value was loaded from. If this is not
-        possible, the dtype is an unsigned integer.
+        The dtype of a predicate register is bool. For other registers, the dtype comes from the
+        instructions that use the register, or from the array that its value was loaded from. If
+        neither is known, the dtype is an unsigned integer.
 
         The dict has only registers whose value is still needed: the register was written, and a
         later instruction reads it.
@@ -424,8 +424,8 @@ class Stepper:
         """The variables of the source, as a dict from names to masked arrays of 32 lanes.
 
         The dict has the scalar parameters of the kernel, and variables that a line such as
-        ``x = a[i];`` assigns. A variable is missing if its register is not known, for example
-        because the compiler removed the variable or merged its line with another line. Array
+        ``x = a[i];`` assigns. Some variables are missing, because their register is not known. For
+        example, the compiler removed the variable, or merged its line with another line. Array
         arguments are in `arrays`.
         """
         return self._variables_of(self._warp)
