@@ -32,10 +32,10 @@ OUTCOMES = (
 _METHOD = """\
 Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
 kernels of public repositories. (The kernels are not part of this repository.) A fixed rule chose
-the kernels. It does not look at what a kernel does when it runs. The rule sorts the kernels of each
-repository by a hash of their names, and takes the first 18 valid ones. A kernel is not valid if the
-CUDA compiler refuses it with every argument, or does not see it at all. Such a kernel is replaced
-by the next one of the sorted list. The end of this page lists the replaced kernels.
+the kernels, without looking at what they do: it sorts the kernels of each repository by a hash of
+their names, and takes the first 18 valid ones. A kernel is not valid if the CUDA compiler refuses
+it whatever the arguments are, or does not see it at all. Such a kernel is replaced by the next one
+of the sorted list. The end of this page lists the replaced kernels.
 
 Each file was passed to `coalesce.Kernel` as it is. The script makes up most of the arguments. It
 knows the types of the parameters and of the members of structures, but not what they mean. If a
@@ -56,16 +56,17 @@ These are the outcomes:
 
 - *right*: the result equals that of at least one reference, and differs from none. The kernel wrote
   or printed something.
-- *wrong*: the results differ, and the check finds no reason.
-- *not defined*: the results differ, but CUDA does not define which result is right. There are three
-  such cases: the check reports a race, it reports a read of memory that nobody wrote, or the kernel
-  reads a clock.
+- *wrong*: the result differs from a reference, and the check finds no reason in the kernel.
+- *not defined*: the result differs from a reference, but CUDA does not define which result is
+  right. The reason is a race, a read of memory that nobody wrote (the check reports both), or a
+  read of a clock.
 - *not compared*: the kernel ran to its end, but there is no reference. For example, g++ does not
   compile the kernel or takes too long, or the kernel writes addresses, which differ from run to
   run.
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
-- *fault*: every launch with made-up arguments accesses memory outside its arrays. Most of these
-  kernels need sizes that fit each other, or they read addresses and indices from their arrays.
+- *fault*: with all arguments that the script made up, the kernel accesses memory outside its
+  arrays. Most of these kernels need sizes that fit each other, or read addresses or indices from
+  their arrays.
 - *refused*: coalesce does not compile the kernel, does not simulate it, or does not support the
   type of one of its arguments.
 - *too long*: the kernel did not compile in 200 s.
@@ -73,32 +74,32 @@ These are the outcomes:
 """
 _ON_GPU = """\
 The launches of {launched} kernels were repeated on a GPU, in two runs on {date}. The GPU was an
-{gpu}, and the compiler was {compiler}. In some launches with made-up sizes, the check reports a
-race. Then a launch with only one block was repeated instead. These are the outcomes, with the
-numbers of kernels:
+{gpu}, and the compiler was {compiler}. If the check reported a race in a launch with made-up sizes,
+a launch with only one block was repeated instead. These are the outcomes, with the numbers of
+kernels:
 
 - *equal* ({equal}): every bit of every array and variable is equal.
 - *atomics* ({atomics}): floats differ by rounding, because atomics add them in any order.
 - *rounding* ({rounding}): floats differ by rounding for another reason. Most of these
   kernels use approximate functions of the GPU, such as `__expf` or `rsqrtf`.
-- *order* ({order}): atomics return the places to which the kernel writes. The order of these places
-  differs.
+- *order* ({order}): the kernel writes its results to places that atomics return. A GPU executes
+  atomics in another order, so the results are in other places.
 - *addresses* ({addresses}): the kernel writes addresses, and a GPU has other addresses.
-- *not defined* ({undefined}): the results differ, and this is allowed: `coalesce.check` shows that
-  CUDA does not define them, because of a race or a read of memory
-  that nobody wrote.
+- *not defined* ({undefined}): the results differ, but CUDA does not define them. `coalesce.check`
+  shows the reason: a race, or a read of memory that nobody wrote.
 - *different* ({different}): the results differ for another reason.
 - *failed* ({failed}): the launch failed on the GPU.
 """
 _OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
 _COUNTED = """\
-Nsight Compute counted {launches} of these launches. {metrics:,} of its counters are counts that
-coalesce calls exact. Launches in which such a count differs: {unlike}.
+Nsight Compute counted {launches} of these launches. {metrics:,} of its figures are counts that
+coalesce calls exact: prediction and measurement should be equal. Launches in which such a count
+differs: {unlike}.
 """
 # Why a count of a launch may differ.
 _NOTES = {
     "kQuantize": "The kernel branches on registers that it never wrote (`valid_items` of "
-    "`cub::BlockLoad`), so the lanes that access memory together are not defined.",
+    "`cub::BlockLoad`). So it is not defined which lanes access memory together.",
 }
 
 
@@ -127,8 +128,8 @@ def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
         "\n"
         f"- For {sum(bool(row.get('own')) for row in rows)} kernels, a person wrote the arguments."
         "\n\n"
-        "There were several runs, and coalesce was changed between them. A later run repeats the "
-        "comparison with g++ only for kernels that were not right before. The last run, on "
+        "The figures come from several runs, and coalesce was changed between them. A kernel that "
+        "was right in one run was not compared with g++ again in later runs. The last run, on "
         f"{date} on a machine with {cores} ({processor}), tested commit `{found['coalesce']}`."
     )
     lines = [

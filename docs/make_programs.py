@@ -93,19 +93,19 @@ The tables have these outcomes:
   results with.
 - *result wrong*: the program ended with status 0, but its results differ from those of the
   reference.
-- *time limit reached*: the program ran longer than its limit. It may only need more time: other
-  work, or other programs of the list, ran at the same time.
+- *time limit reached*: the program ran longer than its limit. With more time, it may reach its end:
+  other programs ran on the same machine.
 
 Most of NVIDIA's samples check their results themselves. Other samples print results that can be
 computed with NumPy. The samples that use cuBLAS or cuRAND's host library run with
 [replacements](whole_programs.md#cublas-and-curand) for these libraries. simpleMPI runs as one
 process.
 
-Most of Rodinia's programs do not check their results. Their results are compared with those of
-Rodinia's OpenMP program for the same input, or with a reference in NumPy. The table names the
-reference, and says how far the numbers differ. The inputs are Rodinia's; only b+tree, cfd and
-hybridsort have smaller ones. Three programs of Rodinia are not in the list: mummergpu, and two
-programs that need videos (heartwall and leukocyte).
+Most of Rodinia's programs do not check their results. Therefore their results are compared with
+those of Rodinia's OpenMP program for the same input, or with a reference in NumPy. The table names
+the reference, and says how far the numbers differ. The programs run with Rodinia's inputs, except
+b+tree, cfd and hybridsort, which have smaller ones. Three programs of Rodinia were not run:
+mummergpu, and two that need videos (heartwall and leukocyte).
 
 This repository does not contain the programs, nor the list that says how each program is built and
 how its results are compared. `benchmarks/programs.py` runs any such list, and says what the list
@@ -123,21 +123,21 @@ Three programs of Rodinia have mistakes:
 
 The option `--check` reports the mistakes of srad_v2 and myocyte.
 
-HeCBench (Heterogeneous Computing Benchmarks, commit f27000a51) has more than 500 CUDA programs. The
-list has those that say whether their results are right, that find their input files in their own
-folder, and that need no library except cuBLAS and cuRAND. A few are left out because nvcc could not
-build them with the options of the list. The programs run with smaller inputs and fewer repetitions
-than usual, because a simulator is slower than a GPU. Five of them end with an error:
+HeCBench (Heterogeneous Computing Benchmarks, commit f27000a51) has more than 500 CUDA programs. A
+program was chosen if it meets three conditions: it says whether its results are right, it finds its
+input files in its own folder, and it needs no library except cuBLAS and cuRAND. A few of these were
+left out, because nvcc could not build them. The programs run with smaller inputs and fewer
+repetitions than usual, because a simulator is slower than a GPU. Five of them end with an error:
 
 - In bscan, only some threads of a block reach a barrier. The program also says that its results are
   wrong.
 - btree (with 5000 keys), histogram and threadcpy write outside their arrays.
-- segsort shuffles within a branch that some lanes of the warp do not take, but names all lanes in
-  the mask. CUDA does not define what happens then.
+- segsort executes a shuffle in a branch that only some lanes of the warp take. But the mask of the
+  shuffle names all lanes. CUDA does not define what happens then.
 
-These five were also tried by hand on an H200, where nothing checks accesses. bscan says there, too,
-that its results are wrong. btree, histogram and segsort report success. threadcpy did not end
-within 30 s."""
+These five were also tried by hand on an H200, which does not check accesses as the simulator does.
+On the H200, too, bscan says that its results are wrong. btree, histogram and segsort report
+success. threadcpy did not end within 30 s."""
 
 
 def main() -> None:
