@@ -271,7 +271,7 @@ def test_run_explains_both_of_its_forms(capsys):
         cli.main(["run", "--help"])
     out = capsys.readouterr().out
     assert "coalesce run PROGRAM.cu [OPTION]... [-- ARGUMENT...]" in out
-    assert "coalesce run FILE ENTRY --grid" in out
+    assert "coalesce run FILE [ENTRY] --grid" in out
     for option in ("--profile", "--launch N", "--check", "--html FILE", "--json FILE"):
         assert option in out.partition("options for a whole program:")[2]
 
@@ -299,9 +299,8 @@ def test_explain_a_file(capsys, tmp_path):
     file.write_text(ADD)
     (tmp_path / "more.h").write_text("// found beside the file\n")
     words = f"explain {file} --entry add --grid 4 --block 256 --device sim"
-    # An argument of the kernel may follow --arg, or stand at the end of the command line. The
-    # prefix f32: means the same as random: with a dtype.
-    words += " --arg f32:2048 --arg arange:1024:i32 --arg zeros:1024"
+    # The prefix f32: means the same as random: with a dtype.
+    words += " f32:2048 arange:1024:i32 zeros:1024"
     page, data = tmp_path / "add.html", tmp_path / "add.json"
     words += f" --html {page} --json {data} 1024"
     status, out, err = run(capsys, *words.split())
@@ -314,15 +313,23 @@ def test_explain_a_file(capsys, tmp_path):
     assert json.loads(data.read_text())["kernel"] == "add"
 
 
-def test_explain_accepts_the_arguments_of_run(capsys, tmp_path):
+@pytest.mark.parametrize("command", ["run", "explain", "check"])
+def test_commands_name_a_kernel_in_the_same_ways(capsys, tmp_path, command):
     file = tmp_path / "add.cu"
     file.write_text(ADD.replace('#include "more.h"', ""))
     words = ["--grid", "4", "--block", "256", "f32:2048", "arange:1024:i32", "zeros:1024", "1024"]
-    _, named, _ = run(capsys, "explain", str(file), "--entry", "add", *words)
-    status, out, err = run(capsys, "explain", str(file), "add", *words)
+    words += ["--device", "sim"]
+    _, named, _ = run(capsys, command, str(file), "--entry", "add", *words)
+    status, out, err = run(capsys, command, str(file), "add", *words)
     assert (status, out, err) == (0, named, "")
-    status, _, err = run(capsys, "explain", str(file), "addd", *words)
+    status, _, err = run(capsys, command, str(file), "addd", *words)
     assert (status, "no kernel 'addd'" in err) == (1, True)
+    status, _, err = run(capsys, command, str(file), *words)
+    assert (status, "other, add" in err) == (1, True)
+    file.write_text("__global__ void only(float* x) { x[threadIdx.x] = 1; }")
+    launch = ["--grid", "1", "--block", "32", "zeros:32", "--device", "sim"]
+    status, _, err = run(capsys, command, str(file), *launch)
+    assert (status, err) == (0, "")
 
 
 def test_explain_needs_a_launch(capsys, tmp_path):

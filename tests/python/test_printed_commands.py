@@ -101,6 +101,7 @@ def test_commands_printed_by_results(words, capsys, monkeypatch):
     monkeypatch.setenv("COALESCE_DEVICE", "sim")
     assert cli.main(words.split()) == 0
     (command,) = re.findall(r"coalesce (explain .*)", capsys.readouterr().out)
+    assert command.endswith("--size 16")
     assert cli.main(command.split()) == 0
 
 

@@ -256,6 +256,26 @@ def test_a_good_kernel_has_no_wasteful_line():
     ]
 
 
+@pytest.mark.parametrize(
+    ("item", "mask", "groups"),
+    [("float2", "0x00FF00FF", "halves"), ("float4", "0x0F0F0F0F", "quarters")],
+)
+def test_verdict_sentence_and_picture_agree_if_few_lanes_are_active(item, mask, groups):
+    """The lanes are in several groups, which are served one after the other, without a conflict."""
+    source = f"""__global__ void k({item}* out) {{
+    __shared__ {item} s[32];
+    s[threadIdx.x] = {{}};
+    __syncthreads();
+    if ({mask}u >> threadIdx.x & 1) out[threadIdx.x] = s[threadIdx.x];
+}}"""
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, np.zeros(128, np.float32))
+    (load,) = [a for a in p.accesses() if a.space == "shared" and a.kind == "load"]
+    assert load.wavefronts == 2 * load.ideal
+    assert f"No bank conflict, but few lanes are active: the {groups}" in load.sentence
+    assert "no bank conflict" in load.picture().headline
+    assert any(s.startswith("Shared memory has no bank conflicts, but") for s in p.verdict)
+
+
 def test_kernels_that_prepare_are_listed():
     p = matmul("corner_turned")
     assert p.title == "matmul, variant corner_turned"

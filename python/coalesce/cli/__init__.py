@@ -165,7 +165,7 @@ def _explain_operation(options: argparse.Namespace) -> int:
     explained = of_operation(
         options.what,
         options.variants,
-        [*options.arg, *options.argument],
+        options.argument,
         n=options.size,
         dtype=options.dtype,
         device=options.device,
@@ -185,7 +185,6 @@ def _explain_file(options: argparse.Namespace) -> int:
             "--grid 4 --block 256"
         )
     kernel, words = kernel_of(options.what, options.entry, options.argument, options.option)
-    words = [*options.arg, *words]
     launch = options.grid, options.block
     values = [argument(word) for word in words]
     explained = kernel.profile(

@@ -13,6 +13,9 @@ from typing import Any, NoReturn
 import coalesce
 
 OPERATION_ARGUMENT = "an argument of the operation, for example tile=16"
+KERNEL_ARGUMENTS = (
+    "the name of the kernel, if the file has several; then the kernel's arguments in order"
+)
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -179,16 +182,15 @@ def _add_run(commands: Any) -> None:
         "coalesce run PROGRAM.cu --check",
         "coalesce run FILE.cu ENTRY --grid 4 --block 256 random:1000 2.0 1000",
         usage="coalesce run PROGRAM.cu [OPTION]... [-- ARGUMENT...]\n"
-        "       coalesce run FILE ENTRY --grid X[,Y[,Z]] --block X[,Y[,Z]]\n"
+        "       coalesce run FILE [ENTRY] --grid X[,Y[,Z]] --block X[,Y[,Z]]\n"
         "                    [OPTION]... [ARGUMENT]...",
     )
     run.add_argument("file", help="CUDA C++ or PTX")
-    run.add_argument("entry", help="the name of the kernel")
-    run.add_argument("argument", nargs="*", help="the kernel's arguments in order")
+    run.add_argument("argument", nargs="*", metavar="[ENTRY] ARGUMENT", help=KERNEL_ARGUMENTS)
     _add_device(run, words="for a program: sim; for a kernel: the first GPU, or else the simulator")
     _add_compiler(run)
     _add_program(run.add_argument_group("options for a whole program"))
-    _add_launch(run.add_argument_group("options for a kernel"), required=True)
+    _add_kernel(run.add_argument_group("options for a kernel"), required=True)
 
 
 def _add_exec(commands: Any) -> None:
@@ -237,14 +239,13 @@ def _add_check(commands: Any) -> None:
         "Run a kernel on the simulator and report its mistakes: accesses outside arrays, reads of "
         "memory that was never written, data races, barriers that only some threads reach. Write "
         "the kernel's arguments as for coalesce run. The exit status is 1 if there are findings.",
-        "coalesce check FILE.cu --grid 4 --block 256 random:1000 2.0 1000",
+        "coalesce check FILE.cu ENTRY --grid 4 --block 256 random:1000 2.0 1000",
+        usage="coalesce check FILE [ENTRY] --grid X[,Y[,Z]] --block X[,Y[,Z]]\n"
+        "                      [OPTION]... [ARGUMENT]...",
     )
     check.add_argument("file", help="CUDA C++ or PTX")
-    check.add_argument("argument", nargs="*", help="the kernel's arguments in order")
-    check.add_argument(
-        "--entry", metavar="NAME", help="the name of the kernel, if the file has several"
-    )
-    _add_launch(check, required=True)
+    check.add_argument("argument", nargs="*", metavar="[ENTRY] ARGUMENT", help=KERNEL_ARGUMENTS)
+    _add_kernel(check, required=True)
     _add_compiler(check)
     _add_device(check, "sim")
 
@@ -279,18 +280,19 @@ def _add_explain(commands: Any) -> None:
         "show what the memory accesses of a kernel cost, line by line",
         "Profile a kernel of a .cu or .ptx file, or variants of an operation. Several variants "
         "are compared. Write the kernel's arguments as for coalesce run.",
-        "coalesce explain FILE.cu --entry ENTRY --grid 4 --block 256 f32:1000 2.0 1000",
+        "coalesce explain FILE.cu ENTRY --grid 4 --block 256 f32:1000 2.0 1000",
         "coalesce explain matmul --variants naive,tiled --size 128",
         "coalesce explain access stride=8 --variants stride",
-        usage="coalesce explain FILE [--entry NAME] --grid X[,Y[,Z]] "
-        "--block X[,Y[,Z]]\n                        [OPTION]... [ARGUMENT]...\n"
+        usage="coalesce explain FILE [ENTRY] --grid X[,Y[,Z]] --block X[,Y[,Z]]\n"
+        "                        [OPTION]... [ARGUMENT]...\n"
         "       coalesce explain OPERATION [OPTION]... [NAME=VALUE]...",
     )
     explain.add_argument("what", metavar="FILE|OPERATION", help="kernel.cu, or matmul, access, ...")
     explain.add_argument(
         "argument",
         nargs="*",
-        help="the kernel's arguments in order; or NAME=VALUE for an operation",
+        metavar="[ENTRY] ARGUMENT",
+        help=f"{KERNEL_ARGUMENTS}; for an operation, NAME=VALUE",
     )
     _add_device(explain, "sim")
     _add_files(explain)
@@ -302,19 +304,13 @@ def _add_explain(commands: Any) -> None:
     )
     kernel = explain.add_argument_group("options for a kernel")
     kernel.add_argument(
-        "--entry", metavar="NAME", help="the name of the kernel, if the file has several"
-    )
-    kernel.add_argument(
-        "--arg", action="append", default=[], metavar="ARGUMENT", help="an argument of the kernel"
-    )
-    kernel.add_argument(
         "--wavefront",
         type=int,
         metavar="BYTES",
         help="also derive the cache lines that wavefronts of 64 lanes would access on an AMD GPU; "
         "a cache line has 64 (MI200) or 128 (MI300) bytes",
     )
-    _add_launch(kernel, required=False)
+    _add_kernel(kernel, required=False)
     _add_compiler(kernel)
     operation = explain.add_argument_group("options for an operation")
     _add_variants(operation, "the first one")
@@ -342,7 +338,11 @@ class _Help(argparse.HelpFormatter):
         return super()._fill_text(text, width, indent)
 
 
-def _add_launch(parser: Any, *, required: bool) -> None:
+def _add_kernel(parser: Any, *, required: bool) -> None:
+    """Add the options for a kernel of a file: its name and its launch."""
+    parser.add_argument(
+        "--entry", metavar="NAME", help="the name of the kernel; or write it after the file"
+    )
     extents: dict[str, Any] = {"type": _extents, "required": required, "metavar": "X[,Y[,Z]]"}
     parser.add_argument("--grid", help="number of blocks in the grid", **extents)
     parser.add_argument("--block", help="number of threads in a block", **extents)

@@ -1,4 +1,4 @@
-"""`coalesce run FILE ENTRY`: runs a kernel of a file on arrays that the command line describes.
+"""`coalesce run FILE [ENTRY] --grid ...`: runs a kernel of a file on arrays given as words.
 
 `coalesce explain` and `coalesce check` read the kernel and its arguments in the same way.
 """
@@ -17,6 +17,7 @@ from rich.console import Console
 from coalesce.common.timing import milliseconds
 
 if TYPE_CHECKING:
+    from coalesce.arrays.devices import Device
     from coalesce.kernel import Kernel
 
 _FILLS = ("zeros", "ones", "arange", "random")
@@ -35,8 +36,8 @@ _DTYPES = {
 def run_file(
     console: Console,
     file: str,
-    entry: str,
-    arguments: Sequence[str],
+    entry: str | None,
+    words: Sequence[str],
     *,
     grid: tuple[int, ...],
     block: tuple[int, ...],
@@ -49,11 +50,10 @@ def run_file(
     For the simulator, also print the counts of the launch. For a GPU, also print the kernel's time.
     """
     from coalesce.arrays import devices
-    from coalesce.kernel import Kernel
 
     chosen = devices.resolve(device)
     simulated = chosen.kind == "sim"
-    kernel = Kernel(Path(file), entry, options=options, device=chosen)
+    kernel, arguments = kernel_of(file, entry, words, options, chosen)
     values = [argument(text) for text in arguments]
     # Launch the kernel once to compute the result, and time it later. Timing runs the kernel many
     # times. If the kernel adds to its output, the output would be a sum over all these runs.
@@ -78,7 +78,11 @@ _ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?",
 
 
 def kernel_of(
-    file: str, entry: str | None, words: Sequence[str], options: Sequence[str]
+    file: str,
+    entry: str | None,
+    words: Sequence[str],
+    options: Sequence[str],
+    device: Device | None = None,
 ) -> tuple[Kernel, list[str]]:
     """Return a kernel of a file, and the words of the command line that describe its arguments.
 
@@ -89,7 +93,7 @@ def kernel_of(
 
     if entry is None and words and _ENTRY.fullmatch(words[0]):
         entry, words = words[0], words[1:]
-    kernel = Kernel(Path(file), entry, options=options)
+    kernel = Kernel(Path(file), entry, options=options, device=device)
     return kernel, list(words)
 
 

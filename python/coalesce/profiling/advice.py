@@ -69,6 +69,11 @@ def shares_words(access: Access) -> bool:
     return atomic and wasteful(access) and pattern is not None and pattern.kind == "groups"
 
 
+def split(access: Access) -> bool:
+    """Whether an access to shared memory is slow because few lanes of each group are active."""
+    return access.example is not None and access.example.split and wasteful(access)
+
+
 def sentence(access: Access) -> str:
     """Return text about an access: which addresses its lanes use, and how to lower a high cost."""
     return " ".join(filter(None, _parts(access)))
@@ -125,6 +130,13 @@ def _parts(access: Access) -> tuple[str, str]:
         return pattern.text, ""
     if shares_words(access):
         return "Some lanes of a warp update the same word.", _FIX_OF_UPDATES
+    if split(access):
+        groups = "halves" if access.width == 8 else "quarters"
+        how = (
+            f"No bank conflict, but few lanes are active: the {groups} of the warp are served one "
+            "after the other, each in its own wavefront."
+        )
+        return how, _FIXES["partial"]
     how = pattern.text
     if pattern.kind == "gather" and access.kind in _FIXES_OF_SCATTERED:
         how = how.replace("gather from", "scatter to")

@@ -11,7 +11,15 @@ import numpy as np
 
 from coalesce._core import model
 from coalesce.common.forks import cached_property
-from coalesce.profiling.classification import LANES, AccessKind, Pattern, bank_passes, classify
+from coalesce.profiling.classification import (
+    BANKS,
+    LANES,
+    WORD_BYTES,
+    AccessKind,
+    Pattern,
+    bank_passes,
+    classify,
+)
 from coalesce.profiling.lane_runs import Thread
 
 if TYPE_CHECKING:
@@ -139,6 +147,17 @@ class Example:
         if self.space == "shared":
             return max(self._bank_passes[0]) > 1
         return self.cost > model.packed_sectors(self.mask.bit_count(), self.width)
+
+    @cached_property
+    def split(self) -> bool:
+        """Whether the access takes several wavefronts only because its lanes are in several groups.
+
+        Shared memory serves the halves of a warp one after the other, or its quarters if a lane
+        accesses 16 bytes. If few lanes are active, one wavefront could hold their words.
+        """
+        if self.space != "shared" or self.kind not in ("load", "store") or self.wastes:
+            return False
+        return self.cost > -(-self.mask.bit_count() * self.width // (BANKS * WORD_BYTES))
 
     @cached_property
     def pattern(self) -> Pattern:

@@ -229,7 +229,7 @@ def _access(
         wasteful=cost > _sum(rows, "ideal"),
     )
     unexplained = first.kind in ("load", "store") and cost > TOLERANCE * _sum(rows, "ideal")
-    if example is not None and unexplained and not example.wastes:
+    if example is not None and unexplained and not (example.wastes or example.split):
         example = None  # the waste happened in other warps; this example would not show the cause
     if example is not None and example.array is not None and first.array:
         # If two arrays share memory, take the name that this access uses.

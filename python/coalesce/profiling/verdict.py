@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coalesce.profiling.advice import shares_words, wasteful
+from coalesce.profiling.advice import shares_words, split, wasteful
 from coalesce.profiling.grouping import Errors
 from coalesce.profiling.rows import TOLERANCE, Access, number
 
@@ -153,10 +153,11 @@ def _shared(accesses: Sequence[Access]) -> Sentence:
     if not _wasteful(accesses):
         return Sentence(False, "Shared memory: no bank conflicts.")
     worst = max(accesses, key=lambda a: a.excess)
+    has = "has no bank conflicts, but" if split(worst) else f"has {_conflicts(worst)} and"
     return Sentence(
         True,
-        f"Shared memory has {_conflicts(worst)} and takes "
-        f"{_factor(accesses, 'wavefronts')} it needs; {_blame(accesses)}.",
+        f"Shared memory {has} takes {_factor(accesses, 'wavefronts')} it needs; "
+        f"{_blame(accesses)}.",
     )
 
 
