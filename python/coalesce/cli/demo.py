@@ -212,7 +212,8 @@ def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[st
     if by_time:
         names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
         command = f"coalesce explain matmul --variants {','.join(names)}"
-        if n < COUNTED_SIZE:  # the default size of coalesce explain
+        # coalesce explain has the same default size. Much larger products take it minutes.
+        if n < DEFAULT_SIZE["sim"]:
             command += f" --size {n}"
         notes.append(f"Why, line by line: {command}")
     notes.append("To learn what the numbers mean: the lessons, notebooks/README.md in a checkout.")

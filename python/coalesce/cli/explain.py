@@ -15,7 +15,7 @@ from coalesce.profiling import Profile, profile
 from coalesce.profiling.comparison import Comparison, compare
 
 # The sizes without --size: the number of rows and columns of a matrix, and of elements of a vector.
-_SIDE, _LENGTH = 512, 1 << 16
+_SIDE, _LENGTH = demo.DEFAULT_SIZE["sim"], 1 << 16
 
 
 def of_operation(
