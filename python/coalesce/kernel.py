@@ -63,7 +63,8 @@ class Kernel(BaseKernel):
 
     **Pickling.** A kernel can be pickled, so executors and Dask can send it to other processes. The
     pickle contains the source and the options, but not the values of `globals`. The receiver
-    compiles the source for its own device, unless `device` names one.
+    compiles the source again. If the kernel was made with `device`, it is compiled for this device,
+    and otherwise for the receiver's default device.
 
     Parameters
     ----------
@@ -215,10 +216,10 @@ class Kernel(BaseKernel):
             The GPU to compile for and to simulate. The default is the kernel's own device, or
             ``"sim"`` if it has none.
         blocks : int, tuple or sequence of them, optional
-            The blocks to run. A block is a tuple (x, y, z), its blockIdx, or an int, its number in
-            the grid: x varies fastest, then y, then z. Only these blocks are simulated, on copies
-            of the arrays. Their blockIdx and gridDim are the same as in the whole grid. The default
-            is all blocks.
+            The blocks to run. Name a block by its blockIdx, a tuple (x, y, z), or by its number in
+            the grid, an int. (The numbers run along x first, then along y, then along z.) Only
+            these blocks are simulated, on copies of the arrays. Their blockIdx and gridDim are the
+            same as in the whole grid. The default is all blocks.
         warps : int or sequence of int, optional
             The numbers of the warps to record, in each block. The default is all warps.
         lines : int or sequence of int, optional
@@ -429,8 +430,8 @@ class Kernel(BaseKernel):
             The GPU to compile for and to simulate. The default is the kernel's own device, or
             ``"sim"`` if it has none.
         of_block : tuple of int or int
-            The block to execute: its blockIdx, or its number in the grid (x varies fastest, then y,
-            then z). Only this block runs.
+            The block to execute: its blockIdx, or its number in the grid. (The numbers run along x
+            first, then along y, then along z.) Only this block runs.
         limit : int or None
             The largest number of memory accesses that `Stepper.events` keeps for one call of a
             method. None keeps all.

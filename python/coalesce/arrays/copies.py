@@ -1,4 +1,4 @@
-"""Copies GPU arrays, and allocates the NumPy arrays that results from a GPU are copied to."""
+"""Copies GPU arrays, and allocates NumPy arrays for results that come from a GPU."""
 
 from __future__ import annotations
 

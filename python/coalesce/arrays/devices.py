@@ -1,4 +1,4 @@
-"""Lists the devices, and chooses the device of a call. If no GPU can be used, it says why."""
+"""Lists the devices, chooses the device of a call, and says why a GPU cannot be used."""
 
 from __future__ import annotations
 

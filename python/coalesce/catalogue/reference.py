@@ -80,7 +80,7 @@ class Reference:
     def tolerance(self, dtype: np.dtype[Any], variant: str = "") -> float:
         """Return the largest error, as a fraction of `scale`, that rounding can cause.
 
-        If `variant` rounds its operands, this error is included.
+        If `variant` rounds its operands, the error of this rounding is included.
         """
         if self.scale is None:
             return 0.0

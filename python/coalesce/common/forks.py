@@ -23,8 +23,8 @@ def lock() -> threading.RLock:
     """Return a new lock, which a forked child process resets.
 
     The child does not reset a lock that the forking thread holds, because this thread will release
-    it. The lock is a plain `threading.RLock`. A wrapper class would not be safe: Ctrl-C could
-    interrupt its method after the lock was acquired, and then the lock would never be released.
+    it. The lock is a plain `threading.RLock`, not a class of this package. Ctrl-C could interrupt a
+    method of such a class after it acquired the lock, and then the lock would never be released.
     """
     made = threading.RLock()
     _locks.add(made)

@@ -28,8 +28,8 @@ class ArrayCopies:
     def of(cls, arrays: Sequence[Array], writable: Sequence[bool]) -> ArrayCopies:
         """Make copies of C-contiguous arrays.
 
-        `writable` says for each array whether the simulation may write it. Memory that it cannot
-        write is not copied.
+        `writable` says for each array whether the simulation may write to it. Only memory to which
+        it may write is copied.
         """
         order = sorted(range(len(arrays)), key=lambda i: _start(arrays[i]))
         groups: list[tuple[int, int, list[int]]] = []  # start, end and arrays of each group

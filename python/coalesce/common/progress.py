@@ -205,8 +205,8 @@ class _NotebookBar(_Bar):
 def time_left(seconds: float, done: int, total: int) -> str:
     """Estimate the remaining time of a run from its rate so far: ``"1:05 left"``.
 
-    `seconds` is the time so far, in which `done` of `total` parts were finished. If none is
-    finished, the text is empty.
+    `seconds` is the time so far, in which `done` of `total` parts were finished. If `done` is 0,
+    the text is empty.
     """
     if done == 0:
         return ""

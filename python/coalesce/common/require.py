@@ -25,7 +25,7 @@ import numpy as np
 def reading(name: str, value: Any) -> Iterator[None]:
     """Replace any exception of the ``with`` block by a TypeError that names the argument.
 
-    Ctrl-C, the end of the program and a lack of memory are not replaced.
+    KeyboardInterrupt (Ctrl-C), SystemExit and MemoryError are not replaced.
     """
     try:
         yield

@@ -45,8 +45,8 @@ def registers(cubin: bytes | None, entry: str) -> int:
 def functions(cubin: bytes | None) -> Mapping[str, int]:
     """Return a dict from the name of each function in the PTX to its address.
 
-    The address is the value of a pointer to the function. If it is not known, the function is left
-    out.
+    The address is the value of a pointer to the function. Functions whose address is not known are
+    left out.
 
     Examples
     --------

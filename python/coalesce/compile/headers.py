@@ -4,7 +4,8 @@ This package compiles kernels with NVRTC, which has no headers of the host, such
 But many kernels were written for nvcc. They include such headers, or use names that nvcc declares
 without a header, such as ``INFINITY``. Therefore this module has replacements:
 
-- `STANDARD` maps the names of headers to their texts. They have the parts that kernels can use.
+- `STANDARD` is a dict from the names of headers to their texts. A text declares what kernels can
+  use of the header.
 - `PRELUDE` declares the names that nvcc declares. It is put before every source.
 """
 
@@ -353,11 +354,11 @@ def _replacement(header: str) -> tuple[str, str] | None:
 
 
 def texts_for(source: str, given: Mapping[str, str], options: Sequence[str] = ()) -> dict[str, str]:
-    """Return a dict from the name of each header that a source can include to the header's text.
+    """Return all headers that a source can include, as a dict from names to texts.
 
-    It contains the user's own headers (`given`), the headers of this module, and `PRELUDE`. If the
+    These are the user's own headers (`given`), the headers of this module, and `PRELUDE`. If the
     source or a header of the user uses ``std::``, the prelude also has parts of the C++ standard
-    library.
+    library. `options` are the compiler's options, such as ``-Ifolder``.
     """
     mentioned = "\n".join([source, *given.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}

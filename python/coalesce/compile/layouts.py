@@ -1,8 +1,9 @@
 """Finds the members of structures that a kernel takes as parameters.
 
 PTX has only the size of a structure. Therefore the source is compiled with the option ``-G``, which
-adds debug information in the format DWARF 2. It has the name, type and offset of each member of
-each parameter, also of members that come from base classes. The library pyelftools reads it.
+adds debug information in the format DWARF 2. This information has the name, type and offset of each
+member of each parameter, also of members that come from base classes. The library pyelftools reads
+it.
 """
 
 from __future__ import annotations

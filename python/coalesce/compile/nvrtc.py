@@ -1,7 +1,8 @@
 """Compiles CUDA C++ with NVRTC, and keeps the results in a cache on disk.
 
 NVRTC is NVIDIA's compiler as a library. Its result has two parts: PTX (assembly language) and a
-cubin (machine code). The simulator runs the PTX. GPUs of one architecture run the cubin.
+cubin (machine code). The simulator runs the PTX. A GPU runs the cubin, which is for the
+architecture of this GPU.
 
 NVRTC needs neither a GPU nor a driver. It comes from the PyPI wheel, from a CUDA toolkit or from
 conda. The package looks for NVRTC at the first compilation.
@@ -147,9 +148,9 @@ def compile_cuda(
 
 @lru_cache(maxsize=1)
 def nvrtc() -> Compiler:
-    """Return the compiler. The first call loads it.
+    """Return the compiler NVRTC. The first call loads it.
 
-    If it is not installed, a CompileError says what to install.
+    If NVRTC is not installed, a CompileError says what to install.
     """
     return Compiler(library())
 
@@ -157,7 +158,7 @@ def nvrtc() -> Compiler:
 def library() -> str:
     """Return the path of the library NVRTC.
 
-    If it is not installed, a CompileError says what to install.
+    If NVRTC is not installed, a CompileError says what to install.
     """
     pathfinder = _pathfinder()
     try:
@@ -291,7 +292,7 @@ def checked_headers(headers: Any) -> dict[str, str]:
 def checked_filename(filename: Any) -> str | None:
     """Check the file name of a source, and return it.
 
-    It must not contain quotes, because the PTX contains the name in quotes.
+    The name must not contain quotes, because it is in quotes in the PTX.
     """
     if filename is None:
         return None

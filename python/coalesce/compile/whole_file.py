@@ -45,9 +45,10 @@ def compile_whole(
     Return a pair: the result of the compilation, and the source without its host code. The second
     is None if the unchanged source was compiled.
 
-    `expressions` are the template instantiations to compile. If it is empty, and host code was
-    removed, the instantiations are those that the host code launches. With `entry`, the name of a
-    kernel, they are only those of this kernel. For the other parameters, see `nvrtc.compile_cuda`.
+    `expressions` are the template instantiations to compile. If `expressions` is empty, the
+    instantiations that the removed host code launches are compiled. `entry` may be the name of a
+    kernel; then only the launched instantiations of this kernel are compiled. For the other
+    parameters, see `nvrtc.compile_cuda`.
     """
     first: CompileError | None = None
     if not _has_host_code(source):
@@ -114,9 +115,9 @@ def device_code(
 ) -> DeviceCode:
     """Return a source without its host code.
 
-    `options` may name folders of headers, and `headers` maps names of headers to texts.
+    `options` may name folders of headers, and `headers` is a dict from names of headers to texts.
     `expressions` are template instantiations that the caller needs, such as ``"scale<Particle>"``.
-    The types in them are kept.
+    The type ``Particle`` is then kept, even if no other device code uses it.
     """
     folders = folders_of(options)
 

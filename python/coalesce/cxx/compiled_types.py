@@ -28,7 +28,7 @@ _TEMPLATE = f"\nnamespace {_PROBE} {{ template <class> __device__ char type; }}\
 def of_valid_expressions(
     expressions: Sequence[str], lowered: Callable[[str, Sequence[str]], Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return a dict from each C++ expression to its type.
+    """Return a dict from each C++ expression to its type: ``{"threadIdx.x": "unsigned int"}``.
 
     Expressions that the compiler rejects are left out. For the parameters, see `of_expressions`.
     """

@@ -207,7 +207,8 @@ def _kernels(text: str) -> list[tuple[str, str, str, int]]:
 def closing(text: str, place: int) -> int:
     """Return the position after the closing parenthesis, or -1 if there is none.
 
-    The opening parenthesis is the character before position `place`.
+    The opening parenthesis is the character before position `place`: for the text "f(a, b);" and
+    place 2, the result is 7.
     """
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):

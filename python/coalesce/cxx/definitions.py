@@ -3,7 +3,7 @@
 A definition is used only if it is certain:
 
 - The source defines the name only once, outside of ``#if`` and similar conditions.
-- No included header may define the name.
+- Certainly none of the included headers defines the name, too.
 
 The definition of any other name is `UNKNOWN`. If such a name is used in the type of a parameter,
 the compiler is asked for the type (compiled_types.py).

@@ -88,7 +88,7 @@ class DeviceCode:
         The names of the kernels. The name of a kernel template ends in ``<>``.
     has_unmarked : bool
         Whether `text` has constexpr functions without ``__device__``. A kernel can use them only if
-        the compiler gets a special option.
+        the compiler gets the option ``-default-device``.
     """
 
     text: str

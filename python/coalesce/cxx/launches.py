@@ -74,7 +74,7 @@ class _Tree:
 def kernels(trees: Sequence[tuple[Any, str]]) -> list[str]:
     """Return the names of a program's kernels. The name of a kernel template ends in ``<>``.
 
-    `trees` has the syntax tree and the text of each file.
+    `trees` has a (syntax tree, text) pair for each file.
     """
     names: dict[str, None] = {}
     for tree in (_Tree(*pair) for pair in trees):
@@ -90,7 +90,7 @@ def kernels(trees: Sequence[tuple[Any, str]]) -> list[str]:
 def instantiations(trees: Sequence[tuple[Any, str]], known: set[str]) -> list[str]:
     """Return the kernel instantiations that host code launches, such as ``["scale<float, 4>"]``.
 
-    `trees` has the syntax tree and the text of each file. `known` are the names of types, constants
+    `trees` has a (syntax tree, text) pair for each file. `known` are the names of types, constants
     and macros that device code may use.
     """
     readable = [_Tree(*pair) for pair in trees]

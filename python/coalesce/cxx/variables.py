@@ -165,9 +165,10 @@ def shared_arrays(
 ) -> dict[str, Shape]:
     """Return a dict from the name of each ``__shared__`` variable to its shape and type.
 
-    If the kernel is a template, `expression` is the instantiation that runs, such as
-    ``"tile<16>"``. A variable is left out if its declaration cannot be read, or if the source has
-    two different declarations of it.
+    A value is a tuple: the shape, the bytes per element, and the type. For example, the result is
+    ``{"tile": ((32, 33), 4, "float")}``. An extent of -1 is not known. If the kernel is a template,
+    `expression` is the instantiation that runs, such as ``"tile<16>"``. A variable is left out if
+    its declaration cannot be read, or if the source has two different declarations of it.
     """
     shapes: dict[str, Shape] = {}
     for name, v in variables_of(source, options, _SHARED, expression).items():

@@ -90,7 +90,7 @@ def thread_block(
 
 @dataclass(frozen=True)
 class Grid:
-    """How the threads of a block are drawn: in layers, each with rows and columns."""
+    """How the threads of a block are drawn: one layer for each z, with a row for each y."""
 
     columns: int
     rows: int

@@ -229,7 +229,7 @@ class Canvas:
     ) -> None:
         """Write several short texts on the same baseline.
 
-        `entries` has an x coordinate and a text for each. The text is centred at x.
+        `entries` has an (x, text) pair for each text. The text is centred at the coordinate x.
         """
         if not entries:
             return

@@ -65,8 +65,8 @@ class Memory:
 def memory_of(lanes: Lanes, line_bytes: int = 128, sector_bytes: int = 32) -> Memory:
     """Return the cache lines and sectors that an access touches.
 
-    `line_bytes` and `sector_bytes` are the sizes of a cache line and of a sector. A lane may access
-    bytes of two sectors.
+    `line_bytes` and `sector_bytes` are the sizes of a cache line and of a sector. If a lane
+    accesses bytes of two sectors, it touches both.
     """
     used: dict[int, NDArray[np.bool_]] = {}
     users: dict[int, list[int]] = {}

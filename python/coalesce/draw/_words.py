@@ -32,8 +32,8 @@ def lane_list(lanes: Iterable[int]) -> str:
 def short_list(lanes: list[int]) -> str:
     """Return a list of lanes as a short text for a cell, such as "3", "0-31" or "0,4".
 
-    For three or more lanes that are not consecutive, the text is their number after a
-    multiplication sign.
+    For three or more lanes that are not consecutive, the text is a multiplication sign and the
+    number of the lanes.
     """
     runs = runs_of(lanes)
     if len(runs) == 1:

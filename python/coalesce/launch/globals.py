@@ -43,10 +43,14 @@ class Variable:
 class Globals(Mapping[str, Any]):
     """The `__device__` and `__constant__` variables of a kernel's source: ``kernel.globals``.
 
-    ``kernel.globals["a"]`` waits for earlier launches, and returns the value of variable `a`. It is
-    a NumPy scalar, or a read-only NumPy array for an array. (For a structure or an unknown type, it
-    is an array of the variable's bytes.) ``kernel.globals["a"] = value`` sets the variable for
-    later launches. As in NumPy, the value is broadcast to the shape of the variable.
+    ``kernel.globals["a"]`` waits for earlier launches, and returns the value of variable `a`:
+
+    - a NumPy scalar for a scalar variable
+    - a read-only NumPy array for an array
+    - an array of bytes for a structure or an unknown type
+
+    ``kernel.globals["a"] = value`` sets the variable for later launches. As in NumPy, the value is
+    broadcast to the shape of the variable.
 
     A kernel shares its variables with the kernels that its method `Kernel.get_function` returns. If
     you make two `Kernel` objects from one source, each has its own variables. Each device has its

@@ -3,9 +3,8 @@
 The copies and the kernel run on one stream:
 
 - If the caller passed a stream, it is this stream.
-- Otherwise, it is the current stream of the library (such as PyTorch) that the GPU arrays come
-  from.
-- If the arrays come from libraries with different current streams, it is the default stream.
+- If all GPU arrays come from one library, such as PyTorch, it is the current stream of the library.
+- If they come from libraries with different current streams, it is the default stream.
 
 Arrays that share memory on the host also share memory on the GPU. There is also a faster way for
 calls with only GPU arrays and scalars (csrc/bindings/launcher.hpp).

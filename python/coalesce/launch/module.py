@@ -41,9 +41,9 @@ class Module:
     expression : str or None
         The template instantiation to compile, such as ``"scale<float, 4>"``.
     entry : str or None
-        The name of a kernel, or None. If the source's host code launches instantiations of kernel
-        templates, these are compiled. With a name, only instantiations of this template are
-        compiled.
+        The name of the wanted kernel, or None. If the source's host code launches kernel templates,
+        the launched instantiations are compiled. With a name, only the launched instantiations of
+        this template are compiled.
     """
 
     def __init__(
@@ -219,9 +219,9 @@ class Module:
     def disassembly(self, device: Device) -> Callable[[], str] | None:
         """Return a function that returns the machine code as text.
 
-        The caller calls it only if it counts a launch, because disassembling takes time. If the
-        environment variable COALESCE_COUNT_PTX is set, return None. Then the simulator counts PTX
-        instructions instead of machine instructions.
+        Disassembling takes time. Therefore the returned function is called only if a launch is
+        counted. If the environment variable COALESCE_COUNT_PTX is set, return None. Then the
+        simulator counts PTX instructions instead of machine instructions.
         """
         if os.environ.get("COALESCE_COUNT_PTX"):
             return None

@@ -44,8 +44,9 @@ def run(
 ) -> LaunchRecord:
     """Run a kernel on the simulator, and return its counts and its modelled time.
 
-    With `counts`, the simulator counts the memory accesses. If `runs` is not None, it also models
-    the time. `arguments` come from `arguments.prepare`. For the other parameters, see
+    `entry` is the kernel's name in the PTX, and `name` is its name in the progress bar. With
+    `counts`, the simulator counts the memory accesses. If `runs` is not None, it also models the
+    time. `arguments` come from `arguments.prepare`. For the other parameters, see
     `coalesce.Kernel.launch`.
     """
     timed = runs is not None

@@ -169,10 +169,11 @@ ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _
 
 
 def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
-    """Return a demand: the kernel does not load the elements again and again.
+    """Return a demand: the kernel does not load (or store) the elements again and again.
 
     To load each element once takes a certain number of requests. The limit is `most` times this
-    number. With the quantity "sectors", sectors are counted; with the kind "store", stores.
+    number. `kind` says whether loads or stores are counted, and `quantity` whether their requests
+    or their sectors are counted.
     """
     text = (
         f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array, which "

@@ -83,7 +83,10 @@ def _style(theme: Theme | None) -> dict[str, Any]:
 
 
 def tidy(panel: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
-    """Remove the upper and right border of a plot, and draw a faint grid behind the data."""
+    """Remove the upper and right border of a plot, and draw a faint grid behind the data.
+
+    `grid` says which axis has grid lines: "x", "y" or "both".
+    """
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(True, axis=grid, linewidth=0.6, alpha=0.35)
     panel.set_axisbelow(True)

@@ -137,7 +137,7 @@ class Sweep:
 
     @property
     def ideal(self) -> NDArray[np.float64]:
-        """The sectors per load that would be enough if the bytes of the lanes were contiguous."""
+        """For each value, the sectors per load that contiguous bytes would take."""
         if self.pattern == "vector":
             # 32 lanes and 32 bytes per sector: as many sectors as bytes per lane.
             return self.values.astype(np.float64)

@@ -104,7 +104,7 @@ def remarks(access: Access, text: str) -> str:
 def worth_a_sentence(access: Access) -> bool:
     """Whether a report should describe an access.
 
-    It should if both conditions are true:
+    A report should describe it if both conditions are true:
 
     - The access is wasteful, or all lanes of a warp update the same address.
     - The access takes at least 1 % of the kernel's sectors. For shared memory, it takes at least

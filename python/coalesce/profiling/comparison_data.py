@@ -59,7 +59,7 @@ class Row:
         """Whether the i-th value is better than the first value.
 
         None if it is neither better nor worse, because the two values differ by at most 2 %. Also
-        None if they cannot be compared, because the first value is 0 or one of them is missing.
+        None if the values cannot be compared, because one is missing or the first value is 0.
         """
         first, value = self.values[0], self.values[i]
         if not first or value is None or abs(value - first) <= 0.02 * abs(first):

@@ -135,8 +135,8 @@ class ProfileData:
         Returns
         -------
         list of Line
-            The lines that executed an instruction: first the lines of the kernel's own file, in
-            order, then the lines of headers.
+            The lines with at least one executed instruction: first the lines of the kernel's own
+            file, in order, then the lines of headers.
 
         Examples
         --------

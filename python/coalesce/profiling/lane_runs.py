@@ -36,6 +36,8 @@ class Runs(NamedTuple):
 def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> Runs | None:
     """Return the runs of the active lanes, or None if their addresses are not regular.
 
+    A run is a sequence of neighbouring lanes whose addresses have the same distance to the next.
+
     Parameters
     ----------
     active : sequence of int

@@ -152,7 +152,10 @@ def find(ncu: str | os.PathLike[str] | None = None) -> str:
 
 
 def parse(text: str) -> list[dict[str, float]]:
-    """Return a dict of metrics for each launch, from the output of ``ncu --page raw --csv``."""
+    """Read the output of ``ncu --page raw --csv``.
+
+    Return a list with a dict for each launch: ``{"gpu__time_duration.sum": 5120, ...}``.
+    """
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:

@@ -260,8 +260,8 @@ class Access:
         -------
         coalesce.draw.Picture or None
             The picture. None if there is no example. Also None for local memory, where each thread
-            has its own addresses. Also None if a picture could not show the counted numbers; then
-            `Example.not_drawn` has the reason.
+            has its own addresses. Also None for some asynchronous copies; then `Example.not_drawn`
+            says why.
         """
         if self.example is None or self.space == "local":
             return None

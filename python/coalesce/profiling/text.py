@@ -83,7 +83,7 @@ def estimated(estimate: Estimate) -> str:
 
 
 def plus_minus(error: float, of: float) -> str:
-    """Return an error in percent of the number `of`: ``"±2.1%"``. Return "" if `of` is 0."""
+    """Return an error as a percentage of the number `of`: ``"±2.1%"``. If `of` is 0, return ""."""
     return f"±{error / of:.1%}" if of else ""
 
 

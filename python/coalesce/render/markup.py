@@ -125,7 +125,7 @@ class Drawing(Protocol):
 
 
 def image(picture: Drawing) -> Markup:
-    """Return a picture as HTML. A page that cannot show it shows its headline instead."""
+    """Return a picture as HTML. If a page cannot show pictures, the headline is shown instead."""
     return image_of(picture.svg, picture.headline, width=f"{picture.width:.0f}")
 
 

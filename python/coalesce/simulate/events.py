@@ -135,7 +135,7 @@ class Trace:
         How often the warp executed the same instruction before this event. In a loop, this is the
         number of the iteration.
     instruction : ndarray of shape (n,), int32
-        The number of the PTX instruction. It is a row of ``Counts.table()``.
+        The number of the PTX instruction, which is its row in ``Counts.table()``.
     line : ndarray of shape (n,), int32
         The line of the CUDA source. 0 if it is not known.
     opcode : ndarray of shape (n,), str

@@ -52,7 +52,7 @@ class Estimate:
 
     @property
     def scale(self) -> float:
-        """The factor by which counts of the sample are multiplied to estimate those of the grid."""
+        """The factor for estimates: a count of the sample times this factor is that of the grid."""
         return self.blocks_total / self.blocks_run
 
     def error(self, figure: Callable[[Any], float]) -> float:

@@ -223,7 +223,8 @@ class Stepper:
     def warp(self) -> int:
         """The number of the selected warp. By default, the warp that executed the last instruction.
 
-        Set this attribute to select another warp. Then this warp runs until it waits or ends.
+        Set this attribute to select another warp. The next steps are then executed by this warp,
+        until it waits or ends.
         """
         return self._warp
 
@@ -243,7 +244,7 @@ class Stepper:
 
     @property
     def line(self) -> int:
-        """The line of the next instruction of the selected warp. It is 0 if it is not known."""
+        """The source line of the selected warp's next instruction. 0 if the line is not known."""
         return self.place.line
 
     @property
