@@ -186,8 +186,8 @@ above 1, the variant is faster. A small product is timed up to 100 times in a ro
 graph."""
 
 _TENSOR_CORES = """\
-The same figures for the variants on tensor cores. Each of them is compared with cuBLAS in the same
-precision, except `tf32x3`, which is compared with cuBLAS in float32."""
+The next table has the same figures for the variants on tensor cores. Each of them is compared with
+cuBLAS in the same precision, except `tf32x3`, which is compared with cuBLAS in float32."""
 
 _SPEEDS = """\
 The time of a product of NumPy arrays includes all copies. The result is a new array."""

@@ -33,8 +33,8 @@ The tables use these terms ([the glossary](../notebooks/glossary.md) explains al
   a thread.
 - *Predicate*: a register that holds true or false for each lane.
 - *Uniform register*: a register of machine code with a single value for the whole warp.
-- *Member mask*: a number with a bit for each lane. If the bit of a lane is set, the lane takes
-  part.
+- *Member mask*: a number with a bit for each lane. The lanes whose bits are set execute the
+  instruction together.
 - *State space*: a kind of memory, such as global or shared memory. A *generic address* can belong
   to any of several state spaces.
 - *Constant bank*: read-only memory with the arguments of a launch and other constants.

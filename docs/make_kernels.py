@@ -54,8 +54,8 @@ The results are compared with up to two independent references:
 
 These are the outcomes:
 
-- *right*: the result equals that of at least one reference, and differs from none. The kernel wrote
-  or printed something.
+- *right*: the kernel wrote or printed something, at least one reference has the same result, and
+  none has another result.
 - *wrong*: the result differs from a reference, and the check finds no reason in the kernel.
 - *not defined*: the result differs from a reference, but CUDA does not define which result is
   right. The reason is a race, a read of memory that nobody wrote (the check reports both), or a
@@ -92,9 +92,9 @@ kernels:
 """
 _OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
 _COUNTED = """\
-Nsight Compute counted {launches} of these launches. {metrics:,} of its figures are counts that
-coalesce calls exact: prediction and measurement should be equal. Launches in which such a count
-differs: {unlike}.
+{launches} of these launches were also measured with Nsight Compute. This gave {metrics:,} counts
+that coalesce calls exact, so the simulator and the GPU should agree on them. The number of launches
+with a count that differs is {unlike}.
 """
 # Why a count of a launch may differ.
 _NOTES = {

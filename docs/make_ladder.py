@@ -280,8 +280,8 @@ product of 4096" multiplies two 4096 x 4096 matrices.
 **Limit.** The main loop, which multiplies, limits the speed. The kernel also transposes A, but this
 costs little: without it, the product of 4096 would be only 0.2 % faster. Two things limit the loop:
 the rate at which instructions are issued, and the loads from shared memory.
-`python benchmarks/cost_model.py tensor_map` computes the first limit; this page calls it the model.
-The goal was 1.10 times the speed of cuBLAS at 4096 and 8192. The tables show how much is missing.
+The model (`python benchmarks/cost_model.py tensor_map`) computes only the first limit. The goal was
+1.10 times the speed of cuBLAS at 4096 and 8192. The tables show how much is missing.
 
 The section "How busy the units are" shows where the time goes at 4096. Another distribution of the
 tiles cannot help, because all multiprocessors have work for nearly all of the time. More warps
@@ -303,13 +303,11 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
   now follows another version, which has 224 registers and took 2.471 to 2.476 ms.
 - **The same comparison without pauses** between the products: the version with 224 registers was
   faster than the kernel before the search by 0.5 % at 2048, by 0.6 % at 4096 and by 2.2 % at 8192.
-  Afterwards, a division of 64-bit numbers was removed from the code that assigns tiles to blocks.
-  This changed a few registers of the loop, but not its cost in the model.
-- **Swapped sums.** The 34 fastest of the 1,730 versions swap neighbouring partial sums in pairs or
-  groups of four. Then ptxas, the assembler, chooses better registers: it puts a sum and its value
-  of B into different register banks, so that both can be read at once. But the model does not
-  explain the gain. It computes 0.870 of the peak for the new kernel, and more for the kernel
-  before: 0.878.
+- **Swapped sums.** In the 34 fastest of the 1,730 versions, neighbouring partial sums have changed
+  places, in pairs or groups of four. Then ptxas, the assembler, chooses better registers: it puts a
+  sum and its value of B into different register banks, so that both can be read at once. But this
+  does not explain the gain. By the model, the new kernel should be slower: it computes 0.870 of the
+  peak, and 0.878 for the kernel before.
 - **Other positions of the lanes.** In `split_k`, the lanes of a warp were assigned to other
   elements of the tile, so that loads from shared memory take fewer wavefronts. The same change made
   `tensor_map` slower by 0.7 % at 2048 and 4096, and by 1.1 % at 8192. The reason is not known.
@@ -332,8 +330,8 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
 **Next.** Avoid conflicts of register banks: 9.6 % of the multiply-adds read two registers of the
 same bank. There is a way to read fewer registers: if two successive multiply-adds have an operand
 in common, the second need not read it again. In the source, nearly all successive multiply-adds
-have a common operand. (There is one exception for each step of k.) But ptxas changes the order, and
-then many have none.
+have a common operand. (There is one exception for each step of k.) But ptxas changes the order of
+the instructions, and then many successive multiply-adds have no common operand.
 
 ### `split_k`
 
@@ -342,10 +340,10 @@ at a time. It cuts K into stages, and copies the data of a stage together. In th
 block has only a few stages, and it spends most of its time waiting for the first one.
 
 The kernel spends about 5 % of its time outside the main loop: at its start, and at the end of each
-of its two rounds of tiles. This was measured with an earlier version and two products: 16384 x 128
-x 2048, and the same with twice the K. Twice the K doubles the time of the main loop, but not the
-rest. The second product took 8.6 microseconds less than twice the time of the first, so the rest
-takes 8.6 microseconds.
+of its two rounds of tiles. To measure this, an earlier version computed 16384 x 128 x 2048, and the
+same product with twice the K. Twice the K doubles only the time of the main loop. The second
+product took 8.6 microseconds less than twice the time of the first. These 8.6 microseconds are the
+time outside the main loop.
 
 **Tried.**
 
@@ -354,13 +352,14 @@ takes 8.6 microseconds.
   wavefronts instead of 4, as a load of A does. On an H100, this raised the ratio to cuBLAS: for
   16384 x 128 x 2048 from 0.949 to 0.986, at 1024 from 1.148 to 1.177, and at 256 from 1.376 to
   1.413 (all in one run). The cost of the main loop in the model did not change.
-- **A search for the best main loop.** A program timed 388 versions of the main loop for 16384 x 128
-  x 2048. (They are not in the repository.) The fastest is used now: it stores the sums of a thread
-  in pairs, and swaps the two sums of each pair. The results are the same, but ptxas chooses better
-  registers (see `tensor_map`). All changes together raised the ratio from 0.970 to 1.030 for this
-  shape, from 1.148 to 1.187 at 1024, and from 1.060 to 1.071 at 1000 (all in one run).
+- **A search for the best main loop.** A program timed 388 versions of the main loop for
+  16384 x 128 x 2048. (They are not in the repository.) The fastest is used now. Each thread keeps
+  its sums in an array of pairs, and the two sums of each pair have changed places. This does not
+  change the results, but ptxas chooses better registers (see `tensor_map`). This change and the new
+  positions of the lanes together raised the ratio from 0.970 to 1.030 for this shape, from 1.148 to
+  1.187 at 1024, and from 1.060 to 1.071 at 1000 (all in one run).
 - **Two sums at once.** With `TILE=32` and `TILE=64`, a block also adds sums of the other block of
-  its cluster. A lane now reads two neighbouring sums at once; before, it read one at a time. This
+  its cluster. A lane now reads two neighbouring sums at once, instead of one sum at a time. This
   raised the ratio to cuBLAS from 1.045 to 1.148, for the product of 512 on an H100.
 - **Copies spread over time.** In an earlier version, every warp started all copies of a stage at
   once, and loads from shared memory had to wait for them. The product of 1024 took 17 % longer than

@@ -46,8 +46,8 @@ L1 and shared memory are two parts of the same memory. L1 gets the part that sha
 use. If several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each
 block.
 
-A store writes its data to L2. L1 does not keep the data. But it reserves a line for the data, which
-may displace another line.
+A store writes its data to L2. L1 does not keep the data. But it reserves a line for the data, so
+another line may be evicted.
 
 ## The models of L2 and DRAM
 
@@ -59,8 +59,8 @@ registers, its shared memory, its warps, and a maximum number of blocks. When a 
 one starts. So the blocks on a multiprocessor have started at different times, and older blocks have
 done more of their work. The model does the same.
 
-On a GPU, one block is soon ahead of another, even if both start together and have the same work. In
-the model, the distance between two blocks changes at random (a random walk). The size of the
+On a GPU, one block is soon ahead of another, even if both start together and have the same work.
+The model imitates this: how far a block is ahead changes at random (a random walk). The size of the
 changes was fitted to the tiled matrix products.
 
 **Merged reads.** On GPUs of compute capability 9.0 and newer, several multiprocessors can share one
@@ -114,17 +114,17 @@ often L1, L2 and DRAM serve an access. A block lasts as long as its slowest warp
 
 **The data stage of L1** is the unit that reads the data. In one cycle, each of the 32 banks
 delivers one word of shared memory or of the cache. For a request to the cache, L1 must also look up
-where the lines are. Each line belongs to one of several sets of lines, which depends on its
-address. In one cycle, L1 can look up at most four lines, and only lines of different sets.
+where the lines are. It divides the lines into sets, by their addresses. In one cycle, it can look
+up at most four lines, and only lines of different sets.
 
-Which set a line belongs to was derived from the counters of single loads. The rule predicts these
-counters exactly (`tests/data/tag_sets_h200.json`).
+How addresses belong to sets was derived from the counters of single loads. The derived rule
+predicts these counters exactly (`tests/data/tag_sets_h200.json`).
 
 **Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
 of them busy for a certain number of cycles. These numbers were recorded with a counter of an H200
 (`tests/data/mma_counters_h200.json`). This part of the model has not been compared with measured
-times yet. A GPU that multiplies for a long time lowers its clock. It is then slower than the model
-says, which assumes the clock in the table below.
+times yet. The model assumes the clock in the table below. A GPU that multiplies for a long time
+lowers its clock, and is then slower than the model says.
 
 **Atomics.** L2 executes atomics on the same sector one after another. An H200 needs 0.7 ns for
 each request to the same sector, and 1.7 ns if the request adds floats
@@ -147,8 +147,8 @@ each request to the same sector, and 1.7 ns if the request adds floats
 ## The GPUs
 
 A kernel is compiled for the architecture of the simulated GPU. There is one exception, `sim:v100`:
-CUDA 13 no longer supports its compute capability 7.0, so its kernels are compiled for the oldest
-architecture that CUDA supports.
+its compute capability is 7.0, which CUDA 13 no longer supports. So kernels for it are compiled for
+the oldest architecture that CUDA supports.
 
 The models use the figures of this table. They also use constants that were recorded on an H200, for
 every simulated GPU. **Only the H200 was compared with hardware.**"""
@@ -166,11 +166,11 @@ Two kinds of columns need an explanation:
 - **Order.** A model is useful if it says which of two variants is faster. This column looks at
   pairs of variants of the same operation whose measured times differ by more than 10 %. "n of m"
   means: there are m such pairs, and for n of them the model says correctly which variant is faster.
-- **Recorded counts.** These columns test the model of time alone: it gets the numbers of
-  instructions and wavefronts that the GPU counted, not those of the simulator. If the error is then
-  much smaller, the simulator executed other instructions than the GPU. This happens if the
-  simulator executes the PTX, because the assembler changes the code: for example, it merges loads
-  of shared memory.
+- **Recorded counts.** These columns test the model of time alone. For them, the model gets the
+  numbers of instructions and wavefronts that the GPU counted, not those of the simulator. If the
+  error is then much smaller, the numbers of the simulator were wrong. This happens if the simulator
+  executes the PTX of a kernel. The machine code has other instructions: for example, the assembler
+  merges loads of shared memory.
 
 These errors are known:
 
@@ -182,23 +182,23 @@ These errors are known:
   - of `transpose`: `naive_write` and `vectorized` at 512;
   - of `row_sums`: `vectorized` and `warp_per_row` at 512 and at 2048; `vectorized` and
     `block_per_row` at 2048.
-- **Too many merged reads:** `offset`. Two successive blocks read the same sector, the one at the
-  border between them. The model merges many of these reads, because it runs successive blocks on
-  neighbouring multiprocessors. The GPU merges none of them. It is not known which multiprocessors
-  are neighbours on a GPU.
+- **Too many merged reads:** `offset`. A merged read serves several multiprocessors at once. In this
+  kernel, two successive blocks read the same sector, the one at the border between them. The model
+  merges many of these reads, because it runs successive blocks on neighbouring multiprocessors. The
+  GPU merges none of them. It is not known which multiprocessors are neighbours on a GPU.
 - **Too many merged reads:** `naive_2d`, `untiled`. These kernels run long, and no barrier keeps
-  their warps together. On a GPU, the warps move further and further apart. In the model, the
-  distance between the warps stays the same.
+  their warps together. On a GPU, some warps get further and further ahead of others, so they read
+  the same data at different times. The model does not do this.
 - **Too many L1 hits:** `naive_read`. Its warps store to cache lines to which other warps have
   stored before. The model counts more of these stores as hits than the GPU does.
-- **Stores to parts of a sector.** Suppose that a warp stores to several parts of a sector, one
-  after the other. Then L1 merges some of these stores into one. The rule is not known. The model
+- **Stores to parts of a sector.** If a warp stores to several parts of a sector, one after the
+  other, L1 merges some of these stores into one. Which of them it merges is not known. The model
   merges 70 % of them.
 - **Products of 4096.** On the GPU, the blocks of some kernels advance at the same speed, so a block
   finds data in L2 that another block has just read. In other kernels, some blocks are soon far
   ahead of others. The model assumes for all kernels that some blocks are far ahead.
-- **Too fast:** `gather`, if its data do not fit into L2. DRAM is slower for random reads than the
-  model assumes.
+- **Modelled time too short:** `gather`, if its data do not fit into L2. For random reads, DRAM is
+  slower than the model assumes.
 
 This table has a row for each group of launches. A cell has the median error, and then the largest
 error in brackets. Errors of hit rates are in percentage points:

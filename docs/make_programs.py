@@ -6,6 +6,7 @@ python docs/make_programs.py [--check]
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,11 @@ def text(found: dict[str, Any]) -> str:
     programs, lines = found["programs"], ["# Public programs", "", _METHOD, ""]
     commits = ", ".join(dict.fromkeys(p["commit"] for p in programs.values()))
     lines += [
-        f"The programs ran under these conditions: {found['where']}",
-        f"The commits of the runs are {commits}.",
+        "The programs ran under these conditions (processor, cores, limits, date and command):",
+        "",
+        *(f"- {each}" for each in re.split(r"(?<=`)\. ", found["where"].rstrip("."))),
+        "",
+        f"The results are from several runs, with these commits: {commits}.",
         "",
     ]
     lines += [
