@@ -39,9 +39,9 @@ If a cell of a table has one figure, prediction and measurement are exactly equa
 the cell has two figures: the prediction in bold, and then the measurement. [The
 glossary](../notebooks/glossary.md) explains the terms.
 
-The launches are in five sets, which the sections below describe. This table says on which GPU the
-counters of each set were recorded, and when. The command was `python tests/record_counters.py
-shipped awkward programs unseen patterns`. It calls Nsight Compute with `--clock-control none`:
+The launches are in five sets, which the sections below describe. The counters were recorded by
+`python tests/record_counters.py shipped awkward programs unseen patterns`, which calls Nsight
+Compute with `--clock-control none`. This table says on which GPU each set was recorded, and when:
 
 """
 

@@ -216,7 +216,8 @@ Nsight Compute counted the cycles of one product of two {size} x {size} matrices
 - *tensor cores*, *shared memory and L1*: the share of the cycles in which the unit was busy.
 - *most frequent stalls*: the three most frequent reasons why warps did not issue an instruction,
   and how many warps waited for each reason, on average. `dispatch_stall` includes conflicts of
-  register banks. `not_selected` means that the scheduler chose another warp."""
+  register banks (two operands of an instruction are in the same bank). `not_selected` means that
+  the scheduler chose another warp."""
 
 _INTRODUCTION = """\
 *Written by `docs/make_ladder.py`; do not edit.*
@@ -328,10 +329,11 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
   This is 1.008 times the speed of cuBLAS, but `split_k` is faster.
 
 **Next.** Avoid conflicts of register banks: 9.6 % of the multiply-adds read two registers of the
-same bank. There is a way to read fewer registers: if two successive multiply-adds have an operand
-in common, the second need not read it again. In the source, nearly all successive multiply-adds
-have a common operand. (There is one exception for each step of k.) But ptxas changes the order of
-the instructions, and then many successive multiply-adds have no common operand.
+same bank, which takes an additional cycle. There is a way to read fewer registers: if two
+successive multiply-adds have an operand in common, the second need not read it again. In the
+source, nearly all successive multiply-adds have a common operand. (There is one exception for each
+step of k.) But ptxas changes the order of the instructions, and then many successive multiply-adds
+have no common operand.
 
 ### `split_k`
 

@@ -133,9 +133,8 @@ each request to the same sector, and 1.7 ns if the request adds floats
 ## Limits of the models
 
 - Caches are empty at the start.
-- If a grid is large, only its first blocks are replayed. Their number is at least twice the number
-  of blocks that fit on the GPU together. The model assumes that the other blocks behave in the same
-  way.
+- If a grid is large, the models get the accesses of only its first blocks: at least twice as many
+  blocks as fit on the GPU together. The models assume that the other blocks behave in the same way.
 - A profile with `sample=` or `executor=` models no caches and no time.
 - If a kernel has bulk copies (`cp.async.bulk`, tensor maps) or products of warpgroups (`wgmma`),
   its time is not modelled, because the cost of these instructions is not known.
@@ -213,9 +212,9 @@ models must be tested with other kernels. There are two sets:
 - `programs` are the kernels of `tests/kernels/programs.cu`. They were written to test the rules of
   counting. Later, we also examined how wrong the models are for these kernels.
 - `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
-  before anybody knew what the models predict for them. Later, we made the models of atomics and of
-  partial writes from the errors of every second kernel. So only the other kernels test these two
-  models independently.
+  before anybody knew what the models predict for them. Later, we made the models of atomics, and of
+  stores to parts of a sector, from the errors of every second kernel. So only the other kernels
+  test these two models independently.
 
 This table has a row for each set. A cell has the median error, and then the largest error in
 brackets. Errors of hit rates are in percentage points:
