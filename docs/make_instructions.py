@@ -23,9 +23,9 @@ executes two kinds of code. To count, it executes machine code of compute capabi
 everything else, such as launches, checks, traces and steps, it executes PTX, NVIDIA's assembly
 language.
 
-If the PTX of a kernel has an instruction, a type or a modifier that the simulator does not know, an
-`UnsupportedInstruction` is raised before anything runs. The error names the instruction and its
-line. [Adding an instruction](adding_an_instruction.md) shows how to add a row to these tables.
+If the simulator does not know an instruction of the PTX, or its type or modifier, it raises an
+`UnsupportedInstruction` before anything runs. The error names the instruction and its line. [Adding
+an instruction](adding_an_instruction.md) shows how to add a row to these tables.
 
 The tables use these terms ([the glossary](../notebooks/glossary.md) explains all others):
 

@@ -32,7 +32,7 @@ OUTCOMES = (
 _METHOD = """\
 Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
 kernels of public repositories. (The kernels are not part of this repository.) A fixed rule chose
-the kernels, without looking at what they do: it sorts the kernels of each repository by a hash of
+the kernels, without looking at what they do. It sorts the kernels of each repository by a hash of
 their names, and takes the first 18 valid ones. A kernel is not valid if the CUDA compiler refuses
 it whatever the arguments are, or does not see it at all. Such a kernel is replaced by the next one
 of the sorted list. The end of this page lists the replaced kernels.

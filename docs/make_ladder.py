@@ -252,9 +252,9 @@ Tensor cores are units that multiply small matrices. Four rungs use them:
   float32 or in bfloat16. Both kinds of result were timed.
 - `dmma` is for float64.
 
-The column *cuBLAS* names the precision with which cuBLAS computes. The *error* is a relative error:
-64 rows of the result are compared with the exact rows, and the norm of the differences is divided
-by the norm of the exact rows.
+The column *cuBLAS* names the precision with which cuBLAS computes. The *error* is a relative error
+of the result: 64 of its rows are compared with the exact rows. The norm of the differences is
+divided by the norm of the exact rows.
 
 Compare only figures in the same row, because only the kernels of one row took turns. Most kernels
 of this table reach the power limit of the GPU. The GPU then lowers its clock, so the figures also
@@ -316,8 +316,8 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
   barriers, after `__syncwarp()`. That version is correct and equally fast. But racecheck, a tool of
   compute-sanitizer, does not understand it and reports races. Now every thread arrives, and
   racecheck reports none.
-- **Two changes without effect.** The kernel does not get faster if only one warp tests the barriers
-  while it waits, or if the warps that transpose pause from time to time.
+- **Two changes without effect.** In one test, only one warp tested the barriers while it waited. In
+  another test, the warps that transpose paused from time to time. The kernel did not get faster.
 - **The end of a tile** does not limit the speed. There, the kernel exchanges partial sums and
   stores the result. To test this, one kernel left out the stores, and another kernel left out the
   exchange. (Their results are wrong.) At 2048, 4096 and 8192, both take as long as the complete
@@ -366,10 +366,10 @@ time outside the main loop.
 - **Copies spread over time.** In an earlier version, every warp started all copies of a stage at
   once, and loads from shared memory had to wait for them. The product of 1024 took 17 % longer than
   now. Now only a few copies start in each step of k.
-- **Loads written in PTX.** In an earlier version, NVRTC 13.5 (the compiler) moved the loads from
-  shared memory, in another way in each compilation of the same source. So the number of conflicts
-  of register banks varied: with `TILE=64`, 19 to 54 % of the multiply-adds had one. Now these loads
-  are written in PTX, and every compilation has the same main loop
+- **Loads written in PTX.** In an earlier version, each compilation of the same source gave another
+  machine code, because NVRTC 13.5 (the compiler) moved the loads from shared memory. So the number
+  of conflicts of register banks varied: with `TILE=64`, 19 to 54 % of the multiply-adds had one.
+  Now these loads are written in PTX, and every compilation has the same main loop
   (`python benchmarks/cost_model.py split_k -DTILE=64 --compiles 10`).
 
 **Next.** Tensor maps could copy whole tiles of A. The copying warps could then transpose the tiles

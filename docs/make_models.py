@@ -71,8 +71,8 @@ reads L2 Request Coalescer (LRC).
 
 In the model, a read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM
 has it. During this time, reads of the neighbours can be merged with it. Both figures were fitted to
-the variant `gather`, which reads elements at random, so that reads are merged only by chance: the
-longer a read takes, the more reads are merged.
+the variant `gather`. It reads elements at random, so reads are merged only by chance. The longer a
+read takes, the more other reads are merged with it.
 
 **Partitions.** L2 has one or two partitions, depending on the GPU. A multiprocessor reads from the
 nearer partition, which also keeps copies of data of the other partition. So if all multiprocessors
@@ -136,8 +136,8 @@ each request to the same sector, and 1.7 ns if the request adds floats
 - If a grid is large, the models get the accesses of only its first blocks: at least twice as many
   blocks as fit on the GPU together. The models assume that the other blocks behave in the same way.
 - A profile with `sample=` or `executor=` models no caches and no time.
-- If a kernel has bulk copies (`cp.async.bulk`, tensor maps) or products of warpgroups (`wgmma`),
-  its time is not modelled, because the cost of these instructions is not known.
+- The time of a kernel is not modelled if it has bulk copies (`cp.async.bulk`, tensor maps) or
+  products of warpgroups (`wgmma`). The cost of these instructions is not known.
 - If a kernel uses tensor cores, and its PTX is counted instead of its machine code, its time is not
   modelled.
 - If no time is modelled, tables show "-" instead of a time, and `Timing.kernel_ms` is NaN.
@@ -162,9 +162,9 @@ figures. `tests/python/test_models.py` checks the small launches.
 
 Two kinds of columns need an explanation:
 
-- **Order.** A model is useful if it says which of two variants is faster. This column looks at
-  pairs of variants of the same operation whose measured times differ by more than 10 %. "n of m"
-  means: there are m such pairs, and for n of them the model says correctly which variant is faster.
+- **Order.** Does the model say correctly which of two variants is faster? This column looks at
+  pairs of variants of the same operation. Only pairs count whose measured times differ by more than
+  10 %. "n of m" means: there are m such pairs, and the model is right for n of them.
 - **Recorded counts.** These columns test the model of time alone. For them, the model gets the
   numbers of instructions and wavefronts that the GPU counted, not those of the simulator. If the
   error is then much smaller, the numbers of the simulator were wrong. This happens if the simulator
