@@ -280,7 +280,9 @@ struct Stepper::Impl {
         if (!w.running && !sim::next_path(w)) stalled = 0;
         if (launch.instruction_limit && steps >= launch.instruction_limit && !all_ended()) {
             throw LaunchError(program.kernel + ": stopped after the limit of " +
-                              std::to_string(launch.instruction_limit) + " warp instructions");
+                              std::to_string(launch.instruction_limit) +
+                              " warp instructions. To allow more, pass a larger instruction_limit "
+                              "to coalesce.Kernel");
         }
         return result;
     }

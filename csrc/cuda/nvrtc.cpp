@@ -81,7 +81,9 @@ Nvrtc::Nvrtc(const std::string& path) : functions_(std::make_unique<NvrtcFunctio
                           f.library.find("nvrtcAddNameExpression", f.add_expression) &&
                           f.library.find("nvrtcGetLoweredName", f.lowered_name);
     if (!complete)
-        throw CompileError(path + " is not NVRTC of CUDA 11.3 or newer: a function is missing");
+        throw CompileError(path +
+                           " does not have all functions of NVRTC; coalesce needs NVRTC of CUDA "
+                           "11.3 or newer");
     f.check(f.version(&version_.first, &version_.second), "nvrtcVersion");
 }
 

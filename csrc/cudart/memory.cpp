@@ -105,10 +105,11 @@ void Memory::free(uint64_t address, bool of_host, const char* function) {
             cudaErrorInvalidValue,
             !before.empty() ? std::string(function) +
                                   "() was called with memory that was freed before: " + before
-            : inside ? std::string(function) + "() was called with a pointer into the middle of " +
-                           inside->described()
-                     : std::string(function) +
-                           "() was called with a pointer that no allocation returned"};
+            : inside
+                ? std::string(function) + "() was called with a pointer into the middle of " +
+                      inside->described()
+                : std::string(function) +
+                      "() was called with a pointer to memory that was not allocated with CUDA"};
     }
     Allocation& a = found->second;
     const bool freed_here =

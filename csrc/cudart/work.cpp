@@ -54,7 +54,7 @@ void check_side(const Memory::View& view, bool device, const CopyWork& c, const 
     if (device ? !on_host : !on_device) return;
     throw Failure{cudaErrorInvalidValue,
                   std::string(c.function) + "() was called with " + direction(c.kind) +
-                      ", but its " + side + " is " +
+                      ", but the " + side + " is " +
                       (on_device ? "device memory: " + view.allocation->described()
                                  : "host memory that was not allocated with CUDA")};
 }

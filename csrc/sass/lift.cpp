@@ -133,7 +133,8 @@ void Lifter::check_shared() const {
     if (round_up(shared->second, 16) != round_up(uint32_t(known), 16))
         throw UnsupportedInstruction(
             "the machine code of " + program_.kernel + " has " + std::to_string(shared->second) +
-            " bytes of shared memory, but the PTX has " + std::to_string(known));
+            " bytes of shared memory, but the PTX has " + std::to_string(known) +
+            ", so the shared variables may have other addresses");
 }
 
 // Finds the functions that can be called through a pointer, and checks their addresses. An address

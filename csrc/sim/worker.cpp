@@ -160,9 +160,10 @@ void WorkerBase::wait_at_grid_barrier(const Block& block, const Op* reader,
     // block may have reached grid.sync(), and some blocks may even have ended after it. In this
     // case, the bit has changed, and this block continues, too.
     if (bit_of_grid_barrier() != bit) return;
-    throw LaunchError("grid.sync() waits for " + std::to_string(ended) +
-                      " blocks that have ended without calling it; every block of the grid must "
-                      "call it\n  " +
+    throw LaunchError("grid.sync() would wait for ever: " + std::to_string(ended) +
+                      (ended == 1 ? " block has" : " blocks have") +
+                      " ended without calling grid.sync(). Every block of the grid must call "
+                      "grid.sync()\n  " +
                       where(program_, *reader) + "\n  " + thread_name(block.warps[0], 0));
 }
 

@@ -17,7 +17,6 @@ from coalesce._core import cuda as _cuda
 from coalesce.arrays.waiting import until_done
 from coalesce.common.errors import CoalesceError
 from coalesce.common.timing import milliseconds
-from coalesce.common.version import __version__
 from coalesce.kernel import Kernel
 from coalesce.launch.record import LaunchRecord
 
@@ -164,10 +163,7 @@ def _launch(
 
     results: list[Any] = []
     if options.check:
-        check = getattr(kernel, "check", None)
-        if check is None:
-            raise UsageError(f"%%cuda: coalesce {__version__} has no checks")
-        results.append(check(grid, block, *arguments, shared_bytes=shared))
+        results.append(kernel.check(grid, block, *arguments, shared_bytes=shared))
     if options.profile:
         device = kernel.device.name
         results.append(kernel.profile(grid, block, *arguments, shared_bytes=shared, device=device))

@@ -326,13 +326,13 @@ def test_levels():
 
 def test_wrong_levels():
     image = np.zeros((8, 4), np.float32)
-    with pytest.raises(ValueError, match=r"level 1 .* it must have 4 x 2 texels"):
+    with pytest.raises(ValueError, match=r"level 1 .* this level must have 4 x 2 texels"):
         coalesce.texture(image, levels=[np.zeros((4, 4), np.float32)], normalized=True)
     with pytest.raises(ValueError, match=r"level 1 .*uint8"):
         coalesce.texture(image, levels=[np.zeros((4, 2), np.uint8)], normalized=True)
     with pytest.raises(ValueError, match="normalized coordinates"):
         coalesce.texture(image, levels=[np.zeros((4, 2), np.float32)])
-    with pytest.raises(ValueError, match="without smaller levels"):
+    with pytest.raises(ValueError, match="has no smaller levels"):
         coalesce.texture(image[:, 0].copy(), levels=[image], linear_memory=True)
     with pytest.raises(TypeError, match="must be a NumPy array"):
         coalesce.texture(image, levels=[1], normalized=True)

@@ -197,7 +197,7 @@ def _host_values(a: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, 
     own = values.dtype
     if own.kind not in "biufc" or (dtype is None and not (own.isnative and own.itemsize <= 16)):
         raise TypeError(
-            "a must hold numbers of at most 16 bytes, in this machine's byte order; "
+            "`a` must hold numbers of at most 16 bytes, in this machine's byte order; "
             f"got dtype {own}"
         )
     return values if dtype is None else values.astype(dtype)

@@ -153,16 +153,16 @@ def texture(
     if levels:
         if linear_memory:
             raise ValueError(
-                "a texture with linear_memory=True consists of `array` alone, without smaller "
-                "levels; levels must be ()"
+                "levels must be () if linear_memory is True, because such a texture has no smaller "
+                "levels"
             )
         for number, level in enumerate(levels, 1):
             wanted = tuple(max(n >> number, 1) for n in extent)
             if _extents(level, *kinds) != (wanted, layers) or level.dtype != array.dtype:
                 raise ValueError(
-                    f"level {number} has shape {level.shape} and dtype {level.dtype}; it must have "
-                    f"{' x '.join(map(str, wanted[::-1]))} texels of the array's dtype, because "
-                    f"the array has shape {array.shape} and dtype {array.dtype}"
+                    f"level {number} has shape {level.shape} and dtype {level.dtype}. The array "
+                    f"has shape {array.shape} and dtype {array.dtype}, so this level must have "
+                    f"{' x '.join(map(str, wanted[::-1]))} texels of dtype {array.dtype}"
                 )
         array = np.concatenate([level.ravel() for level in (array, *levels)])
     floats = array.dtype.kind == "f"
@@ -328,9 +328,10 @@ def _extents(
     if layered or cube:
         layers, shape = (shape[0], shape[1:]) if shape else (0, ())
     if cube and (layers % 6 or (layers != 6 and not layered)):
+        wanted = "a multiple of 6: 6 faces for each layer" if layered else "6, for its 6 faces"
         raise ValueError(
-            "the first axis of a cube map must have length 6, for its 6 faces (with layered=True, "
-            f"6 for each layer); the array has shape {array.shape}"
+            f"the first axis of a cube map must have length {wanted}; the array has shape "
+            f"{array.shape}"
         )
     axes = (2, 2) if cube else (1, 1) if linear_memory else (1, 2) if layered else (1, 3)
     if not axes[0] <= len(shape) <= axes[1] or (cube and shape[0] != shape[1]):
@@ -376,8 +377,8 @@ def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
     found = float(bits.view(np.float32))
     if np.float32(found).view(np.uint32) != bits:
         raise ValueError(
-            f"border cannot be {int(color)}: the same bits are a signaling NaN of float32, and "
-            "CUDA cannot pass these bits to a texture; choose another value"
+            f"border cannot be {int(color)}. CUDA passes a border as a float32. As a float32, the "
+            "same bits are a signaling NaN, and CUDA would change them. Choose another value"
         )
     return found
 

@@ -164,8 +164,8 @@ def _field(axis: int, x: Operand, given: dict[str, Any]) -> dict[str, Any]:
     fields = x.shape[axis]
     if fields == 0:
         raise ValueError(
-            f"x has the shape {tuple(x.shape)}; axis {axis} counts the members of a structure, and "
-            "must not have the length 0"
+            f"x has the shape {tuple(x.shape)}. The length of axis {axis} is the number of members "
+            "of a structure, so it must be at least 1"
         )
     field = require.whole("field", given.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}

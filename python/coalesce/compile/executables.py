@@ -115,8 +115,8 @@ def check_executable(path: Path) -> None:
         name = found[1].decode()
         advice = " Run its source: coalesce run program.cu" if name in REPLACED else ""
         raise ValueError(
-            f"{path} loads {CLOSED[name]}. The source of this library is not public, and it runs "
-            f"only on a GPU, so the simulator cannot run it.{advice}"
+            f"{path} loads {CLOSED[name]}. The source of this library is not public, and its "
+            f"machine code needs a GPU. So the simulator cannot run the library.{advice}"
         )
     if LIBRARY.encode() in content:
         return
@@ -127,9 +127,9 @@ def check_executable(path: Path) -> None:
         )
     if _STATIC_RUNTIME in content or section_of(content):
         raise ValueError(
-            f"{path} contains CUDA's runtime, because it was linked statically, so coalesce cannot "
-            "replace the runtime. Build the program with nvcc -cudart shared (CMake: set "
-            "CMAKE_CUDA_RUNTIME_LIBRARY to Shared), or run its source: coalesce run program.cu"
+            f"{path} is linked statically with CUDA's runtime, so coalesce cannot replace the "
+            "runtime. Build the program with nvcc -cudart shared, or run its source: coalesce run "
+            "program.cu. (With CMake, set CMAKE_CUDA_RUNTIME_LIBRARY to Shared)"
         )
     if b"libcuda.so" not in content:
         raise ValueError(

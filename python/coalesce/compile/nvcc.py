@@ -287,8 +287,8 @@ def _error(path: Path, log: str) -> Exception:
         if prefix in REPLACED and not found.endswith(".h"):
             return _NeedsLibraryError(REPLACED[prefix], found.removesuffix("_v2"), name)
         return LookupError(
-            f"{path.name} uses {name}. The source of this library is not public, and it runs only "
-            "on a GPU, so the simulator cannot run it"
+            f"{path.name} uses {name}. The source of this library is not public, and its machine "
+            "code needs a GPU. So the simulator cannot run the library"
         )
     if match := _GRAPHICS.search(log):
         return LookupError(f"{path.name} uses {match[1]}(); graphics are not simulated")

@@ -167,8 +167,8 @@ def library() -> str:
         why = str(error).splitlines()[0]
         if "cannot allocate" in why or "failed to map" in why:
             raise CompileError(
-                "the CUDA compiler NVRTC is installed but cannot be loaded: this process is not "
-                f"allowed to use enough memory (see ulimit -v)\n  {why}"
+                "the CUDA compiler NVRTC is installed but cannot be loaded: the memory limit of "
+                f"this process is too low (see ulimit -v)\n  {why}"
             ) from None
         raise CompileError(
             "the CUDA compiler NVRTC is not installed: pip install nvidia-cuda-nvrtc "

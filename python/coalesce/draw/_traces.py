@@ -160,7 +160,8 @@ def steps(
     accesses = _accesses(trace)
     if not accesses:
         raise ValueError(
-            "trace has no event to draw, because it is not known which arrays the events access"
+            "trace has no event to draw: it is not known which arrays its events access, and only "
+            "accesses to a known array can be drawn"
         )
 
     def panels(step: int, members: list[Events]) -> list[Matrix]:

@@ -201,8 +201,8 @@ def _texture(parameter: Parameter, value: Texture) -> HostArray:
     kind = "surface" if value.is_surface else "texture"
     if parameter.bytes != 8 or parameter.kind not in ("word", "scalar"):
         raise TypeError(
-            f"argument {parameter}: the kernel does not declare this parameter as "
-            f"cuda{kind.capitalize()}Object_t, so it cannot be {value!r}. Pass the NumPy array"
+            f"argument {parameter} cannot be {value!r}, because the kernel does not declare this "
+            f"parameter as cuda{kind.capitalize()}Object_t. Pass the NumPy array"
         )
     wrong = "cudaTextureObject_t" if value.is_surface else "cudaSurfaceObject_t"
     if wrong in parameter.spelled:

@@ -255,10 +255,13 @@ def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
         raise TypeError(f"{wanted}; got dtype {given.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
         cast = given.astype(variable.dtype)
-    if given.dtype.kind in "iu" and not np.array_equal(cast, given):
-        raise ValueError(f"{wanted}; a given value is outside the range of {variable.dtype}")
-    if given.dtype.kind == "f" and np.isinf(cast).sum() != np.isinf(given).sum():
-        raise ValueError(f"{wanted}; a given value is outside the range of {variable.dtype}")
+    too_large = (
+        not np.array_equal(cast, given)
+        if given.dtype.kind in "iu"
+        else given.dtype.kind == "f" and np.isinf(cast).sum() != np.isinf(given).sum()
+    )
+    if too_large:
+        raise ValueError(f"{wanted}; got a value outside the range of {variable.dtype}")
     try:
         return np.ascontiguousarray(np.broadcast_to(cast, variable.shape))
     except ValueError:

@@ -87,8 +87,8 @@ def measure(
         raise DeviceUnavailable(f"reading counters needs a GPU. {status}\n  {_WHY_NOT_NEEDED}")
     if launch is None:
         raise ValueError(
-            "the counters cannot be measured, because the profile does not have the arguments of "
-            "the launch"
+            "the counters cannot be measured, because this profile does not contain the arguments "
+            "of the launch; profile the kernel with Kernel.profile"
         )
     command = find(ncu)
     wanted = list(metrics)

@@ -32,7 +32,7 @@ def refuse(launch: Prepared, argument: str) -> None:
     line, ptx_line, opcode = (table[name][rows[0]] for name in ("line", "ptx_line", "opcode"))
     place = f"line {line}" if line else f"line {ptx_line} of the PTX"
     raise LaunchError(
-        f"{launch.kernel.name}: blocks may communicate with the instruction `{opcode}` in {place}, "
-        "so a block may behave differently if other blocks do not run. Leave out "
-        f"{argument}, so that all blocks are simulated together"
+        f"{launch.kernel.name}: the blocks may communicate, with the instruction `{opcode}` in "
+        f"{place}. A block may behave differently if other blocks do not run. To simulate all "
+        f"blocks, leave out {argument}"
     )

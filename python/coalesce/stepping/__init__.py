@@ -523,8 +523,8 @@ class Stepper:
             if not self._waits_for_others or "stopped after the limit" not in str(error):
                 raise
             raise LaunchError(
-                f"{error}. Only the chosen block runs. Perhaps it waits for another block, which "
-                "does not run"
+                f"{error}. Perhaps the block waits for another block, but only the chosen block "
+                "runs"
             ) from None
         finally:
             if said := session.take_output():

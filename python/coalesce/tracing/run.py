@@ -51,8 +51,8 @@ def of_operation(
     for name in ("out", "return_timing"):
         if name in options:
             raise TypeError(
-                f"trace has no option {name}, because it returns the events of the kernel, and not "
-                "its result"
+                f"trace has no option {name}: trace returns the events of the kernel, and not the "
+                "result"
             )
     taken: list[Trace] = []
     asked = table.operation(operation)
@@ -122,8 +122,7 @@ def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
         if "stopped after the limit" not in str(error):
             raise
         raise LaunchError(
-            f"{error}. Only the chosen blocks run. Perhaps one of them waits for another block, "
-            "which does not run"
+            f"{error}. Perhaps a block waits for another block, but only the chosen blocks run"
         ) from None
 
 
