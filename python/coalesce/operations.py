@@ -416,7 +416,11 @@ def called(
     return_timing: bool,
     check: bool,
 ) -> Any:
-    """Run an operation. Return its result and, if requested, a Timing or Findings."""
+    """Run an operation for one of the public functions, such as `matmul`.
+
+    Return the result. With `return_timing` or `check`, return a pair: the result, and a `Timing` or
+    `Findings`.
+    """
     if return_timing is False and check is False:
         planned, device = planned_calls.run(operation, arrays, options, device)
         if planned is not None:

@@ -212,7 +212,7 @@ def runnable(operation: str, device: Device, dtype: np.dtype[Any]) -> tuple[str,
 
 
 def check_runs(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> None:
-    """Check that a device can run a variant for a dtype.
+    """Check that a device can run the variant `entry` for a dtype.
 
     If the variant does not accept the dtype, raise TypeError. If the device cannot run it, raise
     DeviceUnavailable.

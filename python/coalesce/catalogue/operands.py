@@ -122,7 +122,8 @@ def same_dtype(*operands: Operand) -> np.dtype[Any]:
 def tile_of(entry: ops.Variant, tile: Any) -> int:
     """Check the option `tile` of a call, and return the tile to use.
 
-    If `tile` is None, return the default tile of the variant. If the variant has no tile, return 0.
+    If `tile` is None, return the default tile of the variant `entry`. If the variant has no tile,
+    return 0.
     """
     if tile is None:
         return entry.tiles[-1] if entry.tiles else 0

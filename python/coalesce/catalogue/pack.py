@@ -40,7 +40,7 @@ _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
 def prepared(
     run: Run, entry: ops.Variant, a: Operand, b: Operand, others: Sequence[Operand]
 ) -> dict[str, Any]:
-    """Copy or describe the operands a and b as the kernel of a variant needs them.
+    """Copy or describe the operands a and b as the kernel of the variant `entry` needs them.
 
     Return a dict of kernel arguments by name: ``{"a": ..., "b": ..., "a_map": ...}``. Its items
     "a" and "b" replace the operands. `others` are the other arrays of the call.

@@ -344,7 +344,7 @@ class Run:
 
 @cache
 def compiled(entry: ops.Variant, defines: tuple[str, ...], device: str) -> BaseKernel:
-    """Return the compiled kernel of a variant. `defines` are macros, such as "REAL=float".
+    """Return the compiled kernel of the variant `entry`. `defines` are macros: "REAL=float".
 
     The kernel is compiled once for each set of macros and each device.
     """

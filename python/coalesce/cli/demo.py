@@ -47,7 +47,11 @@ def run_demo(
     variants: tuple[str, ...] = (),
     dtype: str = "float32",
 ) -> bool:
-    """Run the variants, print the table, and return whether every result was right."""
+    """Run the variants of matmul, print the table, and return whether every result was right.
+
+    The matrices have `size` rows and columns, by default 2048 on a GPU and 512 on the simulator.
+    `variants` are the names of the variants, by default all that the device can run.
+    """
     chosen = devices.resolve(device)
     n = size or DEFAULT_SIZE[chosen.kind]
     names = variants or catalogue.runnable("matmul", chosen, np.dtype(dtype))
@@ -97,7 +101,10 @@ def operands(n: int, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.nda
 
 
 def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> VariantRow:
-    """Run and time one variant, check its result and count its sectors."""
+    """Multiply `a` and `b` with the variant `name`. Time it, check the result, count its sectors.
+
+    `exact` is the right result, in float64.
+    """
     simulated = device.kind == "sim"
     result, run = run_matmul(a, b, variant=name, device=device.name, timed=True, counts=simulated)
     error = relative_error(result, exact, a, b)

@@ -97,7 +97,10 @@ def _profile(operation: str, name: str, arrays: Sequence[Any], timed: Benchmark)
 
 
 def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> Markup:
-    """Return the body of the HTML page: the benchmark, the profiles and their comparisons."""
+    """Return the body of the HTML page: the benchmark, the profiles and their comparisons.
+
+    `timed` is the benchmark, and `profiles` is a dict from the names of the variants to profiles.
+    """
     parts = [tag("h1", title), benchmark_html.report(timed)]
     links = [tag("a", name, href=f"#{name}") for name in profiles]
     if len(links) > 1:

@@ -204,14 +204,14 @@ def include_folders() -> tuple[str, ...]:
 def architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for, if the kernel will run on a GPU.
 
-    For a GPU of compute capability (9, 0), the result is "sm_90". A compiler that is older than the
-    GPU may not know this architecture. Then the result is the newest older architecture that the
-    compiler knows. For a GPU of compute capability (8, 9), there are two cases:
+    For a GPU of compute capability (9, 0), the result is "sm_90". If the compiler is older than the
+    GPU, it may not know this architecture. Then the newest older architecture is used that the
+    compiler knows. For example, for a GPU of compute capability (8, 9), this may be 8.6 or 7.5:
 
-    - It has the same major version, such as "sm_86". GPUs of compute capability 8.9 can run its
-      machine code.
-    - It has a lower major version, such as "compute_75". Then the kernel is compiled only to PTX,
-      which the GPU's driver compiles.
+    - 8.6 has the same major version as the GPU. The result is "sm_86", because the GPU can run
+      machine code for 8.6.
+    - 7.5 has a lower major version. The result is "compute_75": the kernel is compiled only to PTX,
+      and the driver of the GPU compiles this PTX.
     """
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures

@@ -137,8 +137,10 @@ class Canvas:
     ) -> None:
         """Draw a rectangle.
 
-        `weight` is the width of its outline, and `radius` is the radius of its corners, in pixels.
-        `tip` is a tooltip. `data` are invisible ``data-`` attributes.
+        Its upper left corner is (x, y). `fill` is the colour inside, and `stroke` is the colour of
+        the outline. `weight` is the width of the outline, and `radius` is the radius of the
+        corners, in pixels. `opacity` runs from 0 (invisible) to 1. `tip` is a tooltip. `data` are
+        invisible ``data-`` attributes.
         """
         place = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
         if radius:
@@ -157,14 +159,21 @@ class Canvas:
         opacity: float = 1,
         data: Data | None = None,
     ) -> None:
-        """Draw a line. `d` has its points in the syntax of SVG, such as "M0 0h10"."""
+        """Draw a line. `d` has its points in the syntax of SVG, such as "M0 0h10".
+
+        `stroke` is its colour, and `weight` is its width in pixels. With `dash`, it is a dashed
+        line: for "3 2", the dashes have 3 pixels, and the gaps have 2.
+        """
         extra = f' stroke-dasharray="{dash}"' if dash else ""
         if opacity != 1:
             extra += f' opacity="{number(opacity)}"'
         self._shape("path", f'd="{d}"{extra}', None, stroke, weight, "", data)
 
     def fill(self, boxes: list[Box], paint: Paint, data: Data | None = None) -> None:
-        """Fill several rectangles with a colour. They become one element of the SVG."""
+        """Fill several rectangles with a colour. All of them are one element of the SVG.
+
+        `boxes` has the rectangles: x, y, width and height.
+        """
         d = "".join(
             f"M{number(x)} {number(y)}h{number(w)}v{number(h)}h-{number(w)}z"
             for x, y, w, h in boxes
@@ -174,7 +183,8 @@ class Canvas:
     def hatch(self, boxes: list[Box], paint: Paint, data: Data | None = None) -> None:
         """Fill several rectangles with diagonal lines.
 
-        In pictures, this means bytes that are moved but not used.
+        In pictures, such lines mean bytes that are moved but not used. `boxes` has the rectangles:
+        x, y, width and height.
         """
         tint, lines = [], []
         for x, y, width, height in boxes:
@@ -203,8 +213,9 @@ class Canvas:
     ) -> None:
         """Write a line of text with its baseline at y.
 
-        If the line would be wider than `most` pixels, the letters are made smaller. With 0, there
-        is no limit.
+        `size` is the font size in pixels. `anchor` says which point of the line is at x: its
+        "start", "middle" or "end". If the line would be wider than `most` pixels, the letters are
+        made smaller. With 0, there is no limit.
         """
         if most:
             size = min(size, size * most / text_width(content, size, bold))

@@ -121,9 +121,10 @@ def _timing(row: Mapping[str, Any]) -> Timing:
 
 
 def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: Timing) -> Any:
-    """Return a dict for the file of recorded times: a variant of an operation, and its time.
+    """Return a dict for the file of recorded times: a variant of an operation, and its time `t`.
 
-    ValueError is raised if the time `t` was not measured.
+    `options` are the variant's options, and `n` is the size of the matrices. If `t` was not
+    measured, ValueError is raised.
     """
     if t.source != "measured":
         raise ValueError(

@@ -89,13 +89,20 @@ def changed(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def unchanged(first: str, other: str, lines: int) -> str:
-    """Return a sentence which says that no line changed its cost."""
+    """Return a sentence which says that no line changed its cost.
+
+    `first` and `other` are the names of the two profiles. `lines` is the number of lines that
+    access memory.
+    """
     which = "The one line that accesses" if lines == 1 else f"All {lines} lines that access"
     return f"{which} memory cost{'s' * (lines == 1)} the same in {first} and {other}."
 
 
 def left_out(lines: int) -> str:
-    """Return a sentence which says how many lines are not shown, because their costs are equal."""
+    """Return a sentence which says that `lines` lines are not shown, because their costs are equal.
+
+    If `lines` is 0, return "".
+    """
     if lines == 1:
         return "1 line with the same cost in both is not shown."
     return f"{lines} lines with the same cost in both are not shown." if lines else ""

@@ -297,10 +297,10 @@ def _threads(warp: int, block: tuple[int, int, int]) -> tuple[Thread, ...]:
 
 
 def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:
-    """Return the example whose cost is nearest to `cost`, the mean cost of the access.
+    """Return the candidate whose cost is nearest to `cost`, the mean cost of the access.
 
-    If the access is `wasteful`, wasteful examples are preferred, because they show the cause. If
-    there are no examples, return None.
+    `candidates` are examples of the access. If the access is `wasteful`, wasteful examples are
+    preferred, because they show the cause. If there are no candidates, return None.
     """
     chosen = [e for e in candidates if e.wastes] if wasteful else []
     return min(chosen or candidates, key=lambda e: abs(e.cost - cost), default=None)

@@ -71,8 +71,8 @@ def joined(parts: Iterable[str], between: str = "") -> Markup:
 def tag(name: str, content: Content | None = None, style: str = "", **attributes: str) -> Markup:
     """Return the HTML element `name`, such as "p", with its content.
 
-    `attributes` are the attributes of the element. If `content` is None, the element has no end
-    tag, such as ``<img>``.
+    `style` is CSS, such as "color:red", and `attributes` are other attributes of the element. If
+    `content` is None, the element has no end tag, such as ``<img>``.
     """
     if style:
         attributes["style"] = style
@@ -93,14 +93,18 @@ def code_of(text: str) -> Markup:
 
 
 def row(cells: Content, style: str = "") -> Markup:
-    """Return a row of a table, without the striped background that notebooks add."""
+    """Return a row of a table, without the striped background that notebooks add.
+
+    `cells` are the results of `cell`. `style` is CSS, such as "color:red".
+    """
     return tag("tr", cells, f"background-color:transparent;{style}".rstrip(";"))
 
 
 def cell(content: Content, style: str = "", align: str = "left", span: int = 1) -> Markup:
     """Return a cell of a table.
 
-    `align` is "left", "right" or "center". `span` is the number of columns that the cell covers.
+    `style` is CSS, such as "color:red". `align` is "left", "right" or "center". `span` is the
+    number of columns that the cell covers.
     """
     attributes = {"colspan": str(span)} if span > 1 else {}
     base = f"text-align:{align};vertical-align:top;padding:1px 8px;border:0;white-space:nowrap"
@@ -108,7 +112,10 @@ def cell(content: Content, style: str = "", align: str = "left", span: int = 1) 
 
 
 def table(rows: Content, style: str = "") -> Markup:
-    """Return a table that is as wide as its content."""
+    """Return a table that is as wide as its content.
+
+    `rows` are the results of `row`. `style` is CSS, such as "color:red".
+    """
     base = "border-collapse:collapse;border:0;margin:8px 0"
     return tag("table", tag("tbody", rows), f"{base};{style}".rstrip(";"))
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def lines(item: Any, console: Console) -> Iterator[str]:
-    """Yield the lines of a text, a table or a whole report. Lines may end with spaces."""
+    """Yield the lines of `item`, a text, a table or a whole report. Lines may end with spaces.
+
+    The lines are as wide as those of `console`.
+    """
     from rich.table import Table
     from rich.text import Text
 

@@ -53,9 +53,10 @@ def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> 
 def registers(
     launch: Prepared, session: sim.Stepping, listing: Sequence[ListedInstruction], warp: int
 ) -> dict[str, Array]:
-    """Return a dict from register names to values. A value is a masked array of 32 lanes.
+    """Return the registers of a warp, as a dict from names to masked arrays of 32 lanes.
 
-    Registers of the warp that do not hold a value are left out.
+    `session` is the stepped block, and `listing` has the instructions of the kernel. Registers that
+    do not hold a value are left out.
     """
     values: dict[str, Array] = {}
     known = session.registers(warp)
