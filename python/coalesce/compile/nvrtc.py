@@ -205,8 +205,8 @@ def architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for, if the kernel will run on a GPU.
 
     For a GPU of compute capability (9, 0), the result is "sm_90". If the compiler is older than the
-    GPU, it may not know this architecture. Then the newest older architecture is used that the
-    compiler knows. For example, for a GPU of compute capability (8, 9), this may be 8.6 or 7.5:
+    GPU, it may not know this architecture. Then the result is for the newest older architecture
+    that it knows. For example, for a GPU of compute capability (8, 9), this may be 8.6 or 7.5:
 
     - 8.6 has the same major version as the GPU. The result is "sm_86", because the GPU can run
       machine code for 8.6.

@@ -404,11 +404,11 @@ class Trace:
     def wavefronts(self, lanes: int = 64, line_bytes: int = 64) -> wavefronts.Wavefronts:
         """Estimate how many cache lines the kernel would access on an AMD GPU.
 
-        On AMD GPUs, a group of lanes that execute together is called a wavefront. Most have 64
-        lanes. Here, two neighbouring warps form a wavefront. For each instruction, the result
-        counts the cache lines of the vector L1 cache that the active lanes access in global memory.
-        This is an estimate: the kernel was compiled for an NVIDIA GPU, and the result was not
-        compared with an AMD GPU.
+        On AMD GPUs, a group of lanes that execute together is called a wavefront. Most wavefronts
+        have 64 lanes. Here, two neighbouring warps form a wavefront. For each instruction that
+        accesses global memory, the result has the number of accessed cache lines (of AMD's vector
+        L1 cache). This is an estimate: the kernel was compiled for an NVIDIA GPU, and the result
+        was not compared with an AMD GPU.
 
         Parameters
         ----------
