@@ -64,9 +64,9 @@ These are the outcomes:
   compile the kernel or takes too long, or the kernel writes addresses, which differ from run to
   run.
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
-- *fault*: with all arguments that the script made up, the kernel accesses memory outside its
-  arrays. Most of these kernels need sizes that fit each other, or read addresses or indices from
-  their arrays.
+- *fault*: the kernel accesses memory outside its arrays, whatever arguments the script made up.
+  Most of these kernels need sizes that fit each other, or read addresses or indices from their
+  arrays.
 - *refused*: coalesce does not compile the kernel, does not simulate it, or does not support the
   type of one of its arguments.
 - *too long*: the kernel did not compile in 200 s.

@@ -306,9 +306,9 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
   faster than the kernel before the search by 0.5 % at 2048, by 0.6 % at 4096 and by 2.2 % at 8192.
 - **Swapped sums.** In the 34 fastest of the 1,730 versions, neighbouring partial sums have changed
   places, in pairs or groups of four. Then ptxas, the assembler, chooses better registers: it puts a
-  sum and its value of B into different register banks, so that both can be read at once. But this
-  does not explain the gain. By the model, the new kernel should be slower: it computes 0.870 of the
-  peak, and 0.878 for the kernel before.
+  sum and its value of B into different register banks, so that both can be read at once. But the
+  model does not explain the gain. By the model, the new kernel should even be slower: 0.870 of the
+  peak, instead of 0.878.
 - **Other positions of the lanes.** In `split_k`, the lanes of a warp were assigned to other
   elements of the tile, so that loads from shared memory take fewer wavefronts. The same change made
   `tensor_map` slower by 0.7 % at 2048 and 4096, and by 1.1 % at 8192. The reason is not known.
@@ -398,7 +398,8 @@ almost always busy.
 
 - In an earlier version, each lane loaded 16 bytes at a time from shared memory. The loaded values
   had to be moved to other registers, and the tensor cores waited for this. That version reached 84
-  to 88 % of the speed of cuBLAS. Now a lane loads 8 bytes at a time, and no value must be moved.
+  to 88 % of the speed of cuBLAS. Now a lane loads 8 bytes at a time, and no value needs to be
+  moved.
 - The tensor cores have an instruction for K = 16 (`mma.m16n8k16.f64`) and one for K = 8. The kernel
   uses the one for K = 8. With the other one, it is 2 to 3 % slower.
 """

@@ -163,8 +163,8 @@ figures. `tests/python/test_models.py` checks the small launches.
 Two kinds of columns need an explanation:
 
 - **Order.** Does the model say correctly which of two variants is faster? This column looks at
-  pairs of variants of the same operation. Only pairs count whose measured times differ by more than
-  10 %. "n of m" means: there are m such pairs, and the model is right for n of them.
+  pairs of variants of the same operation whose measured times differ by more than 10 %. "n of m"
+  means: there are m such pairs, and the model is right for n of them.
 - **Recorded counts.** These columns test the model of time alone. For them, the model gets the
   numbers of instructions and wavefronts that the GPU counted, not those of the simulator. If the
   error is then much smaller, the numbers of the simulator were wrong. This happens if the simulator
