@@ -302,8 +302,9 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
   kernel before the search took 2.519 ms. The fastest version took 2.467 ms, but it has too few
   registers (200 per thread), and must store some values in memory outside the loop. So the kernel
   now follows another version, which has 224 registers and took 2.471 to 2.476 ms.
-- **The same comparison without pauses** between the products: the version with 224 registers was
-  faster than the kernel before the search by 0.5 % at 2048, by 0.6 % at 4096 and by 2.2 % at 8192.
+- **The same without pauses.** In a second run, the GPU had no pause between the products. The
+  version with 224 registers was faster than the kernel before the search by 0.5 % at 2048, by 0.6 %
+  at 4096 and by 2.2 % at 8192.
 - **Swapped sums.** In the 34 fastest of the 1,730 versions, neighbouring partial sums have changed
   places, in pairs or groups of four. Then ptxas, the assembler, chooses better registers: it puts a
   sum and its value of B into different register banks, so that both can be read at once. But the
@@ -401,7 +402,7 @@ almost always busy.
   to 88 % of the speed of cuBLAS. Now a lane loads 8 bytes at a time, and no value needs to be
   moved.
 - The tensor cores have an instruction for K = 16 (`mma.m16n8k16.f64`) and one for K = 8. The kernel
-  uses the one for K = 8. With the other one, it is 2 to 3 % slower.
+  uses the instruction for K = 8. With the instruction for K = 16, the kernel is 2 to 3 % slower.
 """
 
 

@@ -80,10 +80,10 @@ read the same data, both partitions hold a copy, and the data take up twice thei
 
 **Sample.** If a launch sends very many requests to L2, the model replays only a sample of them, to
 save time. L2 is divided into sets, and each line can be stored in only one set. The model chooses
-some of the sets: at least 1 / 32 of them, and at least about 16,000 requests. It leaves out the
-requests to all other sets. From the sample, it estimates three figures for the whole launch: hit
-rates, merged reads, and the bytes that DRAM transfers because L2 has evicted lines. Everything else
-is counted for all requests.
+some of the sets: at least 1 / 32 of all sets, and so many that they get about 16,000 requests or
+more. It leaves out the requests to all other sets. From the sample, it estimates three figures for
+the whole launch: hit rates, merged reads, and the bytes that DRAM transfers because L2 has evicted
+lines. Everything else is counted for all requests.
 
 **DRAM.** L2 reads from DRAM in pieces of 64 bytes, half a line. A line that a kernel has changed is
 written to DRAM when L2 needs its space for other data.

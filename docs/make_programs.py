@@ -97,8 +97,8 @@ The tables have these outcomes:
   results with.
 - *result wrong*: the program ended with status 0, but its results differ from those of the
   reference.
-- *time limit reached*: the program ran longer than its limit. With more time, it may reach its end:
-  other programs ran on the same machine.
+- *time limit reached*: the program ran longer than its limit. With more time, it may reach its end,
+  because other programs slowed it down.
 
 Most of NVIDIA's samples check their results themselves. Other samples print results that can be
 computed with NumPy. The samples that use cuBLAS or cuRAND's host library run with
