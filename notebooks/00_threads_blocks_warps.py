@@ -10,13 +10,13 @@
 # # 0. Threads, blocks, warps
 #
 # **The question.** A block of 16 x 16 threads loads one element per thread. A GPU executes these loads 32 at a time.
-# Which 32 threads load together? All later lessons need the answer. It depends only on the shape of the block.
+# Which 32 threads load together? The answer depends only on the shape of the block. All later lessons need it.
 #
 # **Time:** 50 minutes. **You need:** C and NumPy arrays. You do not need a GPU. The [glossary](glossary.md) explains every term.
 #
-# **How the lessons work.** Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell. It
-# then shows the measured value beside your guess, and explains it. If you only read the lesson, guess first. Then open
-# the answer with a click.
+# **How the lessons work.** Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell.
+# The cell then shows the measured value beside your guess, and an explanation. If you only read the lesson, guess
+# first. Then open the answer with a click.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -36,8 +36,8 @@ from coalesce import draw, lessons
 # ## Kernels, threads, blocks
 #
 # A GPU executes one C function many times. This function is called a **kernel**; it is marked with `__global__`. Each
-# execution of it is a **thread**. Threads are grouped in **blocks** of equal size. All blocks of one launch are the
-# **grid**. A thread can read three variables that say where it is:
+# execution of the kernel is a **thread**. Threads are grouped in **blocks** of equal size. All blocks of one launch are
+# the **grid**. A thread can read three variables that say where it is:
 #
 # - `threadIdx` is its index in its block;
 # - `blockIdx` is the index of its block in the grid;
@@ -68,9 +68,9 @@ x[[0, 1, 2, 999]]
 # no element. Because of the `if`, they do nothing.
 #
 # While the kernel runs, the array is in **global memory**, the large memory of the GPU, which all threads can access.
-# `coalesce` copies the NumPy array there and back. If this machine has no GPU, `coalesce` runs the kernel on a simulator.
-# The simulator executes the machine code that the CUDA compiler makes for an NVIDIA H200, and it counts what this code
-# does.
+# `coalesce` copies the NumPy array to global memory and back. If this machine has no GPU, `coalesce` runs the kernel on
+# a simulator. The simulator executes the machine code that the CUDA compiler makes for an NVIDIA H200, and it counts
+# what this code does.
 
 # %% tags=["counts"]
 lessons.predict(
@@ -125,9 +125,9 @@ lessons.predict(
 #   Therefore the kernel uses a line of assembly: `asm(...)` copies `%laneid` to the variable `id`. (Inside `asm`, `%%`
 #   stands for one `%`.)
 # - The thread's warp. Every thread has computed its number `t`. `__shfl_sync(..., t, 0)` gives each thread the `t` of
-#   lane 0 of its **own warp**. So all threads of a warp get the same number. It is the number of the warp's first thread,
-#   which we call the *leader* of the warp. (The first argument, `0xffffffff`, has 32 bits, one per lane. All of them are
-#   set: all lanes take part.)
+#   lane 0 of its **own warp**. So all threads of a warp get the same number: the number of the warp's first thread. We
+#   call this thread the *leader* of the warp. (The first argument, `0xffffffff`, has 32 bits, one per lane. All bits
+#   are set, so all lanes take part.)
 
 # %%
 source = """
@@ -245,8 +245,8 @@ lessons.predict(
 # sector. The neighbouring block then moves this sector again. Second, a warp may end inside a row, in the middle of a
 # sector. The next warp then moves this sector again.
 #
-# How large is each of the two parts? The next cell counts the sectors as if each row of 20 threads were one request. Then
-# only the first reason is left.
+# How many sectors are due to each of the two reasons? The next cell counts the sectors as if each row of 20 threads
+# were one request. Then only the first reason is left.
 
 # %% tags=["counts"]
 starts = np.arange(0, 480, 20)  # where the rows of the blocks start, in floats
@@ -291,14 +291,14 @@ lessons.predict(
 #
 # The check runs the kernel on arrays of two sizes, and tests three things:
 #
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
-#   at least one of them writes, and nothing decides which access comes first.
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
+#   no fixed order, and at least one of them writes.
 # - The result equals NumPy's result.
 # - The counts are within the limits that the exercise lists.
 #
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
-# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
-# contains the call for a solution.
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
+# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
+# message contains the call for a solution.
 
 # %%
 # %load_ext coalesce

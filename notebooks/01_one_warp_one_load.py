@@ -94,8 +94,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A tutorial claims that the GPU moves 32 bytes for each lane, so that a lane that loads 4 or 8 bytes wastes the rest. If
-# this were true, elements of 32 bytes would be ideal. Here is a kernel that loads such elements:
+# A tutorial claims that the GPU moves 32 bytes for each lane. If this were true, a lane that loads 4 or 8 bytes would
+# waste the rest, and elements of 32 bytes would be ideal. Here is a kernel that loads elements of 32 bytes:
 
 # %%
 wide = coalesce.Kernel(
@@ -250,8 +250,8 @@ for stride in (1, 32):
 print("different programs:", len(programs))
 
 # %% [markdown]
-# The kernel executes the same machine code for both strides. So the compiler does not decide. The hardware does: when a
-# request arrives, the hardware finds the distinct sectors from its 32 addresses.
+# The kernel executes the same machine code for both strides. So the compiler does not decide. The hardware decides:
+# when a request arrives, the hardware finds the distinct sectors from its 32 addresses.
 #
 # ## The clock
 #
@@ -264,9 +264,9 @@ data = lessons.sweep("stride", range(1, 33))
 axes = coalesce.plots.sweep(data, theme="transparent")
 
 # %% [markdown]
-# **Why only 2,700 GB/s at stride 1?** By its datasheet, the memory of an H200 delivers 4,800 GB/s. At stride 1 every
-# loaded byte is used, and yet the memory is not busy all the time. According to our time model, the limit is the
-# **latency** of the memory, the time from a load to the arrival of its data.
+# **Why only 2,700 GB/s at stride 1?** According to its datasheet, the memory of an H200 delivers 4,800 GB/s. At stride
+# 1 every loaded byte is used, and yet the memory is not busy all the time. According to our time model, the limit is
+# the **latency** of the memory, the time from a load to the arrival of its data.
 #
 # Each thread makes one load of 4 bytes and ends. So at any moment, only a few bytes are on their way from the memory to
 # the GPU. These are too few to keep the memory busy. If this explanation is right, wider loads must help: each request
@@ -293,8 +293,8 @@ if recorded.gbps is not None:
 # Wider loads did help, and the limit is no longer latency. All bytes that are loaded and stored pass through **L2**.
 # According to the model, L2 is the next limit.
 #
-# DRAM needs nearly as many cycles as L2. The model assumes that two units which are nearly equally busy delay each other.
-# For this kernel, the model assumes too much delay: the measured bandwidth is higher than the modelled one.
+# DRAM needs nearly as many cycles as L2. In the model, two units delay each other if they are about equally busy. For
+# this kernel, the modelled delay is too large: the measured bandwidth is higher than the modelled one.
 #
 # ## What the memory behind the caches moves
 #
@@ -318,11 +318,11 @@ if data.gbps is not None:
     moved(32)
 
 # %% [markdown]
-# If the memory moved single sectors, strides 8 and 16 would be equally fast, because a request would move as many bytes
-# with both. But stride 16 is half as fast. So the memory must move larger pieces.
+# If the memory moved single sectors, strides 8 and 16 would be equally fast, because a request would move the same
+# number of bytes with both strides. But stride 16 is half as fast. So the memory must move larger pieces.
 #
-# How large are they? To test a size, compute the bandwidth that each stride would need with pieces of this size. This
-# bandwidth cannot be more than the 4,800 GB/s of the memory.
+# How large are these pieces? To test a size, compute the bandwidth that each stride would need with pieces of this
+# size. This bandwidth cannot be more than the 4,800 GB/s of the memory.
 
 
 # %%
@@ -356,8 +356,8 @@ lessons.predict(
 # a factor of 7.3. Can we conclude from this factor how large the pieces are? The tutorial does not say at which stride it
 # measured, so there are two cases:
 #
-# 1. The kernel uses 4 of every 32 bytes that the memory moves. This happens at stride 8. If the pieces have 32 bytes, it
-#    also happens at larger strides. Then the bandwidth falls by a factor of 8 at most.
+# 1. The kernel uses 4 of every 32 bytes that the memory moves. This happens at stride 8. If the pieces have 32 bytes,
+#    the same happens at larger strides. Then the bandwidth falls by a factor of 8 at most.
 # 2. The kernel uses 4 of every 64 bytes that the memory moves. If the pieces have 64 bytes, this happens from stride 16
 #    on. Then the bandwidth falls by a factor of 16 at most.
 #
@@ -419,14 +419,14 @@ lessons.predict(
 #
 # The check runs the kernel on arrays of two sizes, and tests three things:
 #
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
-#   at least one of them writes, and nothing decides which access comes first.
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
+#   no fixed order, and at least one of them writes.
 # - The result equals NumPy's result.
 # - The counts are within the limits that the exercise lists.
 #
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
-# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
-# contains the call for a solution.
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
+# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
+# message contains the call for a solution.
 
 # %%
 # %load_ext coalesce

@@ -48,9 +48,9 @@ lessons.times("matmul", ["naive", "coalesced"])
 lessons.code("matmul", "naive")
 
 # %% [markdown]
-# `INDEX` and `REAL` are macros, `int` and `float` here. `TILE` is 32. `block_y` is `blockIdx.y`; the rest of line 21 is
-# for matrices with more than 65,535 blocks along y. The number of blocks is rounded up (a **ceil division**), so that
-# blocks of 32 x 32 cover all rows and columns. The last blocks may reach beyond the matrix.
+# `INDEX`, `REAL` and `TILE` are macros. Here they stand for `int`, `float` and 32. `block_y` is `blockIdx.y`. (The rest
+# of line 21 is only needed for matrices with more than 65,535 blocks along y.) The number of blocks is rounded up (a
+# **ceil division**), so that blocks of 32 x 32 cover all rows and columns. The last blocks may reach beyond the matrix.
 
 # %% tags=["counts"]
 M, width = 100, 70
@@ -74,9 +74,9 @@ lessons.predict(
 # row? The next kernel does so. The blocks cover 96 columns, 26 more than the matrix has. So 100 x 26 = 2,600 threads
 # write to wrong places.
 #
-# `check` finds two kinds of mistakes here: accesses outside the arrays, and **races**. In a race, two threads access the
-# same element, at least one of them writes, and nothing decides which access comes first. For example, blocks run in any
-# order, so nothing decides whether a thread of one block comes before a thread of another block.
+# `check` finds two kinds of mistakes here: accesses outside the arrays, and **races**. In a race, two threads access
+# the same element in no fixed order, and at least one of them writes. For example, blocks run in any order. So a thread
+# of one block may come before or after a thread of another block.
 
 # %%
 no_column_test = coalesce.Kernel(
@@ -172,8 +172,8 @@ lessons.code("matmul", "naive_2d", since="naive")
 # %% [markdown]
 # The variant `coalesced` below does the same in another way. Its blocks have 1024 x 1 threads, and `/` and `%` compute
 # the row and the column of a thread. As lesson 0 showed, the shape of the block alone changes nothing. What matters is
-# that neighbouring lanes have neighbouring values of `col`. (The two variants number their blocks differently: in
-# `coalesced`, `blockIdx.x` chooses the rows, as in `naive`. In `naive_2d` it chooses the columns.)
+# that neighbouring lanes have neighbouring values of `col`. (The two variants also number their blocks differently:
+# `blockIdx.x` chooses the rows in `coalesced`, and the columns in `naive_2d`.)
 
 # %%
 lessons.code("matmul", "coalesced")
@@ -222,7 +222,7 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 # A request passes through several resources:
 #
 # 1. The **load-store unit** of a multiprocessor accepts one request at a time. Our time model counts 1.25 cycles per
-#    request, so 4 requests take 5 cycles. In our recordings, an H200 was never faster than that.
+#    request, because an H200 was never faster in our recordings.
 # 2. The **data stage** of L1 serves the request. In these kernels it needs one pass per line (128 bytes).
 # 3. Data that is not in L1 comes from L2.
 # 4. Data that is not in L2 comes from DRAM.
@@ -362,7 +362,7 @@ lessons.predict(
 # ## The same numbers from a GPU: Nsight Compute
 #
 # Nsight Compute (`ncu`) is NVIDIA's profiler for kernels. It needs a GPU and the permission to read the GPU's counters.
-# Our `metrics()` uses the names of its metrics. These are commands from a tutorial, with the metrics that matter here:
+# Our `metrics()` uses the same names of metrics. These are commands from a tutorial, with the metrics that matter here:
 #
 # ```sh
 # ncu --metrics l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,\
@@ -399,15 +399,15 @@ for name, p in big.items():
 
 # %% [markdown]
 # **Bytes used, two definitions.** Nsight Compute divides the number of distinct bytes that the lanes ask for by the
-# number of bytes in the sectors. In `coalesced`, one load is a broadcast (4 bytes of 1 sector), and the other loads 32
-# neighbouring floats (128 bytes of 4 sectors). Together, these are 132 of 160 bytes: 82.5 %, although no load could be
-# cheaper. In `naive`, one load uses 4 bytes of each of its 32 sectors, and the other is a broadcast. Together, these are
-# 132 of 1,056 bytes: 12.5 %.
+# number of bytes in the sectors. In `coalesced`, one load is a broadcast: it uses 4 bytes of 1 sector. The other load
+# reads 32 neighbouring floats: it uses all 128 bytes of 4 sectors. Together, the two loads use 132 of 160 bytes, or
+# 82.5 %. This is less than 100 %, although no load could be cheaper. In `naive`, one load uses 4 bytes of each of its
+# 32 sectors, and the other load is a broadcast. Together, they use 132 of 1,056 bytes, or 12.5 %.
 #
 # Our reports count the bytes of every lane, even if several lanes ask for the same bytes. But a load never counts more
-# bytes than it moves. Take the two loads of `naive`. In the broadcast, 32 lanes ask for 4 bytes each, which would be 128
-# bytes. The load moves only one sector, so 32 of 32 bytes count as used: 100 %. The other load uses 128 of 1,024 bytes.
-# Together, these are 160 of 1,056 bytes: 15 %.
+# bytes than it moves. Take the two loads of `naive`. In the broadcast, 32 lanes ask for 4 bytes each, or 128 bytes. But
+# the load moves only one sector, so 32 of 32 bytes count as used. The other load uses 128 of 1,024 bytes. Together, the
+# two loads use 160 of 1,056 bytes, or 15 %.
 #
 # ## alpha and beta
 #
@@ -441,14 +441,14 @@ lessons.predict(
 #
 # The check runs the kernel on arrays of two sizes, and tests three things:
 #
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
-#   at least one of them writes, and nothing decides which access comes first.
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
+#   no fixed order, and at least one of them writes.
 # - The result equals NumPy's result.
 # - The counts are within the limits that the exercise lists.
 #
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
-# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
-# contains the call for a solution.
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
+# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
+# message contains the call for a solution.
 
 # %%
 # %load_ext coalesce

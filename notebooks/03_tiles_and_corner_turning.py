@@ -41,8 +41,8 @@ rng = np.random.default_rng(0)
 #
 # Take matrices of 8 x 8 elements, and divide them into squares of 4 x 4, called **tiles**. Block (0, 0) computes the
 # upper left tile of the result. For this, it needs 4 rows of `a` and 4 columns of `b`. It loads them in two **phases**:
-# one tile of `a` and one tile of `b` per phase. In each phase, each of its 16 threads loads one element of `a` and one of
-# `b`, and stores them in shared memory. The threads wait until all of them have done so. Then each thread can use all
+# one tile of `a` and one tile of `b` per phase. In each phase, each of its 16 threads loads one element of `a` and one
+# of `b`, and stores them in shared memory. The threads wait until all elements are stored. Then each thread can use all
 # elements of both tiles.
 
 # %%
@@ -231,10 +231,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# **Arithmetic intensity** is the number of operations per loaded byte. Many texts explain the time of such a kernel by
-# it. Let us compute it. With a tile of `a` and a tile of `b`, a block makes T · T · T multiplications and as many
-# additions: 2 T³ operations. The two tiles have 2 T² floats of 4 bytes. So the arithmetic intensity is 2 T³ / (2 T² · 4
-# bytes) = T / 4 operations per byte.
+# **Arithmetic intensity** is the number of operations per loaded byte. Many texts use this number to explain why such a
+# kernel is fast or slow. Let us compute the number. With a tile of `a` and a tile of `b`, a block makes T · T · T
+# multiplications and as many additions: 2 T³ operations. The two tiles have 2 T² floats of 4 bytes. So the arithmetic
+# intensity is 2 T³ / (2 T² · 4 bytes) = T / 4 operations per byte.
 #
 # According to its datasheet, an H200 computes 66.9 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. This is 14
 # operations per byte. With a tile of 32, the kernel makes only 8 operations per byte, so the memory seems to be the
@@ -307,8 +307,9 @@ lessons.predict(
 #
 # - The **L2 cache**. When the first block needs a sector, the sector comes from DRAM to L2. Blocks that load the sector
 #   later find it there.
-# - The **[LRC](glossary.md#lrc)** of an H200, a unit between the multiprocessors and L2. If neighbouring multiprocessors
-#   read the same sector at about the same time, it merges the reads. L2 then delivers the sector once, to all of them.
+# - The **[LRC](glossary.md#lrc)** of an H200, a unit between the multiprocessors and L2. If neighbouring
+#   multiprocessors read the same sector at about the same time, the LRC merges the reads. L2 then delivers the sector
+#   once, to all of them.
 #
 # The next cell counts the bytes that the kernel loads, and models where they come from. There are three possibilities for
 # each loaded sector: it is found in L1, its read is merged with another read, or it comes from L2. So these three parts
@@ -521,14 +522,14 @@ lessons.predict(
 #
 # The check runs the kernel on arrays of two sizes, and tests three things:
 #
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
-#   at least one of them writes, and nothing decides which access comes first.
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
+#   no fixed order, and at least one of them writes.
 # - The result equals NumPy's result.
 # - The counts are within the limits that the exercise lists.
 #
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
-# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
-# contains the call for a solution.
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
+# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
+# message contains the call for a solution.
 
 # %%
 # %load_ext coalesce
@@ -622,8 +623,8 @@ print(lessons.exercise("corner").check(corner))
 
 # %% [markdown]
 # **To remember**
-# - Tiles reduce how *often* global memory is read: with tiles of width T, every element is read T times less often. A
-#   kernel with tiles needs two barriers per phase.
+# - Tiles reduce how *often* global memory is read: with tiles of width T, the threads read each element only 1/T as
+#   often. A kernel with tiles needs two barriers per phase.
 # - With a tile, threads can load elements in the order that is best for global memory. Then they can use them in the
 #   order that the algorithm needs.
 # - Shared memory has 32 banks. If the rows of a tile have an odd number of words, reading a column has no bank conflicts.

@@ -278,14 +278,14 @@ lessons.predict(
 #
 # The check runs the kernel on arrays of two sizes, and tests three things:
 #
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
-#   at least one of them writes, and nothing decides which access comes first.
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
+#   no fixed order, and at least one of them writes.
 # - The result equals NumPy's result.
 # - The counts are within the limits that the exercise lists.
 #
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
-# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
-# contains the call for a solution.
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
+# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
+# message contains the call for a solution.
 
 # %%
 # %load_ext coalesce

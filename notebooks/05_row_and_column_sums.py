@@ -10,8 +10,8 @@
 # # 5. Row sums and column sums
 #
 # **The question.** Row sums and column sums of a matrix need the same data and equally many additions. One kernel has a
-# thread for each row, another has a thread for each column. One of them touches eight times as many sectors as the other.
-# How do we repair it? And why do the measured times not differ by a factor of eight?
+# thread for each row, another has a thread for each column. One of the two kernels touches eight times as many sectors
+# as the other. How do we repair this kernel? And why do the measured times not differ by a factor of eight?
 #
 # **Time:** 60 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb), which explains banks. You do not need a GPU. The
 # [glossary](glossary.md) explains the terms.
@@ -251,10 +251,10 @@ lessons.predict(
 occupancy()
 
 # %% [markdown]
-# Each warp of `thread_per_column` waits several hundred nanoseconds for its loads, and no other warps can run meanwhile.
-# The counts say how many sectors a load costs. They do not say how many loads the memory serves at the same time. A
-# larger matrix has more columns, so there are more warps, and the bandwidth of `thread_per_column` grows. Kernels with
-# enough warps come near the bandwidth of the memory, as the last column of the table shows.
+# Each warp of `thread_per_column` waits several hundred nanoseconds for its loads, and meanwhile there are no other
+# warps that could run. The counts say how many sectors a load costs. They do not say how many loads the memory serves
+# at the same time. A larger matrix has more columns, so there are more warps, and the bandwidth of `thread_per_column`
+# grows. Kernels with enough warps come near the bandwidth of the memory, as the last column of the table shows.
 #
 # (The columns 256 and 1024 of the table say nothing about the memory. These matrices fit into L2, and each measurement
 # runs the kernel many times. From the second run on, the kernel reads them from L2.)
@@ -412,14 +412,14 @@ lessons.predict(
 #
 # The check runs the kernel on arrays of two sizes, and tests three things:
 #
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, several threads access the same element,
-#   at least one of them writes, and nothing decides which access comes first.
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
+#   no fixed order, and at least one of them writes.
 # - The result equals NumPy's result.
 # - The counts are within the limits that the exercise lists.
 #
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a cell
-# and run it. If the check fails again, its message contains the call for a stronger hint. After the last hint, it
-# contains the call for a solution.
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
+# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
+# message contains the call for a solution.
 
 # %%
 # %load_ext coalesce
