@@ -104,8 +104,8 @@ def _error(row: BenchmarkRow) -> str:
 def fastest(benchmark: BenchmarkData) -> BenchmarkRow | None:
     """Return the fastest row, or None if fewer than two rows can be compared.
 
-    Rows with a wrong result or without a time are not compared. Measured and modelled times are not
-    compared with each other: only times from the same source as the first row's time count.
+    Rows with a wrong result or without a time are not compared. If the time of the first row was
+    measured, only measured times are compared. If it was modelled, only modelled times are.
     """
     first = benchmark.rows[0].timing.source
     rows = [

@@ -42,10 +42,10 @@ def is_native(dtype: np.dtype[Any]) -> bool:
 
 
 def number_type(value: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype that `value` names: ``number_type("float32")``.
+    """Return a NumPy dtype: ``np.dtype("float32")`` for "float32" or ``np.float32``.
 
-    Raises TypeError if it is not a type of numbers that a kernel can use. Such numbers have at most
-    16 bytes and this machine's byte order.
+    A kernel must be able to use numbers of this type. They have at most 16 bytes and this machine's
+    byte order. For any other `value`, TypeError is raised.
     """
     if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
         raise TypeError(f"dtype must name a type of numbers; got {require.shown(value)}")

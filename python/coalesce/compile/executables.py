@@ -104,8 +104,8 @@ def check_executable(path: Path) -> None:
     """Check whether the simulator can run an executable. If not, raise ValueError.
 
     The executable must load CUDA 13's runtime or the driver API as a shared library, because this
-    package replaces the shared library. It must not load a library such as cuFFT, whose source is
-    not public and which runs only on a GPU.
+    package puts its own library in the place of that library. It must not load a library such as
+    cuFFT, which runs only on a GPU and whose source is not public.
     """
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":

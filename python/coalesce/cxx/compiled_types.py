@@ -2,9 +2,9 @@
 
 The compiler gives a C++ kernel a mangled name, which contains the types of the parameters:
 ``_Z1kPKfi`` is ``k(float const*, int)``. Variables, and kernels declared `extern "C"`, have no such
-name. To find their types, this module lets the compiler compile the source again, with a template
-at its end. The template is instantiated for ``decltype(...)`` of the kernel or variable. The
-mangled name of the instance contains the type.
+name. To find the type of a variable x, this module adds a template to the end of the source,
+instantiates it with ``decltype(x)``, and compiles the source again. The mangled name of the
+instantiation contains the type of x.
 """
 
 from __future__ import annotations

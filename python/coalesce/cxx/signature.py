@@ -1,7 +1,7 @@
 """Determines the name, type and size of each parameter of a kernel.
 
-The sizes come from the PTX, which has neither the names nor the types of elements behind pointers.
-The names and types come from the source, in this order:
+The sizes come from the PTX. The PTX does not have the names of parameters, and it does not say to
+which type a pointer points. The names and types come from the source, in this order:
 
 1. declarations.py reads the declaration of the kernel in the source.
 2. If the result is not certain, the compiler is asked for the types (compiled_types.py).

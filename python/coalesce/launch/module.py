@@ -157,8 +157,8 @@ class Module:
         """Return a list with an item for each parameter of a kernel.
 
         For a parameter that is a structure, the item describes its members. For any other
-        parameter, it is None. If the structures are not known, the list is empty, for example if
-        the source is PTX. If the kernel is an instantiation of a template, `expression` names it,
+        parameter, it is None. The list is empty if the structures are not known, for example
+        because the source is PTX. If the kernel is a template, `expression` is its instantiation,
         such as ``"scale<float, 4>"``.
         """
         if self.is_ptx:

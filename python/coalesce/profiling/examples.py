@@ -153,7 +153,8 @@ class Example:
         """Whether the access takes several wavefronts only because its lanes are in several groups.
 
         Shared memory serves the halves of a warp one after the other, or its quarters if a lane
-        accesses 16 bytes. If few lanes are active, one wavefront could hold their words.
+        accesses 16 bytes. So two active lanes in different halves take two wavefronts, although
+        one wavefront could serve both.
         """
         if self.space != "shared" or self.kind not in ("load", "store") or self.wastes:
             return False
