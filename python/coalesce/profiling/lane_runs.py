@@ -1,8 +1,8 @@
 """Finds regular steps in the addresses of a warp that contains several rows of its block.
 
-A run is a sequence of neighbouring lanes whose addresses all have the same distance to the next
-address. For example, a warp of a 4 x 4 x 4 block contains eight rows of four lanes. Its addresses
-often form eight runs of four lanes.
+A run is a sequence of neighbouring lanes whose addresses have a constant distance, such as 4 bytes.
+For example, a warp of a 4 x 4 x 4 block contains eight rows of four lanes. Its addresses often form
+eight runs of four lanes.
 
 In a 5 x 3 x 7 block, a row has 5 lanes, and 32 is not a multiple of 5. So the first or the last row
 of a warp is incomplete, and the runs have different lengths. In this case, the indices of the
@@ -36,7 +36,7 @@ class Runs(NamedTuple):
 def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> Runs | None:
     """Return the runs of the active lanes, or None if their addresses are not regular.
 
-    A run is a sequence of neighbouring lanes whose addresses have the same distance to the next.
+    A run is a sequence of neighbouring lanes whose addresses have a constant distance.
 
     Parameters
     ----------
