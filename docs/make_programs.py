@@ -111,9 +111,9 @@ the reference, and says how far the numbers differ. The programs run with Rodini
 b+tree, cfd and hybridsort, which have smaller ones. Three programs of Rodinia were not run:
 mummergpu, and two that need videos (heartwall and leukocyte).
 
-This repository does not contain the programs, nor the list that says how each program is built and
-how its results are compared. `benchmarks/programs.py` runs any such list, and says what the list
-has to contain.
+The programs are not in this repository. A list says how each program is built and how its results
+are compared; it is not in this repository, either. `benchmarks/programs.py` runs any such list, and
+says what the list has to contain.
 
 Three programs of Rodinia have mistakes:
 
@@ -139,9 +139,9 @@ repetitions than usual, because a simulator is slower than a GPU. Five of them e
 - segsort executes a shuffle in a branch that only some lanes of the warp take. But the mask of the
   shuffle names all lanes. CUDA does not define what happens then.
 
-These five were also tried by hand on an H200, which does not check accesses as the simulator does.
-On the H200, too, bscan says that its results are wrong. btree, histogram and segsort report
-success. threadcpy did not end within 30 s."""
+These five programs of HeCBench were also tried by hand on an H200, which does not check accesses as
+the simulator does. On the H200, too, bscan says that its results are wrong. btree, histogram and
+segsort report success. threadcpy did not end within 30 s."""
 
 
 def main() -> None:
