@@ -305,10 +305,11 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
 - **The same without pauses.** In a second run, the GPU had no pause between the products. The
   version with 224 registers was faster than the kernel before the search by 0.5 % at 2048, by 0.6 %
   at 4096 and by 2.2 % at 8192.
-- **More versions of the main loop.** Another program timed 300 versions on an H200. Their loops have
-  4, 8, 16 or 32 steps of k in the body, other orders, and 216 to 240 registers. None is faster than
-  the kernel as it is. At 4096, the best of them takes 0.8 % longer. The model prefers some loops of
-  16 steps: it computes up to 0.905 of the peak for them, but they take 1.4 % longer.
+- **A second search.** Another program timed 300 versions of the main loop on an H200. They have 4,
+  8, 16 or 32 steps of k in the body of the loop, other orders of the instructions, and 216 to 240
+  registers. None is faster than the kernel as it is: at 4096, the best of them takes 0.8 % longer.
+  By the model, some loops of 16 steps should be faster (up to 0.905 of the peak), but they take 1.4
+  % longer.
 - **Swapped sums.** In the 34 fastest of the 1,730 versions, neighbouring partial sums have changed
   places, in pairs or groups of four. Then ptxas, the assembler, chooses better registers: it puts a
   sum and its value of B into different register banks, so that both can be read at once. But the
