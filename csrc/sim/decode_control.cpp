@@ -20,8 +20,8 @@ uint32_t place_argument(const ptx::Variable& v, uint64_t& at) {
     at = offset + std::max<uint64_t>(1, v.bytes());
     if (at > most_local_bytes)
         throw LaunchError(
-            "the arguments of a function need more local memory than a thread of a "
-            "GPU has, which is " +
+            "the arguments of a function need too much local memory; a thread of a GPU has at "
+            "most " +
             std::to_string(most_local_bytes) + " bytes");
     return uint32_t(offset);
 }

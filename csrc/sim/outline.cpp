@@ -64,12 +64,13 @@ Program outline(const ptx::Module& module, const ptx::Function& entry, const Cal
     const SharedLayout shared = lay_out_shared(module, graph);
     for (const auto& [v, offset] : shared.variables) {
         if (v->bytes() > most_static_shared_bytes || offset + v->bytes() > most_static_shared_bytes)
-            throw LaunchError(program.kernel + ": with `" + readable(v->name) + "`, a block has " +
-                              std::to_string(offset + v->bytes()) +
-                              " bytes of static shared memory; at most " +
-                              std::to_string(most_static_shared_bytes) +
-                              " bytes are allowed. For more, declare the array as extern "
-                              "__shared__, and pass its size as shared_bytes of the launch");
+            throw LaunchError(
+                program.kernel + ": a block has too much static shared memory: with `" +
+                readable(v->name) + "`, it has " + std::to_string(offset + v->bytes()) +
+                " bytes of static shared memory; at most " +
+                std::to_string(most_static_shared_bytes) +
+                " bytes are allowed. For more, declare the array as extern "
+                "__shared__, and pass its size as shared_bytes of the launch");
         const auto [at, fresh] = program.shared_variables.emplace(
             v->name, std::pair{uint32_t(offset), uint32_t(v->bytes())});
         if (!fresh) throw UnsupportedInstruction("two shared variables have the name " + at->first);

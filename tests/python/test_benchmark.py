@@ -573,7 +573,7 @@ class TestCommandLine:
         assert "there is no folder" in err
         with pytest.raises(SystemExit):
             self.run(capsys, "bench", "matmul", "--variants", "naive,,tiled")
-        assert "must be names with commas between them" in capsys.readouterr().err
+        assert "must be names, separated by commas" in capsys.readouterr().err
 
     def test_a_wrong_result_fails(self, capsys, monkeypatch):
         monkeypatch.setattr(reference.Reference, "tolerance", lambda *_: -1.0)

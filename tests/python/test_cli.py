@@ -135,7 +135,7 @@ def test_run_a_file(capsys, tmp_path, device):
         (("variants", "mat"), "unknown operation"),
         (("variants", "--source", "tiled"), "--source needs an operation"),
         (("run", "nowhere.cu", "k", "--grid", "1", "--block", "1"), "nowhere.cu"),
-        (("explain", "matmull"), "neither a file nor an operation 'matmull'"),
+        (("explain", "matmull"), "'matmull' is neither a file nor an operation"),
         (("explain", "matmul", "--variant", "tield"), "did you mean 'tiled'"),
         (("explain", "access", "--variant", "stride", "8"), "NAME=VALUE"),
         (("explain", "access", "--variant", "stride", "offset=8"), "has no option offset"),

@@ -150,7 +150,7 @@ def _explain(options: argparse.Namespace) -> int:
     if Path(options.what).is_file():
         return _explain_file(options)
     raise ValueError(
-        f"there is neither a file nor an operation {options.what!r}; "
+        f"{options.what!r} is neither a file nor an operation; "
         f"the operations are {', '.join(catalogue.operations())}"
     )
 

@@ -433,7 +433,7 @@ def _launch(text: str) -> str:
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise argparse.ArgumentTypeError(f"must be names with commas between them; got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be names, separated by commas; got {text!r}")
     return names
 
 
@@ -444,6 +444,7 @@ def _extents(text: str) -> tuple[int, ...]:
         extents = ()
     if not 1 <= len(extents) <= 3 or min(extents) < 1:
         raise argparse.ArgumentTypeError(
-            f"must be one to three positive integers with commas, such as 4 or 16,16; got {text!r}"
+            "must be one to three positive integers, separated by commas, such as 4 or 16,16; got "
+            f"{text!r}"
         )
     return extents

@@ -149,7 +149,7 @@ def steps(
         raise ValueError(f"cells must be 'lane' or 'thread'; got {cells!r}")
     wanted = [require.whole("numbers", number, 0) for number in numbers]
     if not wanted:
-        raise ValueError("numbers is empty; it must have the number of at least one step")
+        raise ValueError("numbers is empty; pass the number of at least one step")
     for name in shapes or {}:
         if name not in [array.name for array in trace.arrays]:
             raise ValueError(f"shapes has the key {name!r}, but the trace has no such array")

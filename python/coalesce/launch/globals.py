@@ -182,8 +182,8 @@ class Globals(Mapping[str, Any]):
             )
         listed = ", ".join(v.name for v in self._variables) or "none"
         raise KeyError(
-            f"no __device__ or __constant__ variable {name!r}; the variables are {listed}. (The "
-            "compiler removes a static variable that nothing uses.)"
+            f"there is no __device__ or __constant__ variable {name!r}; the variables are "
+            f"{listed}. (The compiler removes a static variable that nothing uses.)"
         )
 
 

@@ -98,10 +98,11 @@ class Code(str):
         """
         lines = self.split("\n")
         starts = [i for i, line in enumerate(lines) if begin in line]
-        ends = [i for i, line in enumerate(lines) if starts and i >= starts[0] and end in line]
+        if not starts:
+            raise ValueError(f"part: no line of the source contains {begin!r}")
+        ends = [i for i, line in enumerate(lines) if i >= starts[0] and end in line]
         if not ends:
-            missing = end if starts else begin
-            raise ValueError(f"part must name lines of the source; no line has {missing!r}")
+            raise ValueError(f"part: no line after the line with {begin!r} contains {end!r}")
         chosen = "\n".join(lines[starts[0] : ends[0] + 1])
         return Code(chosen, self.first + starts[0], self.marked, self)
 

@@ -169,7 +169,7 @@ class Assertions:
         if not at_line and (needed or line is not None):
             others = ", ".join(str(n) for n in sorted({a.line for a in matching if not a.file}))
             place = "" if line is None else f" at line {line}"
-            hint = f"; it has some at line {others}" if others and line is not None else ""
+            hint = f"; it has such accesses at line {others}" if others and line is not None else ""
             raise ValueError(f"the kernel has no {what} access{place}{hint}")
         return at_line
 
