@@ -35,10 +35,10 @@ _MOST_RUNS = 200
 
 
 def check_peer(name: str, operation: str, device: Device) -> None:
-    """Check that a peer can be timed for an operation.
+    """Check that a peer (another library, such as CuPy) can be timed for an operation.
 
-    Raise ValueError if the peer does not have the operation, and DeviceUnavailable if the peer or
-    its GPU is missing.
+    If the peer does not have the operation, raise ValueError. If the peer or its GPU is missing,
+    raise DeviceUnavailable.
     """
     what, has = PEERS[name]
     if operation not in has:

@@ -280,8 +280,9 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
     """Return whether it is certain which type a word means, such as "float" or "Vector".
 
-    `known` is a dict from each name that the source defines to its definition. This function is for
-    types in which `replaced` has already replaced names by their definitions.
+    `known` is a dict from each name that the source defines to its definition. Call `replaced`
+    first: it replaces such names by their definitions. A word that is still in `known` afterwards
+    must be the name of a class.
     """
     if not re.match(r"[A-Za-z_]", word):
         return True
