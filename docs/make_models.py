@@ -165,11 +165,11 @@ Two kinds of columns need an explanation:
 - **Order.** Does the model say correctly which of two variants is faster? This column looks at
   pairs of variants of the same operation whose measured times differ by more than 10 %. "n of m"
   means: there are m such pairs, and the model is right for n of them.
-- **Recorded counts.** These columns test the model of time alone. For them, the model gets the
+- **Recorded counts.** These columns test the model of time separately. For them, the model gets the
   numbers of instructions and wavefronts that the GPU counted, not those of the simulator. If the
   error is then much smaller, the numbers of the simulator were wrong. This happens if the simulator
-  executes the PTX of a kernel. The machine code has other instructions: for example, the assembler
-  merges loads of shared memory.
+  executes the PTX of a kernel, because the GPU executes machine code. Its instructions differ: for
+  example, the assembler merges loads of shared memory.
 
 These errors are known:
 

@@ -155,7 +155,7 @@ def output(
         raise TypeError(f"out has dtype {checked.dtype}; it must have dtype {dtype}{either}")
     if checked.shape != shape:
         raise ValueError(
-            f"out has shape {checked.shape}; it must have the shape {axes} of the result, {shape}"
+            f"out has shape {checked.shape}; it must have the shape of the result, {axes} = {shape}"
         )
     if checked.on_gpu:
         if not checked.row_by_row():

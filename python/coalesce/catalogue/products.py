@@ -353,7 +353,7 @@ def _addend(
     same_dtype(replace(a, dtype=dtype), addend)
     if addend.shape != shape:
         raise ValueError(
-            f"c has shape {addend.shape}; it must have the shape (M, N) of the result, {shape}"
+            f"c has shape {addend.shape}; it must have the shape of the result, (M, N) = {shape}"
         )
     return addend
 

@@ -73,8 +73,8 @@ class DeviceCode:
     text : str
         The source without host code. Every line keeps its number.
     headers : dict
-        Maps the name of each of the user's own headers, as in ``#include``, to its text without
-        host code.
+        The texts of the user's own headers, without host code. The key of a header is its name as
+        the ``#include`` line has it.
     left_out : tuple of str
         What was left out, with its lines: ``"main() (lines 30-52)"``.
     missing : tuple of str

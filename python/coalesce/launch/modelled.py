@@ -52,8 +52,8 @@ class Modelled:
         memory means a smaller L1.)
     caches : dict or None
         The traffic of the caches, such as ``"l2_reads"`` in sectors or ``"dram_read_bytes"``.
-        ``"blocks"`` is the number of blocks. The model of the caches may use the accesses of only
-        some of them; ``"blocks_replayed"`` is their number. ``coalesce::model::CacheCounts``
+        ``"blocks"`` is the number of blocks. The model of the caches may use only some of these
+        blocks; ``"blocks_replayed"`` says how many. ``coalesce::model::CacheCounts``
         describes all keys. None if the caches were not modelled.
 
     Examples
