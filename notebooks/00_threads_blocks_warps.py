@@ -260,9 +260,9 @@ print(f"counted                       {found:6}")
 # %% [markdown]
 # ## What does flattening change?
 #
-# Some tutorials "flatten" a block: they replace a block of 32 x 32 threads by a block of 1024 x 1 threads, and compute
-# `row` and `col` from `threadIdx.x`. They say that this makes the kernel fast. Does the new shape put any thread into
-# another warp?
+# Some tutorials "flatten" a block: they replace a block of 32 x 32 threads by a block of 1024 x 1 threads. The kernel
+# then computes `row` and `col` from `threadIdx.x`. The tutorials say that this makes the kernel fast. Does the new
+# shape put any thread into another warp?
 
 # %%
 flat, square = np.full((2, 1024), -1, np.int32), np.full((2, 1024), -1, np.int32)

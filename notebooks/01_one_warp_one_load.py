@@ -95,7 +95,7 @@ lessons.predict(
 
 # %% [markdown]
 # A tutorial claims that the GPU moves 32 bytes for each lane. If this were true, a lane that loads 4 or 8 bytes would
-# waste the rest, and elements of 32 bytes would be ideal. Here is a kernel that loads elements of 32 bytes:
+# waste the rest. Elements of 32 bytes would be ideal. Here is a kernel that loads elements of 32 bytes:
 
 # %%
 wide = coalesce.Kernel(
@@ -266,7 +266,7 @@ axes = coalesce.plots.sweep(data, theme="transparent")
 # %% [markdown]
 # **Why only 2,700 GB/s at stride 1?** According to its datasheet, the memory of an H200 delivers 4,800 GB/s. At stride
 # 1 every loaded byte is used, and yet the memory is not busy all the time. According to our time model, the limit is
-# the **latency** of the memory, the time from a load to the arrival of its data.
+# the **latency** of the memory: the time until the data of a load arrive.
 #
 # Each thread makes one load of 4 bytes and ends. So at any moment, only a few bytes are on their way from the memory to
 # the GPU. These are too few to keep the memory busy. If this explanation is right, wider loads must help: each request
@@ -318,8 +318,8 @@ if data.gbps is not None:
     moved(32)
 
 # %% [markdown]
-# If the memory moved single sectors, strides 8 and 16 would be equally fast, because a request would move the same
-# number of bytes with both strides. But stride 16 is half as fast. So the memory must move larger pieces.
+# Suppose that the memory moves single sectors. Then a request moves the same number of bytes with strides 8 and 16, so
+# both would be equally fast. But stride 16 is half as fast. So the memory must move larger pieces.
 #
 # How large are these pieces? To test a size, compute the bandwidth that each stride would need with pieces of this
 # size. This bandwidth cannot be more than the 4,800 GB/s of the memory.
@@ -468,7 +468,8 @@ print(lessons.exercise("pair_means").check(pair_means))
 # %% [markdown]
 # **To remember**
 # - The cost of a request is the number of distinct 32-byte sectors that it touches. If the 32 lanes of a warp load
-#   adjacent elements, it touches 4 sectors for 4-byte elements, 8 for 8-byte elements, and 16 for 16-byte elements.
+#   adjacent elements of 4 bytes, it touches 4 sectors. For elements of 8 bytes, it touches 8 sectors, and for 16 bytes,
+#   16 sectors.
 # - It does not matter in which order the lanes access the elements. A broadcast costs one sector. An offset costs at most
 #   one sector more.
 # - With a stride of s elements, a request touches s times as many sectors, but at most one sector per lane.

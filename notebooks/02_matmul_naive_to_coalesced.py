@@ -398,11 +398,11 @@ for name, p in big.items():
         print(f"{name:10} {metric:72} {m[metric]:6.4g}")
 
 # %% [markdown]
-# **Bytes used, two definitions.** Nsight Compute divides the number of distinct bytes that the lanes ask for by the
-# number of bytes in the sectors. In `coalesced`, one load is a broadcast: it uses 4 bytes of 1 sector. The other load
-# reads 32 neighbouring floats: it uses all 128 bytes of 4 sectors. Together, the two loads use 132 of 160 bytes, or
-# 82.5 %. This is less than 100 %, although no load could be cheaper. In `naive`, one load uses 4 bytes of each of its
-# 32 sectors, and the other load is a broadcast. Together, they use 132 of 1,056 bytes, or 12.5 %.
+# **Bytes used, two definitions.** Nsight Compute counts the distinct bytes that the lanes ask for, and divides them by
+# the bytes of the sectors. In `coalesced`, one load is a broadcast: it uses 4 bytes of 1 sector. The other load reads
+# 32 neighbouring floats: it uses all 128 bytes of 4 sectors. Together, the two loads use 132 of 160 bytes, or 82.5 %.
+# This is less than 100 %, although no load could be cheaper. In `naive`, one load uses 4 bytes of each of its 32
+# sectors, and the other load is a broadcast. Together, they use 132 of 1,056 bytes, or 12.5 %.
 #
 # Our reports count the bytes of every lane, even if several lanes ask for the same bytes. But a load never counts more
 # bytes than it moves. Take the two loads of `naive`. In the broadcast, 32 lanes ask for 4 bytes each, or 128 bytes. But

@@ -94,8 +94,8 @@ lessons.code("matmul", "tiled")
 # its elements of the tiles, because other threads of the block use them. And no thread may return before a barrier.
 # Therefore these threads return only in line 40, after the loop.
 #
-# Are both barriers needed? The warps of a block do not run at the same speed. The next cells take a small version of the
-# kernel, remove one of the two barriers, run the kernel, and check it for races:
+# Are both barriers needed? The warps of a block do not run at the same speed. The next cells take a small version of
+# the kernel and remove one of the two barriers. Then they run the kernel, and check it for races:
 
 # %%
 tiled_16 = """
@@ -311,9 +311,8 @@ lessons.predict(
 #   multiprocessors read the same sector at about the same time, the LRC merges the reads. L2 then delivers the sector
 #   once, to all of them.
 #
-# The next cell counts the bytes that the kernel loads, and models where they come from. There are three possibilities for
-# each loaded sector: it is found in L1, its read is merged with another read, or it comes from L2. So these three parts
-# add up to all loaded bytes.
+# The next cell counts the bytes that the kernel loads, and models where they come from. A loaded sector is found in L1,
+# or its read is merged with another read, or the sector comes from L2. So these three parts add up to all loaded bytes.
 
 
 # %%
@@ -501,11 +500,11 @@ lessons.predict(
 )
 
 # %% [markdown]
-# **Why is it an 8-way conflict?** In `corner_turned`, 32 lanes read a column of the tile, but the profile reports an
+# **Why is it an 8-way conflict?** In `corner_turned`, 32 lanes read a column of the tile. Yet the profile reports an
 # 8-way conflict, not a 32-way conflict. The assembler has merged the loads of four iterations: each lane loads four
-# neighbouring words (16 bytes) at once. A warp then wants 128 words. With 32 banks, these take 4 wavefronts at best. But
-# all of these words are in only four banks, so the load takes 32 wavefronts, 8 times as many. Without the merging, each
-# of the four iterations would take 32 wavefronts: 128 in all.
+# neighbouring words (16 bytes) at once. A warp then wants 128 words. With 32 banks, these take 4 wavefronts at best.
+# But all of these words are in only four banks, so the load takes 32 wavefronts, 8 times as many. Without the merging,
+# each of the four iterations would take 32 wavefronts: 128 in all.
 #
 # **Why does a broadcast take 2 wavefronts?** The load of `a_tile` is a broadcast. If each lane loads 4 bytes, a broadcast
 # takes 1 wavefront. But the assembler has merged these loads, too. The hardware serves a load of 16 bytes per lane in

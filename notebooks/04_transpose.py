@@ -236,7 +236,7 @@ lessons.predict(
 # ## Transposing B first
 #
 # In lesson 2, loads were fast if neighbouring lanes read neighbouring elements of a row. One tutorial draws a wrong
-# conclusion from this: it transposes `b` before the product, so that each *thread* walks along a row of the transposed
+# conclusion from this. It transposes `b` before the product, so that each *thread* walks along a row of the transposed
 # matrix. It promises 3 to 4 times the speed. Count the sectors:
 
 # %%
@@ -348,8 +348,8 @@ print(lessons.exercise("mirror").check(mirror))
 # - To judge a transposition, compare its bytes per second with those of a copy.
 # - Without shared memory, either the reads or the writes have a stride. With a tile, only accesses to shared memory have
 #   a stride. Padding or a swizzle avoids their bank conflicts.
-# - If either the reads or the writes must have a stride, choose the reads: L1 keeps the unused part of a sector for later
-#   reads.
+# - If either the reads or the writes must have a stride, choose the reads. L1 keeps the unused part of a sector for
+#   later reads.
 # - The *lanes* of a warp must read along a row at the same time. It does not help if a thread walks along a row over
 #   time.
 

@@ -146,8 +146,8 @@ lessons.predict(
 # memory. With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of
 # the lane whose number is higher by `s`. `warp_per_row` adds up the parts with shuffles alone.
 #
-# The kernel for the columns is `column_tiles`. In this kernel, 32 warps share 32 columns: each warp adds up a part of
-# each column, and at the end these parts are added. These are the two kernels:
+# The kernel for the columns is `column_tiles`. In this kernel, 32 warps share 32 columns. Each warp adds up a part of
+# each column, and at the end these sums are added. These are the two kernels:
 
 # %%
 lessons.code("row_sums", "warp_per_row")
@@ -297,9 +297,9 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 #
 # <details><summary>Our answer</summary>
 #
-# The third: something outside the kernel. A speed of 7 GB/s is typical of the bus between the host and a GPU. The memory
-# of that GPU gives 1,600 GB/s. And on the GPU of the table above, coalesced loads do help: the second kernel is nine
-# times as fast as the first, and even `thread_per_row` reaches more than 500 GB/s.
+# The third: something outside the kernel. A speed of 7 GB/s is typical of the bus between the host and a GPU. The
+# memory of that GPU gives 1,600 GB/s. And on the GPU of the table above, coalesced loads do help: the second kernel is
+# nine times as fast as the first. Even `thread_per_row` reaches more than 500 GB/s there.
 #
 # In both of the tutorial's programs, `row_sums` is launched first, so it is the first kernel that accesses the data.
 # Perhaps the data are moved to the GPU only at the first access. Then the first kernel must wait for the bus, whatever it

@@ -122,7 +122,7 @@ lessons.predict(
 # %% [markdown]
 # ## 4. "Here is the coalesced kernel: flatten the block, divide, take the remainder"
 #
-# Some tutorials flatten the block of the kernel, and then compute the column with `/` and the row with `%`, as in the
+# Some tutorials flatten the block of the kernel. Then they compute the column with `/` and the row with `%`, as in the
 # kernel below. (The kernel below also exchanges the axes of the grid. This makes no difference within a warp.)
 
 # %%

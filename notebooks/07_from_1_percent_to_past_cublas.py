@@ -86,10 +86,10 @@ lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
 # | load-store unit | take 0.8 requests (fitted: no recorded kernel exceeds this) |
 # | data stage | make 1 pass: one wavefront of shared memory, or up to four lines of a request to L1 |
 #
-# According to this table, each of the 132 multiprocessors of an H200 executes at most the multiply-adds of 4 x 32 threads
-# in one cycle. The multiply-add of a thread is 2 operations, and there are 1.98 billion cycles per second. So the
-# **peak** of the GPU is 132 x 4 x 32 x 2 x 1.98 GHz = 66.9 TFLOP/s. Below, a *multiply-add* always means one instruction
-# of a whole warp, `FFMA`.
+# According to this table, a multiprocessor executes at most the multiply-adds of 4 x 32 threads in one cycle. An H200
+# has 132 multiprocessors. The multiply-add of a thread is 2 operations, and there are 1.98 billion cycles per second.
+# So the **peak** of the GPU is 132 x 4 x 32 x 2 x 1.98 GHz = 66.9 TFLOP/s. Below, a *multiply-add* always means one
+# instruction of a whole warp, `FFMA`.
 #
 # A kernel does not only execute multiply-adds: it also needs passes of the data stage. Suppose that it needs two passes
 # for each multiply-add. The data stage makes one pass per cycle, so the kernel completes at most half a multiply-add per
@@ -406,10 +406,10 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 3: 16 bytes per load
 #
-# `vectorized`: one load can read 16 bytes per lane, if these bytes are adjacent. In `blocktiled_2d`, the words of `b`
-# that a thread needs are already adjacent in shared memory, so the compiler merged four loads into one. The words of `a`
-# are not adjacent. They become adjacent if the tile of `a` is stored transposed, `a_tile[k][row]`. For each `k`, a thread
-# then needs four loads, not ten.
+# `vectorized`: one load can read 16 bytes per lane, if these bytes are adjacent. In `blocktiled_2d`, a thread's words
+# of `b` are already adjacent in shared memory, so the compiler merged four loads into one. The words of `a` are not
+# adjacent. They become adjacent if the tile of `a` is stored transposed, `a_tile[k][row]`. For each `k`, a thread then
+# needs four loads, not ten.
 
 # %%
 lessons.code(
@@ -552,8 +552,8 @@ lessons.predict(
 
 # %% [markdown]
 # The simulator executes `tma`, but it does not count the copies of the TMA, and it does not model their time. Therefore
-# we count something else: the instructions of the main loop in the machine code, and the cycles that a scheduler needs to
-# issue them (`benchmarks/cost_model.py`). The cycles also include conflicts of registers: registers have banks, too, and
+# we count something else: the instructions of the main loop in the machine code. `benchmarks/cost_model.py` computes
+# how many cycles a scheduler needs to issue them. The cycles include conflicts of registers. Registers have banks, too:
 # a multiply-add that needs two words of one bank takes two cycles.
 
 # %% tags=["hide-input"]
@@ -716,8 +716,8 @@ lessons.predict(
 # for a part of the values of `k`. At the end, the groups add up their sums. The groups belong to two blocks, which form a
 # [*cluster*](glossary.md#cluster): they can read each other's shared memory.
 #
-# If K is large and the result is small, as in 64 x 64 x 8192 (M x N x K), `split_k` also cuts `k` into slices. Each slice
-# has its own blocks. A second kernel adds up the results of the slices.
+# `split_k` also cuts `k` into slices, if K is large and the result is small. An example is 64 x 64 x 8192 (M x N x K).
+# Each slice has its own blocks. A second kernel adds up the results of the slices.
 
 # %%
 lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
@@ -864,9 +864,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The matrices for `bf16` were bfloat16 already, so the error of `bf16` does not include the rounding of the operands. The
-# kernels on tensor cores draw so much power that the GPU lowers its clock: for `bf16`, `tf32` and `dmma` the bound is
-# **power**. Not all of these kernels are faster than cuBLAS:
+# The matrices for `bf16` were bfloat16 already, so the error of `bf16` does not include the rounding of the operands.
+# The kernels on tensor cores draw so much power that the GPU lowers its clock. For `bf16`, `tf32` and `dmma`, the bound
+# is **power**. Not all of these kernels are faster than cuBLAS:
 
 # %%
 for (rung, size), rungs in tensor.items():

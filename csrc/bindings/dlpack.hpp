@@ -182,7 +182,8 @@ inline pybind11::dict import_array(const pybind11::object& capsule) {
         tensor =
             &static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"))->tensor;
     } else {
-        throw py::type_error("__dlpack__ did not return a DLPack capsule");
+        throw py::type_error(
+            "the method __dlpack__ of an argument did not return a DLPack capsule");
     }
     py::list shape, strides;
     for (int32_t i = 0; i < tensor->dimensions; ++i) {

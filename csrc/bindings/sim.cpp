@@ -129,8 +129,12 @@ py::bytes make_tensor_map(uint64_t address, const std::string& element,
     if (map.rank == 0 || map.rank > sim::most_dimensions || box.size() != map.rank ||
         steps.size() != map.rank || strides.size() + 1 != map.rank)
         throw LaunchError(
-            "a tensor map has 1 to 5 dimensions. Each dimension needs an extent, a box extent and "
-            "an element stride. Each dimension except the first also needs a stride in bytes");
+            "a tensor map has 1 to 5 dimensions. It needs an extent, a box extent and an element "
+            "stride for each dimension, and a stride in bytes for each dimension except the first; "
+            "got " +
+            std::to_string(extents.size()) + " extents, " + std::to_string(box.size()) +
+            " box extents, " + std::to_string(steps.size()) + " element strides and " +
+            std::to_string(strides.size()) + " strides in bytes");
     std::ranges::copy(extents, map.extent.begin());
     std::ranges::copy(strides, map.stride.begin() + 1);
     std::ranges::copy(box, map.box.begin());

@@ -33,8 +33,8 @@ std::shared_ptr<ModuleMemory> lay_out_memory_at(const ptx::Module& module, uint6
         if (v.external) return;
         total += v.bytes();
         if (v.bytes() > most_variable_bytes || total > most_variable_bytes)
-            throw LaunchError("the module has too much memory in variables: with `" + v.name +
-                              "`, the variables of the module take " + std::to_string(total >> 20) +
+            throw LaunchError("the __device__ variables are too large: with `" + v.name +
+                              "`, they take " + std::to_string(total >> 20) +
                               " MiB; the simulator supports at most " +
                               std::to_string(most_variable_bytes >> 20) + " MiB. Pass `" + v.name +
                               "` to the kernel as an array instead");

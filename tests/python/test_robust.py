@@ -154,7 +154,7 @@ def test_more_memory_than_any_gpu_has(body: str, message: str) -> None:
 
 def test_gigantic_variables() -> None:
     text = ".version 8.0\n.target sm_90\n.global .b8 g[{}];\n.entry k {{ ret; }}"
-    with pytest.raises(LaunchError, match="`g`, the variables of the module take 4096 MiB"):
+    with pytest.raises(LaunchError, match="with `g`, they take 4096 MiB"):
         coalesce.Kernel(text.format(1 << 32), device="sim")
     with pytest.raises(coalesce.PtxError):
         coalesce.Kernel(text.format(1 << 60), device="sim")

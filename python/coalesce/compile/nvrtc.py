@@ -263,7 +263,10 @@ def architecture_name(arch: str | int | None) -> str | None:
 def checked_options(options: Iterable[str]) -> list[str]:
     """Check the compiler's options, and return them as a list of strings."""
     if isinstance(options, str):
-        raise TypeError(f"options must be a sequence of strings; got the string {options!r}")
+        raise TypeError(
+            f"options must be a sequence of strings; got the string {options!r}. Write "
+            f"[{options!r}]"
+        )
     result = require.texts("options", options)
     for option in result:
         if "\0" in option:

@@ -160,8 +160,7 @@ def steps(
     accesses = _accesses(trace)
     if not accesses:
         raise ValueError(
-            "trace has no event to draw: it is not known which arrays its events access, and only "
-            "accesses to a known array can be drawn"
+            "trace has no event to draw: it is not known which arrays its events access"
         )
 
     def panels(step: int, members: list[Events]) -> list[Matrix]:

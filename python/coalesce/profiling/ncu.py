@@ -106,7 +106,9 @@ def measure(
             try:
                 done = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
             except subprocess.TimeoutExpired:
-                raise LaunchError(f"{command} took longer than {timeout:g} seconds") from None
+                raise LaunchError(
+                    f"{command} took longer than {timeout:g} seconds; pass a larger timeout"
+                ) from None
             log = table.read_text(encoding="utf-8") if table.exists() else ""
             unknown = unknown_metrics(log + done.stdout + done.stderr)
             if not unknown & set(wanted):
