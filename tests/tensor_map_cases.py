@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from matrix_cases import Source
@@ -192,6 +193,15 @@ def run(case: Copy, seed: int, device: str, encode: object, counts: bool = False
 
     With `counts`, the simulator must execute the machine code.
     """
+    result, record = launched(case, seed, device, encode, counts)
+    assert not counts or record.counts.machine_code
+    return result
+
+
+def launched(
+    case: Copy, seed: int, device: str, encode: object, counts: bool = False
+) -> tuple[np.ndarray, Any]:
+    """Return the result of `run`, and the `LaunchRecord` of the launch."""
     import coalesce
 
     flat, image = data(seed)
@@ -204,9 +214,7 @@ def run(case: Copy, seed: int, device: str, encode: object, counts: bool = False
     if case.stores:
         given = coalesce.asarray(image, device=device)
         record = kernel.launch(1, 128, encoded, array, given, coordinates, case.offset, **how)
-        assert not counts or record.counts.machine_code
-        return np.asarray(array) ^ flat
+        return np.asarray(array) ^ flat, record
     out = coalesce.asarray(np.zeros(SHARED + 1, np.uint8), device=device)
     record = kernel.launch(1, 128, encoded, array, out, coordinates, case.offset, case.bytes, **how)
-    assert not counts or record.counts.machine_code
-    return np.asarray(out)
+    return np.asarray(out), record

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "model/bulk_copies.hpp"
+#include "sim/launch.hpp"
+#include "sim/warp.hpp"
+
 namespace coalesce::analysis {
 
 namespace {
@@ -180,6 +184,21 @@ void AccessCosts::add_shared(InstructionCounts& c, const sim::MemoryEvent& e) co
 void AccessCosts::add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent& e) const {
     if (program_.instructions[e.pc].space == ptx::Space::generic)
         c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
+}
+
+void AccessCosts::add_bulk(const sim::Warp& w, const sim::CopyEvent& e) {
+    InstructionCounts& c = sites_[e.pc];
+    const model::CopyFootprint f = model::footprint(e);
+    c.space = ptx::Space::global;
+    c.access = e.stores ? sim::Access::store : sim::Access::async_copy;
+    ++c.requests;
+    ++c.accesses;
+    c.bytes += f.bytes * e.blocks;
+    c.distinct_bytes += f.bytes;
+    c.sectors += f.sectors * e.blocks;
+    c.lines += f.lines;
+    c.ideal += (f.bytes + model::sector_bytes - 1) / model::sector_bytes * e.blocks;
+    c.divided += !model::recorded(e, w.block->launch->cluster.count());
 }
 
 InstructionCounts AccessCosts::of(size_t i) const {

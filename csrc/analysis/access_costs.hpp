@@ -53,6 +53,10 @@ class AccessCosts {
     // with generic addresses.
     void add_distant(const sim::MemoryEvent& e) { add_generic_bytes(sites_[e.pc], e); }
 
+    // Adds a copy by the copy engine. Its data do not pass through L1. The data that a multicast
+    // delivers count once for each block that gets them.
+    void add_bulk(const sim::Warp& w, const sim::CopyEvent& e);
+
     // Call this before add() of an asynchronous copy, with the lanes that its guard (its predicate)
     // excludes. These lanes copy nothing. But if the copy bypasses L1, Nsight Compute counts them,
     // too, with the addresses that are in their registers.

@@ -15,8 +15,8 @@ namespace coalesce::analysis {
 
 class CountObserver {
   public:
-    static constexpr sim::Hooks hooks =
-        sim::Hook::segment | sim::Hook::diverged | sim::Hook::access | sim::Hook::finish;
+    static constexpr sim::Hooks hooks = sim::Hook::segment | sim::Hook::diverged |
+                                        sim::Hook::access | sim::Hook::finish | sim::Hook::copied;
 
     // If `groups` is not null, the counts of each block are also added to the block's group there.
     explicit CountObserver(const sim::Program& program, GroupedCounts* groups = nullptr)
@@ -47,6 +47,8 @@ class CountObserver {
         if (e.access == sim::Access::async_copy) costs_.leave_out(w.current.mask & ~e.mask);
         wavefronts_ = costs_.add(e);
     }
+
+    void copied(const sim::Warp& w, const sim::CopyEvent& e) { costs_.add_bulk(w, e); }
 
     // Returns the number of wavefronts of the last access to shared memory. Observers that come
     // after this one in the list of observers may call this function.

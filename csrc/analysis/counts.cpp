@@ -35,7 +35,9 @@ bool Counts::operator==(const Counts& other) const {
 
 InstructionCounts Counts::sum(Space space, Access access) const {
     InstructionCounts total;
-    for (const InstructionCounts& c : instructions) {
+    for (size_t i = 0; i < instructions.size(); ++i) {
+        const InstructionCounts& c = instructions[i];
+        if (code->instructions[i].traits.bulk) continue;
         if (c.requests && c.space == space && c.access == access) total.add(c);
     }
     return total;
@@ -55,8 +57,8 @@ namespace {
 
 // The reasons why an instruction has no modelled cost.
 constexpr const char* bulk_copies =
-    "bulk copies (cp.async.bulk) do not pass through the load/store unit: their sectors are not "
-    "counted, and their time is not modelled";
+    "bulk copies (cp.async.bulk) do not pass through the load/store unit, and their time is not "
+    "modelled";
 constexpr const char* products_of_warpgroups =
     "products of warpgroups (wgmma) have no modelled time";
 

@@ -42,7 +42,8 @@ struct Counts {
     // has the counts of a different kernel.
     void add(const Counts& other);
     bool operator==(const Counts& other) const;
-    // Returns the sum over the instructions with this memory space and this kind of access.
+    // Returns the sum over the instructions with this memory space and this kind of access. Copies
+    // by the copy engine are left out.
     [[nodiscard]] InstructionCounts sum(ptx::Space space, sim::Access access) const;
     [[nodiscard]] uint64_t executed() const;
     [[nodiscard]] uint64_t threads() const;

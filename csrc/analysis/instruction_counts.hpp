@@ -12,7 +12,9 @@ namespace coalesce::analysis {
 struct InstructionCounts {
     uint64_t executed = 0;  // warp instructions
     uint64_t threads = 0;   // active threads, summed over the executions
-    uint64_t requests = 0;  // accesses to memory with at least one active thread
+    // Accesses to memory with at least one active thread. For an instruction of the copy engine,
+    // the number of copies.
+    uint64_t requests = 0;
     uint64_t accesses = 0;  // active lanes, summed over the requests
     uint64_t bytes = 0;     // bytes that the active lanes request
     uint64_t sectors = 0;   // sectors of global and local memory
@@ -42,7 +44,8 @@ struct InstructionCounts {
     uint64_t unjoined = 0;
     // Requests for which the hardware may count a different number of sectors from run to run. For
     // an atomic, these are requests with a sector that may be sent in two parts. For a copy that
-    // bypasses L1, they are requests whose addresses are not consecutive.
+    // bypasses L1, they are requests whose addresses are not consecutive. For the copy engine, they
+    // are copies of a form for which no counters were recorded (model/bulk_copies.hpp).
     uint64_t divided = 0;
     // For an atomic in a loop: how often it was executed while another warp may have caused further
     // iterations (contention.hpp).

@@ -110,7 +110,8 @@ class Walk {
         const sim::InstructionInfo& info = counts_.code->instructions[i];
         const InstructionCounts& c = counts_.instructions[i];
         if (info.traits.ends_copy_group) now_.group = now_.copied;
-        if (info.space == Space::reg || !c.requests || c.space == Space::constant) {
+        if (info.space == Space::reg || info.traits.bulk || !c.requests ||
+            c.space == Space::constant) {
             set(s.result, now_.clock + late_result);
             set(s.operands, now_.clock + operands_read);
             return;

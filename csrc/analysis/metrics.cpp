@@ -96,6 +96,40 @@ WarpgroupReads reads_of(const sim::InstructionInfo& info) {
     return reads;
 }
 
+// The sums over the instructions of the copy engine.
+struct CopySums {
+    // Copies to shared memory of the block that starts the copy, multicasts, and copies to global
+    // memory.
+    InstructionCounts own, multicast, stores;
+    // The executed machine instructions: copies, ends of groups (UTMACMDFLUSH), and others, among
+    // them copies that a guard excludes.
+    uint64_t loaded = 0, stored = 0, flushes = 0, others = 0;
+
+    void add(const sim::InstructionInfo& info, const InstructionCounts& c) {
+        // A PTX instruction starts a copy in each active lane, a machine instruction starts one.
+        const uint64_t executed = info.traits.machine_code ? c.executed : c.requests;
+        others += executed - c.requests;
+        if (info.access == Access::store) {
+            stores.add(c);
+            stored += executed;
+            return;
+        }
+        const bool spreads = info.opcode.find("multicast") != std::string::npos ||
+                             info.opcode.find("MULTICAST") != std::string::npos;
+        (spreads ? multicast : own).add(c);
+        loaded += executed;
+    }
+
+    // Adds an instruction that the copy engine executes, but that is no copy.
+    void add_control(const sim::InstructionInfo& info, const InstructionCounts& c) {
+        using enum sim::OpCode;
+        const sim::OpCode code = info.traits.code;
+        if (code == UTMACMDFLUSH) flushes += c.executed;
+        if (code == UTMACCTL || code == UBLKPF || code == UTMAPF || code == bulk_commit)
+            others += c.executed;
+    }
+};
+
 // The sums over the instructions of a launch, by memory space.
 struct SpaceSums {
     Sums global, shared, local, generic;
@@ -106,8 +140,7 @@ struct SpaceSums {
     // The reads of products of warpgroups. The hardware reads nothing for an empty product, but
     // Nsight Compute computes its wavefronts like those of others.
     uint64_t products = 0, product_quarters = 0, read_quarters = 0;
-    // Copies by the copy engine, by their direction.
-    uint64_t copies_to_shared = 0, copies_to_global = 0;
+    CopySums copies;
 };
 
 SpaceSums sums_of(const Counts& counts) {
@@ -122,11 +155,11 @@ SpaceSums sums_of(const Counts& counts) {
             s.product_quarters += c.executed * reads.quarters;
             if (!reads.empty) s.read_quarters += c.executed * reads.quarters;
         }
-        if (info.traits.bulk && info.traits.machine_code) {
-            const bool stores =
-                info.traits.code == sim::OpCode::UTMASTG || info.opcode.starts_with("UBLKCP.G");
-            (stores ? s.copies_to_global : s.copies_to_shared) += c.executed;
+        if (info.traits.bulk) {
+            s.copies.add(info, c);
+            continue;  // it does not pass the load/store unit
         }
+        s.copies.add_control(info, c);
         if (info.space == Space::reg || info.space == Space::constant || info.space == Space::param)
             continue;
         if (info.traits.texture) continue;  // it does not pass the load/store unit
@@ -171,6 +204,7 @@ class MetricTable {
         set_executed_metrics();
         set_matrix_metrics();
         set_warpgroup_metrics();
+        set_copy_metrics();
         set_memory_metrics();
         set_byte_metrics();
     }
@@ -270,10 +304,34 @@ class MetricTable {
                 s_.product_quarters / 4);
             set("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum", s_.read_quarters / 4);
         }
-        if (s_.copies_to_shared || s_.copies_to_global) {
-            set("smsp__inst_executed_op_tma_ld.sum", s_.copies_to_shared);
-            set("smsp__inst_executed_op_tma_st.sum", s_.copies_to_global);
-        }
+    }
+
+    // Sets the sectors and bytes that pass between L2 and the copy engines.
+    void set_crossing(const std::string& direction, const std::string& what, uint64_t sectors) {
+        set("l1tex__m_" + direction + "_sectors_" + what + ".sum", sectors);
+        set("l1tex__m_" + direction + "_bytes_" + what + ".sum", sectors * model::sector_bytes);
+    }
+
+    void set_copy_metrics() {
+        const CopySums& c = s_.copies;
+        if (!c.loaded && !c.stored) return;
+        set("smsp__inst_executed_op_tma_ld.sum", c.loaded);
+        set("smsp__inst_executed_op_tma_st.sum", c.stored);
+        const std::string in = "xbar2l1tex_read", out = "l1tex2xbar_write";
+        set_crossing(in, "mem_global_op_tma_ld", c.own.sectors + c.multicast.sectors);
+        set_crossing(in, "mem_global_op_tma_ld_dest_self", c.own.sectors);
+        set_crossing(in, "mem_global_op_tma_ld_dest_multicast", c.multicast.sectors);
+        set_crossing(in, "pipe_tma", c.own.sectors + c.multicast.sectors);
+        set_crossing(out, "mem_global_op_tma_st", c.stores.sectors);
+        set_crossing(out, "pipe_tma", c.stores.sectors);
+        set("l1tex__m_l1tex2xbar_read_requests_mem_global_op_tma_ld_dest_multicast.sum",
+            c.multicast.lines);
+        // Recorded for copies and ends of groups only.
+        if (c.others) return;
+        const uint64_t copies = c.loaded + c.stored;
+        set("sm__inst_executed_pipe_tma.sum", copies + c.flushes);
+        set("l1tex__tmain_requests.sum", copies + c.flushes);
+        set("sm__pipe_tma_cycles_active.sum", 2 * copies + c.flushes);
     }
 
     void set_memory_metrics() {

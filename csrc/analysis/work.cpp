@@ -80,7 +80,7 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
         if (barrier) total.barriers += c.executed;
         if (barrier || (executed && !alike(executed, c.executed))) end(barrier);
         executed = std::max(executed, c.executed);
-        if (info.space == Space::reg || !c.requests) continue;
+        if (info.space == Space::reg || info.traits.bulk || !c.requests) continue;
         if (machine_code && info.access == Access::store && c.space == Space::global) {
             total.memory += memory;  // the store needs the loaded value
             memory = 0;
@@ -109,6 +109,7 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         const InstructionCounts& c = instructions[i];
         const sim::InstructionInfo& info = code->instructions[i];
         work.tensor_cycles += c.executed * info.traits.tensor_cycles;
+        if (info.traits.bulk) continue;  // its time is not modelled
         if (info.space == Space::reg) {
             if (uint64_t* const issued = part_of(work, info.traits.pipe)) *issued += c.executed;
         } else if (c.space == Space::constant) {

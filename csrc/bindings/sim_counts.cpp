@@ -46,6 +46,7 @@ const char* space_name(const InstructionInfo& info, const InstructionCounts& cou
 
 const char* kind_name(const InstructionInfo& info) {
     if (info.space == Space::reg) return "";
+    if (info.traits.bulk) return info.access == Access::store ? "tma_store" : "tma_load";
     switch (info.access) {
         case Access::load:
             return "load";

@@ -83,6 +83,8 @@ void Lifter::bulk_copy(const Instruction& in) {
         op.operand[2] = uniform_word(shared + 1);
         op.operand[3] = constant(0 - program_.reserved_shared);
     }
+    describe(ptx::Space::global, to_global ? sim::Access::store : sim::Access::async_copy,
+             copy.global.bytes);
     op.run = to_global ? engine_.memory.bulk_copy_to_global : engine_.memory.bulk_copy_to_shared;
     emit_once(op);
 }
@@ -126,6 +128,8 @@ void Lifter::box_copy(const Instruction& in) {
     op.operand[5] = raw(uniform_register(map), 2);
     operand.index = uint32_t(program_.tensor_copies.size());
     program_.tensor_copies.push_back(copy);
+    describe(ptx::Space::global, to_global ? sim::Access::store : sim::Access::async_copy,
+             operand.memory.bytes);
     op.run = to_global ? engine_.memory.box_to_global : engine_.memory.box_to_shared;
     emit_once(op);
 }

@@ -100,10 +100,16 @@ size_t least_width_of(const Instruction& in) {
 
 // The number of consecutive uniform registers that belong to an address operand, such as the
 // address, the mbarrier and the coordinates of a copy.
-size_t group_of(const Instruction& in) {
-    if (in.opcode.ends_with("GMMA")) return 4;        // two descriptors
-    if (in.opcode.starts_with("UTMA")) return 2 + 5;  // an address, an mbarrier, coordinates
-    return in.opcode.starts_with("UBLK") ? 2 : 1;     // an address and an mbarrier
+size_t group_of(const Instruction& in, const Operand& o) {
+    if (in.opcode.ends_with("GMMA")) return 4;  // two descriptors
+    // The second operand is a tensor map. The first is the address in shared memory. If the copy is
+    // to shared memory, an mbarrier follows. Then come the coordinates.
+    if (in.opcode.starts_with("UTMA")) {
+        if (&o != in.operands.data() || in.modifiers.empty()) return 2;
+        const size_t rank = size_t(std::clamp(in.modifiers[0][0] - '0', 1, 5));
+        return (in.opcode == "UTMALDG" ? 2 : 1) + rank;
+    }
+    return in.opcode.starts_with("UBLK") ? 2 : 1;  // an address and an mbarrier
 }
 
 // Returns true if the operand of the instruction uses one of these values. If it is a register, it
@@ -123,7 +129,7 @@ bool is_any(const Instruction& in, const Operand& o, const Values& values, size_
         return false;
     };
     return are(o.base, 0, o.wide ? 2 : 1) ||
-           are(o.uniform_base, uniforms, std::max<size_t>(o.wide_uniform ? 2 : 1, group_of(in)));
+           are(o.uniform_base, uniforms, std::max<size_t>(o.wide_uniform ? 2 : 1, group_of(in, o)));
 }
 
 using Accesses = std::vector<std::pair<uint32_t, uint32_t>>;
@@ -224,6 +230,28 @@ class Flow {
         return false;
     }
 
+    // Returns true for the ELECT of a loop in which the lanes start copies one by one
+    // (lift_bulk.cpp):
+    //    @P0 ELECT P1, URZ, PT ... @P0 BRA.U.ANY `(to the ELECT)
+    // In the first iteration, the guard is true in all active lanes. So the earlier value of P1 is
+    // lost, although the instruction has a guard.
+    [[nodiscard]] bool elects_each(uint32_t i) const {
+        constexpr uint32_t longest = 16;
+        const Instruction& in = code_.instructions[i];
+        if (in.opcode != "ELECT") return false;
+        for (uint32_t at = i + 1; at < std::min(size_, i + longest); ++at) {
+            const Instruction& branch = code_.instructions[at];
+            if (branch.opcode != "BRA" || !branch.has("ANY")) continue;
+            const bool same = branch.guard.kind == in.guard.kind &&
+                              branch.guard.number == in.guard.number &&
+                              branch.guard.negated == in.guard.negated;
+            return same && std::ranges::any_of(branch.operands, [&](const Operand& o) {
+                       return o.kind == Kind::label && o.target == i;
+                   });
+        }
+        return false;
+    }
+
     // Returns the values after an instruction.
     [[nodiscard]] Values after(uint32_t i) {
         const Instruction& in = code_.instructions[i];
@@ -238,7 +266,7 @@ class Flow {
         for (size_t n = 0; n < std::min(results.possible, in.operands.size()); ++n) {
             const Operand& o = in.operands[n];
             if (!is_value(o)) continue;
-            const bool overwrites = n < results.certain && !is_guarded(in);
+            const bool overwrites = n < results.certain && (!is_guarded(in) || elects_each(i));
             if (!spreads && !overwrites) continue;
             const size_t most = spreads ? width_of(in, true) : least_width_of(in);
             const size_t end = o.kind == Kind::predicate ? value_of(o) + 1

@@ -8,8 +8,7 @@
 // thread, so updates of an mbarrier need no atomics.
 //
 // Observers get an atomic for an arrival, and a load of the mbarrier for a successful wait. A bulk
-// copy is announced only to checkers, as accesses of 16 bytes. Other observers count requests of
-// the load/store unit, which a bulk copy does not use.
+// copy is announced to checkers as accesses of 16 bytes, and to other observers as one CopyEvent.
 #pragma once
 
 #include <algorithm>
@@ -312,6 +311,17 @@ inline void announce_bulk(Warp& w, const Op& op, ptx::Space space, Access access
         });
 }
 
+// Announces a copy to observers that do not listen to faults.
+template <Watch watch>
+inline void announce_copy(Warp& w, const CopyEvent& e) {
+    if constexpr (watch == Watch::accesses) w.block->announce->copied(w.block->observer, w, e);
+}
+template <Watch watch>
+inline void announce_copy(Warp& w, const Op& op, const Bulk& bulk, bool stores) {
+    const CopyPiece piece{bulk.global, bulk.bytes};
+    announce_copy<watch>(w, {.pc = op.pc, .stores = stores, .pieces = {&piece, 1}});
+}
+
 // Checks the mbarrier that counts the bytes of a lane's copy. `at` is the offset of the mbarrier in
 // shared memory. If `at` is misaligned or outside shared memory, reports a fault and returns false.
 template <Watch watch>
@@ -342,6 +352,7 @@ void bulk_copy_to_shared(Warp& w, const Op& op) {
                              bulk.bytes);
         announce_bulk<watch>(w, op, ptx::Space::shared, Access::async_copy, i, bulk.shared,
                              bulk.bytes);
+        announce_copy<watch>(w, op, bulk, false);
         w.block->bulk_copies.push_back(
             {op.pc, w.index, uint32_t(i), bulk.bytes, at, uint32_t(bulk.shared), bulk.host});
     });
@@ -356,6 +367,7 @@ void bulk_copy_to_global(Warp& w, const Op& op) {
         if (!bulk_of<watch>(w, op, i, Access::store, bulk)) return;
         announce_bulk<watch>(w, op, ptx::Space::shared, Access::load, i, bulk.shared, bulk.bytes);
         announce_bulk<watch>(w, op, ptx::Space::global, Access::store, i, bulk.global, bulk.bytes);
+        announce_copy<watch>(w, op, bulk, true);
         std::memcpy(bulk.host, w.block->shared + bulk.shared, bulk.bytes);
     });
 }

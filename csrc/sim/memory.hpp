@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,7 @@
 #include "sim/address_space.hpp"
 #include "sim/lanes.hpp"
 #include "sim/program.hpp"
+#include "sim/tensor_map.hpp"
 #include "sim/warp.hpp"
 
 namespace coalesce::sim {
@@ -55,6 +57,24 @@ struct MemoryEvent {
         }
         return addresses[lane];
     }
+};
+
+// Adjacent bytes of global memory that the copy engine copies: a whole bulk copy, or the part of a
+// row of a box that is inside the array.
+struct CopyPiece {
+    uint64_t address = 0;
+    uint32_t bytes = 0;
+};
+
+// One copy by the copy engine (TMA), between global memory and shared memory.
+struct CopyEvent {
+    uint32_t pc = 0;      // an index into Program::instructions
+    bool stores = false;  // the copy is to global memory
+    std::span<const CopyPiece> pieces = {};
+    // The tensor map that describes the copied box. Null for a copy without a tensor map.
+    const TensorMap* map = nullptr;
+    uint32_t blocks = 1;     // the number of blocks that get the data
+    bool multicast = false;  // the instruction is a multicast to blocks of the cluster
 };
 
 // Returns the distance between the addresses of neighbouring lanes, if all lanes are active and the

@@ -21,7 +21,7 @@ namespace coalesce::sim::COALESCE_ISA {
 template <Watch watch>
 consteval MemoryHandlers memory_handlers() {
     using enum ptx::Space;
-    // Bulk copies and products of warpgroups are announced only to observers that listen to faults.
+    // Products of warpgroups are announced only to observers that listen to faults.
     constexpr Watch faults_only = watch == Watch::faults ? Watch::faults : Watch::nothing;
     constexpr auto L = Access::load, S = Access::store, A = Access::atomic, R = Access::reduction;
     return {{{&access_memory<watch, global, L>, &access_memory<watch, global, S>,
@@ -49,10 +49,10 @@ consteval MemoryHandlers memory_handlers() {
             &fence<watch>,
             &mbarrier_update<watch>,
             &mbarrier_wait<watch>,
-            &bulk_copy_to_shared<faults_only>,
-            &bulk_copy_to_global<faults_only>,
-            &box_to_shared<faults_only>,
-            &box_to_global<faults_only>,
+            &bulk_copy_to_shared<watch>,
+            &bulk_copy_to_global<watch>,
+            &box_to_shared<watch>,
+            &box_to_global<watch>,
             {&fetch_texture<watch>, &gather_texture<watch>},
             {&load_surface<watch>, &store_surface<watch>},
             &warpgroup_product<faults_only>,

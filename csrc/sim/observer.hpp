@@ -74,6 +74,10 @@ enum class Hook : uint16_t {
     // The string is the error message. If an observer listens, the kernel continues. Otherwise the
     // kernel ends with an error.
     misuse = 1 << 12,
+    // void copied(const Warp&, const CopyEvent&): the copy engine is about to copy data between
+    // global and shared memory. Not announced to observers that listen to faults: for them, the
+    // parts of the copy are `access` events.
+    copied = 1 << 13,
 };
 
 // A set of events.
@@ -128,6 +132,8 @@ constexpr bool agrees() {
             return requires(O& o, const Warp& w, const Op& op) {
                 o.misuse(w, op, int{}, std::string{});
             };
+        if constexpr (hook == copied)
+            return requires(O& o, const Warp& w, const CopyEvent& e) { o.copied(w, e); };
     }();
     return O::hooks.has(hook) == hears;
 }
@@ -138,7 +144,8 @@ concept Observer =
     agrees<O, Hook::finish>() && agrees<O, Hook::segment>() && agrees<O, Hook::diverged>() &&
     agrees<O, Hook::call>() && agrees<O, Hook::access>() && agrees<O, Hook::fault>() &&
     agrees<O, Hook::landed>() && agrees<O, Hook::fence>() && agrees<O, Hook::synchronized>() &&
-    agrees<O, Hook::arrive>() && agrees<O, Hook::complete>() && agrees<O, Hook::misuse>();
+    agrees<O, Hook::arrive>() && agrees<O, Hook::complete>() && agrees<O, Hook::misuse>() &&
+    agrees<O, Hook::copied>();
 
 // An observer that receives no events. A run with this observer is called a plain run.
 struct NoObserver {
@@ -217,6 +224,11 @@ class Observers {
     {
         each<Hook::complete>([&](auto& part) { part.complete(b, barrier); });
     }
+    void copied(const Warp& w, const CopyEvent& e)
+        requires(hooks.has(Hook::copied))
+    {
+        each<Hook::copied>([&](auto& part) { part.copied(w, e); });
+    }
 
   private:
     template <Hook hook, class F>
@@ -238,6 +250,7 @@ struct Announcements {
     void (*landed)(void*, const Warp&, const AsyncCopy&, LaneMask);
     void (*fence)(void*, const Warp&, const Op&);
     bool (*misuse)(void*, const Warp&, const Op&, int lane, const std::string&);
+    void (*copied)(void*, const Warp&, const CopyEvent&);
 };
 
 template <Observer O>
@@ -259,6 +272,9 @@ inline constexpr Announcements announcements_to = {
     [](void* o, const Warp& w, const Op& op, int lane, const std::string& wrong) {
         if constexpr (O::hooks.has(Hook::misuse)) static_cast<O*>(o)->misuse(w, op, lane, wrong);
         return O::hooks.has(Hook::misuse);
+    },
+    [](void* o, const Warp& w, const CopyEvent& e) {
+        if constexpr (O::hooks.has(Hook::copied)) static_cast<O*>(o)->copied(w, e);
     },
 };
 

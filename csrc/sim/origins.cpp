@@ -55,7 +55,7 @@ std::pair<size_t, size_t> carriers(OpCode code) {
 
 // Returns true if the instruction copies between two addresses, and so has two origins. For most of
 // these instructions, the second address is the source in global memory, and the first is the
-// destination in shared memory.
+// destination in shared memory. For copies to global memory, the first address is the destination.
 bool copies(OpCode code) {
     switch (code) {
         case OpCode::cp_async:
@@ -172,7 +172,8 @@ class OriginFinder {
     [[nodiscard]] Origin origin_of(const Instruction& in, OpCode code) const {
         Origin origin;
         if (!has_address(code)) return origin;
-        const bool second = copies(code) && in.operands.size() > 1;
+        const bool to_global = code == OpCode::bulk_to_global || in.has("bulk_group");
+        const bool second = copies(code) && !to_global && in.operands.size() > 1;
         const Operand* address = nullptr;
         for (const Operand& o : in.operands) {
             if (o.kind == Operand::Kind::address && (!address || (second && &o == &in.operands[1])))

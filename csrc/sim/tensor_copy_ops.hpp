@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "sim/mbarrier_ops.hpp"
@@ -119,7 +120,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
     bool found = true;
     uint16_t hint = w.block->hints[op.pc];
     for_each_row(w, op, copy, map, i, [&](uint64_t address, uint32_t skipped, uint32_t row_bytes) {
-        TensorBox::Row row{nullptr, skipped, row_bytes};
+        TensorBox::Row row{nullptr, skipped, row_bytes, address};
         if (row_bytes > 0) {
             const Buffer* b = w.block->memory->find(address, row_bytes, hint);
             if (!b) {
@@ -163,6 +164,19 @@ inline void announce_box(Warp& w, const Op& op, Access access, int lane, const T
         });
 }
 
+// Announces the copy of a box to observers that do not listen to faults. The event is described,
+// except for its pieces.
+template <Watch watch>
+inline void announce_rows(Warp& w, const TensorBox& box, CopyEvent e) {
+    if constexpr (watch == Watch::accesses) {
+        std::vector<CopyPiece> pieces;
+        for (const TensorBox::Row& row : box.rows)
+            if (row.bytes > 0) pieces.push_back({row.address, row.bytes});
+        e.pieces = pieces;
+        announce_copy<watch>(w, e);
+    }
+}
+
 // Copies the box for one block. `to` is the issuing block, or another block of its cluster
 // (multicast).
 template <Watch watch>
@@ -184,7 +198,9 @@ void box_to_shared(Warp& w, const Op& op) {
         const uint32_t barrier =
             uint32_t(shared_place(w, copy.barrier, copy.barrier_offset, copy.narrow_barrier, i));
         const uint32_t bytes = uint32_t(map.rows()) * box.row_bytes;
+        CopyEvent event{.pc = op.pc, .map = &map};
         if (copy.blocks == no_operand) {
+            announce_rows<watch>(w, box, event);
             start_box<watch>(w, op, i, bytes, barrier, box);
             return;
         }
@@ -194,6 +210,9 @@ void box_to_shared(Warp& w, const Op& op) {
         if (!w.block->cluster)
             throw_misuse(w, op, i,
                          "a copy to the blocks of a cluster needs a launch with clusters");
+        event.multicast = true;
+        event.blocks = uint32_t(std::popcount(ranks));
+        announce_rows<watch>(w, box, event);
         for (uint32_t rank = 0; rank < 16; ++rank) {
             if (!(ranks >> rank & 1)) continue;
             Block& to = block_of_rank(w, op, i, rank);
@@ -213,6 +232,7 @@ void box_to_global(Warp& w, const Op& op) {
                 throw_negative_store(w, op, i, d, at);
         if (!find_box<watch>(w, op, copy, map, i, Access::store, box)) return;
         announce_box<watch>(w, op, Access::load, i, box);
+        announce_rows<watch>(w, box, {.pc = op.pc, .stores = true, .map = &map});
         std::vector<std::byte> row(box.row_bytes);
         for (size_t n = 0; n < box.rows.size(); ++n) {
             const TensorBox::Row& r = box.rows[n];

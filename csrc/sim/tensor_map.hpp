@@ -120,6 +120,7 @@ struct TensorBox {
         // `skipped` is the number of bytes of the row before these elements. `bytes` is the size of
         // these elements.
         uint32_t skipped = 0, bytes = 0;
+        uint64_t address = 0;  // the address in global memory of these elements
     };
     std::vector<Row> rows;
     uint32_t row_bytes = 0, row_pitch = 0;

@@ -61,7 +61,7 @@ struct Traits {
     bool asynchronous = false;     // accesses shared memory through the asynchronous proxy
     // Orders accesses before the fence, and accesses of the asynchronous proxy after it.
     bool proxy_fence = false;
-    bool bulk = false;     // a bulk copy, whose accesses are not counted
+    bool bulk = false;     // a copy by the copy engine (TMA)
     bool matrix = false;   // ldmatrix or stmatrix
     bool texture = false;  // an access to a texture or surface, which is not counted
     // Communicates with other blocks of its cluster: barrier.cluster, mapa, or an ordinary access

@@ -184,8 +184,8 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
 template <Observer O>
 inline constexpr Watch watch_of = [] {
     if (O::hooks.has(Hook::fault)) return Watch::faults;
-    const bool memory =
-        O::hooks.has(Hook::access) || O::hooks.has(Hook::landed) || O::hooks.has(Hook::fence);
+    const bool memory = O::hooks.has(Hook::access) || O::hooks.has(Hook::landed) ||
+                        O::hooks.has(Hook::fence) || O::hooks.has(Hook::copied);
     return memory ? Watch::accesses : Watch::nothing;
 }();
 

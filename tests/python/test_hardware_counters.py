@@ -350,6 +350,16 @@ def test_exact_metrics_of_copies_and_warpgroups(name, case):
     assert bool(reasons & set(inexact.values())) == varies
 
 
+@pytest.mark.usefixtures("same_compiler")
+@pytest.mark.parametrize("case", cases("hopper"))
+def test_every_metric_of_the_copy_engine_was_recorded_and_is_equal(case):
+    (ours, inexact), theirs = counted(case), recorded("hopper", case.name)
+    names = {name for name in ours if "tma" in name}
+    assert len(names) == (0 if case.name.startswith(("phases", "few_registers")) else 18)
+    assert not names & set(inexact)
+    assert {name: ours[name] for name in names} == {name: theirs[name] for name in names}
+
+
 @simulated
 @pytest.mark.parametrize(
     "name", ["shipped", "awkward", "programs", "unseen", "together", "slow_paths"]

@@ -32,6 +32,10 @@ _FIXES_OF_SCATTERED = {
     "reduction": "Sort the updates by address, or add up in shared memory first.",
     "atomic": "Sort the updates by address, or add up in shared memory first.",
 }
+_PIECES = "A bulk copy, or a row of a box, begins or ends inside a 32-byte sector."
+_FIX_OF_PIECES = (
+    "Let it begin at a multiple of 32 bytes of global memory, and copy a multiple of 32 bytes."
+)
 _FIX_OF_COLUMN = "Pad the rows of the array by one element, or swizzle its columns."
 _FIX_OF_UPDATES = (
     "Lanes that update the same address are served one after the other: combine their values in "
@@ -119,6 +123,8 @@ def _parts(access: Access) -> tuple[str, str]:
         how = "This is an array that a thread indexes at run time, or spilled registers."
         return how, ""
     pattern = access.pattern
+    if access.kind.startswith("tma_"):
+        return (_PIECES, _FIX_OF_PIECES) if wasteful(access) else ("", "")
     if pattern is None:
         if not wasteful(access):
             return "", ""

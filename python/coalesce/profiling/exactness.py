@@ -84,6 +84,10 @@ SYSTEM_FENCE = (
     "routine of the driver; the hardware counts its instructions, but they are not simulated"
 )
 UNRECORDED = "the kernel has a kind of access for which no counters of a GPU were recorded"
+UNRECORDED_COPY = (
+    "the copy engine (TMA) makes copies of a form for which no counters of a GPU were recorded: "
+    "their sectors are computed by the same rule as for the recorded forms"
+)
 BESIDE_OTHERS = (
     "the tensor cores also execute the instruction HFMA2.MMA; it takes a number of cycles that "
     "depends on what the other warps execute at the same time"
@@ -132,9 +136,16 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     for kind, op in (("atomic", "atom"), ("reduction", "red")):
         if table["divided"][table["kind"] == kind].any():
             add([n for n in metrics if "t_sectors" in n and f"_global_op_{op}." in n], DIVIDED)
+    ordinary = [n for n in metrics if not _of_copy_engine(n)]
     for space in ("global", "shared", "local"):
-        if table["unjoined"][_touches(table["space"], space)].any():
-            add([n for n in metrics if space in n], NOT_RECONVERGED)
+        if table["unjoined"][_touches(table, space)].any():
+            add([n for n in ordinary if space in n], NOT_RECONVERGED)
+    copies_of_engine = table["bulk"] & executed
+    if table["unjoined"][copies_of_engine].any():
+        add(filter(_of_copy_engine, metrics), NOT_RECONVERGED)
+    for kind, part in (("tma_load", "read_"), ("tma_store", "write_")):
+        if table["divided"][table["kind"] == kind].any():
+            add([n for n in metrics if n.startswith("l1tex__m_") and part in n], UNRECORDED_COPY)
     atomics = table["generic"] & (table["kind"] == "atomic") & executed
     if atomics.any():
         add([f"{_WITH_ARBITRATION}_op_atom.sum"], GENERIC)
@@ -149,11 +160,15 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         add([n for n in metrics if n.startswith("memory_l1_wavefronts_shared")], SOME_LANES)
         add(["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"], SOME_LANES)
     for space in ("global", "shared", "local"):
-        if table["after_waits"][_touches(table["space"], space)].any():
-            add([n for n in metrics if space in n or "generic" in n], AFTER_WAITS)
+        if table["after_waits"][_touches(table, space)].any():
+            add([n for n in ordinary if space in n or "generic" in n], AFTER_WAITS)
             add(TOTALS, AFTER_WAITS)
+    if table["after_waits"][copies_of_engine].any():
+        add(filter(_of_copy_engine, metrics), AFTER_WAITS)
+        add(TOTALS, AFTER_WAITS)
     if _watches_in_a_loop(table).any():
         add([n for n in metrics if "global" in n or "generic" in n], WATCHING)
+        add(filter(_of_copy_engine, metrics), WATCHING)
         # The bytes of generic accesses count as bytes of local memory, too.
         add([n for n in metrics if "data_bytes_mem_local" in n and metrics[n]], WATCHING)
         add(TOTALS, WATCHING)
@@ -172,20 +187,26 @@ def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
     "global". The result is a dict. Its keys are the metrics, and each value is the reason.
     """
     of_addresses = ("sector", "tag_requests", "wavefronts")
-    return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}
+    names = [n for n in metrics if space in n or (space == "global" and "pipe_tma" in n)]
+    return {n: ORDERED for n in names if any(word in n for word in of_addresses)}
 
 
 def _starts(opcodes: Any, name: str) -> Any:
     return np.char.startswith(opcodes.astype(str), name)
 
 
-def _touches(spaces: Any, space: str) -> Any:
-    return (spaces == space) | (spaces == "generic")
+def _touches(table: Any, space: str) -> Any:
+    """Select the instructions of the load/store unit that may access a memory space."""
+    return ((table["space"] == space) | (table["space"] == "generic")) & ~table["bulk"]
 
 
 def _of_copies(metric: str) -> bool:
     copied = metric.endswith("wavefronts_mem_shared_op_ldgsts.sum")
     return copied or metric.startswith("memory_l1_wavefronts_shared")
+
+
+def _of_copy_engine(metric: str) -> bool:
+    return "tma" in metric
 
 
 def _watches_in_a_loop(table: Any) -> Any:
@@ -198,7 +219,7 @@ def _watches_in_a_loop(table: Any) -> Any:
     watches = (kind == "atomic") | ((kind == "load") & table["strong"])
     # The number of warps that executed the first instruction.
     warps = next((n for n in table["executed"].tolist() if n), 0)
-    return watches & _touches(table["space"], "global") & (table["executed"] > warps)
+    return watches & _touches(table, "global") & (table["executed"] > warps)
 
 
 def _some_lanes_conflict(table: Any) -> Any:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # An access is called wasteful if its cost is more than this factor times its ideal cost.
 TOLERANCE = 1.05
 
-_KINDS = {"async_copy": "copy"}
+KINDS = {"async_copy": "copy", "tma_load": "TMA load", "tma_store": "TMA store"}
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,16 @@ class Instruction:
         ``""`` if the instruction does not access memory.
     kind : str
         The kind of access: ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or
-        ``"async_copy"``. It is ``""`` if the instruction does not access memory.
+        ``"async_copy"``. Copies by the copy engine (TMA) are ``"tma_load"`` to shared memory, and
+        ``"tma_store"`` to global memory. It is ``""`` if the instruction does not access memory.
     width : int
         The number of bytes that each lane accesses.
     executed, threads : int
         `executed` is how often a warp executed the instruction. `threads` is the number of active
         threads, summed over these executions.
     requests : int
-        How often a warp accessed memory with the instruction.
+        How often a warp accessed memory with the instruction. For the copy engine, the number of
+        copies.
     accesses, bytes : int
         `accesses` is the number of lanes that accessed memory, and `bytes` is the number of bytes
         that they asked for. Both are summed over the requests.
@@ -148,7 +150,7 @@ class Access:
     @property
     def name(self) -> str:
         """The kind of access and the array, such as ``"load a"``."""
-        kind = _KINDS.get(self.kind, self.kind)
+        kind = KINDS.get(self.kind, self.kind)
         what = self.array or ("" if self.space == "global" else self.space)
         return f"{kind} {what}".rstrip()
 
@@ -171,7 +173,7 @@ class Access:
         if n == 1:
             return ""
         each = self.width // n
-        what = f"{_KINDS.get(self.kind, self.kind)}s of {each} byte{'s' * (each != 1)}"
+        what = f"{KINDS.get(self.kind, self.kind)}s of {each} byte{'s' * (each != 1)}"
         return f"The assembler merged every {n} {what} into one of {self.width}."
 
     @property

@@ -238,7 +238,7 @@ def _again(
     array is copied. The other arrays need no copy.
     """
     kernel = launch.kernel
-    reads = (ptx["kind"] != "") & (ptx["kind"] != "store")
+    reads = ~np.isin(ptx["kind"], ("", "store", "tma_store"))
     read = set(ptx["parameter"][reads & np.isin(ptx["space"], ("global", "generic"))].tolist())
     values = expanded(kernel.signature, given)
     arguments = launch.arguments[: len(values)]  # the arrays behind pointers in structures follow

@@ -128,7 +128,9 @@ def exactness(profile: ProfileData) -> list[str]:
         return [f"No count is exact: the kernel was {first}. {estimates}".rstrip()]
     doubts: dict[str, list[str]] = {}
     for name, why in profile.inexact.items():
-        listed = name.startswith(("l1tex__t_requests", "l1tex__t_sectors_pipe", "memory_"))
+        listed = name.startswith(
+            ("l1tex__t_requests", "l1tex__t_sectors_pipe", "l1tex__m_", "memory_")
+        )
         if listed and profile.metrics()[name]:
             doubts.setdefault(why, []).append(name)
     but = ", with these exceptions" * bool(doubts)

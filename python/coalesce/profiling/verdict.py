@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coalesce.profiling.advice import shares_words, split, wasteful
 from coalesce.profiling.grouping import Errors
-from coalesce.profiling.rows import TOLERANCE, Access, number
+from coalesce.profiling.rows import KINDS, TOLERANCE, Access, number
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Total:
     @property
     def name(self) -> str:
         """The memory and the kind of access: ``"global load"``."""
-        return f"{self.space} {'copy' if self.kind == 'async_copy' else self.kind}"
+        return f"{self.space} {KINDS.get(self.kind, self.kind)}"
 
     @property
     def unit(self) -> str:
@@ -96,7 +96,7 @@ def totals(accesses: Sequence[Access], errors: Errors | None = None) -> list[Tot
     """
     groups: dict[tuple[int, int], list[Access]] = {}
     for access in accesses:
-        place = (_SPACES.index(access.space), _KINDS.index(access.kind))
+        place = (_SPACES.index(access.space), _ORDER.index(access.kind))
         groups.setdefault(place, []).append(access)
     return [
         Total(
@@ -118,7 +118,7 @@ def _indices(accesses: Sequence[Access]) -> list[int]:
 
 
 _SPACES = ("global", "generic", "shared", "local")
-_KINDS = ("load", "async_copy", "store", "reduction", "atomic")
+_ORDER = ("load", "async_copy", "tma_load", "store", "tma_store", "reduction", "atomic")
 
 
 def verdict(accesses: Sequence[Access]) -> list[Sentence]:
@@ -137,12 +137,15 @@ def verdict(accesses: Sequence[Access]) -> list[Sentence]:
 
 def _global(accesses: Sequence[Access]) -> Sentence:
     if not _wasteful(accesses):
-        each = sum(a.cost for a in accesses) / sum(a.requests for a in accesses)
+        # A copy by the copy engine is much larger than a request of a warp.
+        of_warps = [a for a in accesses if not a.kind.startswith("tma_")]
+        averaged, unit = (of_warps, "request") if of_warps else (accesses, "TMA copy")
+        each = sum(a.cost for a in averaged) / sum(a.requests for a in averaged)
         sectors = f"{number(each)} sector{'s' * (number(each) != '1')}"
         few = (
             "nearly as few as possible" if any(a.excess for a in accesses) else "as few as possible"
         )
-        return Sentence(False, f"Global memory: {sectors} per request, {few}.")
+        return Sentence(False, f"Global memory: {sectors} per {unit}, {few}.")
     return Sentence(
         True,
         f"Global memory takes {_factor(accesses, 'sectors')} it needs; {_blame(accesses)}.",
@@ -199,7 +202,8 @@ def _blame(accesses: Sequence[Access]) -> str:
     worst = max(accesses, key=lambda a: a.excess)
     share = worst.excess / sum(a.excess for a in accesses)
     part = "all" if share > 0.995 else f"{share:.0%}"
-    kind, _, what = worst.name.partition(" ")
+    kind = KINDS.get(worst.kind, worst.kind)
+    what = worst.name[len(kind) + 1 :]
     return (
         f"{part} of the excess comes from the {kind}{f' of {what}' * bool(what)} in {worst.place}"
     )
