@@ -91,6 +91,7 @@ def test_bulk_copies_transfer_each_sector_that_they_touch(
     assert m["smsp__inst_executed_op_tma_ld.sum"] == 1
     assert m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 0
     load, store = (a for a in p.accesses() if a.kind.startswith("tma_"))
+    assert of_ptx or len(p.accesses()) == 2  # machine instructions on mbarriers are not counted
     assert (load.name, store.name) == ("TMA load x", "TMA store out")
     assert [load.requests, load.sectors, load.ideal] == [1, sectors, -(-size // 32)]
     assert load.bytes_used == store.bytes_used == size

@@ -44,6 +44,9 @@ class Instructions(Sequence[Instruction]):
     column : dict
         The values of all instructions, by attribute. For example, ``column["requests"]`` is a list
         with the attribute `requests` of each `Instruction`.
+    accesses : list of bool
+        Whether each instruction made requests that Nsight Compute counts. It does not count
+        accesses to mbarriers.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class Instructions(Sequence[Instruction]):
             self.column[name] = [round(count * scale) for count in self.column[name]]
         files_of = {number: name for number, name in files.items() if number != own_file}
         self.column["file"] = [files_of.get(file, "") for file in table["file"].tolist()]
+        counted = (table["requests"] > 0) & (table["bulk"] | ~table["mbarrier"])
+        self.accesses: list[bool] = counted.tolist()
         self._parameter, self._variable = table["parameter"], table["variable"]
         self._parameters = parameters
         self._ptx_widths = ptx_widths or {}
@@ -140,12 +145,12 @@ def lines(
     were estimated from a sample.
     """
     column = rows.column
-    counts = list(zip(column["space"], column["sectors"], column["wavefronts"], strict=True))
-    totals = {
-        "sectors": sum(sectors for space, sectors, _ in counts if space in _CACHED),
-        "wavefronts": sum(wavefronts for space, _, wavefronts in counts if space == "shared"),
-    }
-    executed, requests = column["executed"], column["requests"]
+    totals = {"sectors": 0, "wavefronts": 0}
+    for index, space in enumerate(column["space"]):
+        unit = "wavefronts" if space == "shared" else "sectors"
+        if rows.accesses[index] and space in (*_CACHED, "shared"):
+            totals[unit] += column[unit][index]
+    executed = column["executed"]
     by_place: dict[tuple[str, int], list[int]] = {}
     for index, (file, line) in enumerate(zip(column["file"], column["line"], strict=True)):
         if executed[index]:
@@ -157,7 +162,7 @@ def lines(
     for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
         group = by_place[file, number]
         written = _text_of(file, number, text)
-        accessing = [rows[index] for index in group if requests[index]]
+        accessing = [rows[index] for index in group if rows.accesses[index]]
         accesses = _accesses(accessing, written, totals, advise, errors)
         cached = [a for a in accesses if a.space in _CACHED]
         shared = [a for a in accesses if a.space == "shared"]
