@@ -301,8 +301,10 @@ def record(name: str, only: str) -> dict[str, Any]:
         }.get(name, COUNTS)
         if name == "textures":
             metrics = [*COUNTS, *available(OF_TEXTURES)]
-        if name in ("hopper", "warpgroups"):
+        if name in ("hopper", "warpgroups", "copies"):
             metrics = list(dict.fromkeys((*COUNTS, *OF_TENSOR_CORES, *available(OF_HOPPER))))
+        if name == "copies":
+            metrics += expand("lts__t_sectors_srcunit_tex_op_{read,write}.sum")
         launches = ncu_launches(program, metrics, ["--cache-control", "none"])
     if name in ("programs", "unseen"):  # the models use these recordings, too
         for launch, cold in zip(launches, ncu_launches(program, MODELLED), strict=True):

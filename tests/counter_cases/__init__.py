@@ -48,6 +48,7 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "tensor_cores": tensor_cores.cases,
     "mma_counters": tensor_cores.products,
     "hopper": hopper.cases,
+    "copies": hopper.copies,
     "warpgroups": hopper.products,
 }
 

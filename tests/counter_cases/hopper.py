@@ -56,6 +56,26 @@ def cases() -> Iterator[Case]:
     yield _of_boxes("transpose_boxes", (3, 2), 128, (64, 96), 64 * 96)
 
 
+def copies() -> Iterator[Case]:
+    """Yield single copies: bulk copies that begin inside a sector, and boxes of many forms."""
+    for size in (32, 48, 80, 96, 160):  # each lane's copy follows that of the lane before
+        x, out = matrix(size, 3 * 8 * size), np.zeros(3 * 96, np.float32)
+        kernel = functools.partial(kernel_of, "bulk_by_lanes")
+        name = f"bulk_by_lanes {size} 1"
+        yield launch(name, "", "bulk_by_lanes", 3, 96, (x, out, size, 1), kernel=kernel)
+    for seed, case in enumerate(tensor_map_cases.cases()):
+        if not (case.stores and min(case.at) < 0):  # an illegal instruction
+            yield Case(case.name, functools.partial(_copy, case, seed))
+
+
+def _copy(
+    case: tensor_map_cases.Copy, seed: int, device: Any, counts: bool = False, timed: bool = False
+) -> Launches:
+    assert not timed
+    record = tensor_map_cases.launched(case, seed, device, encoder(device), counts)[1]
+    return [("store" if case.stores else "load", record)]
+
+
 def _of_boxes(
     name: str, grid: Any, block: int, shape: tuple[int, int], results: int, *more: int
 ) -> Case:
