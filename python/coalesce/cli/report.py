@@ -75,7 +75,9 @@ def report(
 ) -> Benchmark:
     """Write a page about an operation to `path`. Return the benchmark that the page shows."""
     if not Path(path).parent.is_dir():  # fail now, not after minutes of simulation
-        raise ValueError(f"there is no folder {Path(path).parent} to write {Path(path).name} to")
+        raise ValueError(
+            f"there is no folder {Path(path).parent}, so {Path(path).name} cannot be written"
+        )
     if size is None:
         size = _LENGTH["sim"] if operation == "access" else _SIDE
     timed = bench(operation, variants, given, size=size, dtype=dtype, device=device)
