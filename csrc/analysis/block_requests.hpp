@@ -40,9 +40,10 @@ class BlockRequests {
 
   private:
     friend class L1Replay;
-    // The form of a regular request. It is determined when the request is recorded. A warp often
-    // repeats a sequence of forms, so the host predicts the branches. In the replay, requests of
-    // different warps follow each other, and their forms have no order.
+    // The form of a regular request. It selects the code that replays the request. The form is
+    // determined when the request is recorded, because then the host predicts the branches well: a
+    // warp often repeats a sequence of forms. In the replay, the requests of different warps are
+    // mixed, so the host would often predict these branches wrongly.
     enum class Form : uint8_t {
         other,
         one_address,    // the same address for all lanes

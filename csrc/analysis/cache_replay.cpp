@@ -22,9 +22,9 @@ using sim::Access;
 
 namespace {
 
-// The largest number of kept requests (elements of Filtered::traffic) before threads wait until L2
-// has been replayed. They need 4 MB, and so are usually still in the host's caches when they are
-// replayed.
+// If more requests than this (elements of Filtered::traffic) are kept, threads wait until L2 has
+// been replayed. This number of requests takes 4 MB. So they are usually still in the host's caches
+// when they are replayed.
 constexpr size_t most_waiting_requests = size_t{1} << 17;
 
 // If L2 gets more requests than this (one for each line), only those for a sample of its lines are

@@ -50,8 +50,8 @@ struct InstructionCounts {
     // For an atomic in a loop: how often it was executed while another warp may have caused further
     // iterations (contention.hpp).
     uint64_t contended = 0;
-    // For a memory access that depends on how often a thread waits: how often it, and the branches
-    // on which it depends, were executed (sass/waits.hpp).
+    // For a memory access that depends on how often a thread waits: the number of executions of the
+    // access and of the branches on which it depends (sass/waits.hpp).
     uint64_t after_waits = 0;
     // The memory space that the instruction accesses. An instruction with generic addresses may
     // access several spaces. Then `space` is global if any access was to global memory. Otherwise

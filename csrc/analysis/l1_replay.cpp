@@ -58,8 +58,8 @@ constexpr int requests_ahead = 12;
 
 }  // namespace
 
-// The host would often predict branches on the form wrongly, so the conditions are written so
-// that the compiler needs none.
+// The conditions are written so that the compiler needs no branches on the form. The host would
+// often predict such branches wrongly.
 inline AlikeLines L1Replay::alike_lines(const MemoryRequest& r, uint32_t bytes) {
     using enum BlockRequests::Form;
     const auto is = [&](BlockRequests::Form p) { return r.form == uint32_t(p); };

@@ -7,13 +7,14 @@
 // branch may jump over code. If this code is executed rarely, its time is not added to the time of
 // a warp that jumps over it.
 //
-// Each access is answered by L1, L2 or DRAM. The model chooses one of the three at random, as often
-// as it gave the answer in the cache replay. Because of the random choice, the model follows
-// several warps and takes the average. The load-store unit handles an access in passes of one cycle
-// each. The number of passes is the number of L1 cycles plus the number of wavefronts of the
-// access, but at least one. An access starts when all passes of the previous access have ended. The
-// time that the warp spends at an instruction is multiplied by the number of executions of the
-// instruction.
+// Each access is answered by L1, L2 or DRAM. The model chooses one of the three at random. The
+// probability of each is its share of the answers in the cache replay. Because of the random
+// choice, the model follows several warps and takes the average.
+//
+// The load-store unit handles an access in passes of one cycle each. The number of passes is the
+// number of L1 cycles plus the number of wavefronts of the access, but at least one. An access
+// starts when all passes of the previous access have ended. The time that the warp spends at an
+// instruction is multiplied by the number of executions of the instruction.
 #pragma once
 
 #include <vector>

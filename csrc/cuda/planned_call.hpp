@@ -45,8 +45,9 @@ class PlannedCall {
 
     // What a call may do beyond executing its steps one after another:
     // - overlap: copies overlap with launches.
-    // - pinned_result: if the arrays are small, launches write the result to pinned memory instead
-    //   of to the workspace. Then the GPU need not copy it. There is only one copy to the host.
+    // - pinned_result: if the arrays are small, launches write the result to pinned memory of the
+    //   host, and not to the workspace. This saves the copy to the host. A call with this option
+    //   must have exactly one such copy.
     struct Options {
         bool overlap = false, pinned_result = false;
     };

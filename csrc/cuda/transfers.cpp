@@ -103,7 +103,9 @@ Result Transfers::run(std::span<const Step> steps, const Streams& streams, const
         return is_small(steps) ? run_small(steps, streams, waiting)
                                : run_overlapped(steps, streams, waiting);
     } catch (...) {
-        // Each slot of a ring has an event, which says when its copy has ended. The desk has none.
+        // Each slot of a ring has an event, which says when its copy has ended. The desk (the
+        // pinned memory for small lists) has none. So the end of the work on the stream is
+        // recorded.
         is_abandoned_ = event(abandoned_) == success &&
                         driver_.event_record(abandoned_, streams.compute) == success;
         throw;
@@ -131,16 +133,17 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
                             const Waiting& waiting) {
     // One stream is enough. Copies to neighbouring memory of the GPU are joined to one copy.
     const Stream stream = streams.compute;
-    // Copies are joined if the gap between them has at most `gap` bytes. The gap is copied, too.
-    // Therefore `desk_`, the pinned memory in which joined copies are collected, has room for the
-    // gaps.
+    // Copies are joined if the gap between them has at most `gap` bytes. The gap is copied, too. So
+    // `desk_`, the pinned memory in which joined copies are collected, has room for the gaps.
     constexpr size_t gap = 512, half = small_bytes + small_steps * gap;
     if (desk_ == nullptr) {
         void* memory = nullptr;
         if (const Result result = driver_.host_allocate(&memory, 2 * half, 0)) return result;
         desk_ = static_cast<char*>(memory);
     }
-    size_t used = 0, begin = 0;  // the desk; the copy that was not started yet
+    // The number of bytes of the desk that are in use, and the position in the desk of the copy
+    // that has not been started yet. This copy goes to the GPU's addresses from `first` to `end`.
+    size_t used = 0, begin = 0;
     Address first = 0, end = 0;  // where that copy goes
     const auto send = [&]() -> Result {
         if (first == end) return success;

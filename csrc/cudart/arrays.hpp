@@ -56,7 +56,7 @@ struct ArrayEnd {
 void copy_to(CopyWork& copy, const ArrayEnd& end);
 void copy_from(CopyWork& copy, const ArrayEnd& end);
 
-// Texture objects. A surface object is one whose description is null.
+// Makes a texture object and returns its handle. Makes a surface object if `texture` is null.
 [[nodiscard]] uint64_t create_object(const ResourceDescription& resource,
                                      const TextureDescription* texture, const char* function);
 // Makes a texture object for a texture reference (python/coalesce/compile/texture_references.h),
@@ -65,7 +65,8 @@ void copy_from(CopyWork& copy, const ArrayEnd& end);
 // pointer that the program binds.
 [[nodiscard]] uint64_t bind_texture(uint64_t& object, ResourceDescription resource,
                                     const TextureDescription& texture);
-// Objects of texture references have this function. They live until the end of the program.
+// The function that is recorded as the maker of objects of texture references. These objects live
+// until the end of the program, so they are not reported as leaks.
 inline constexpr const char* binding_function = "cudaBindTexture";
 void destroy_object(uint64_t handle, bool surface, const char* function);
 struct ObjectInfo {

@@ -51,7 +51,8 @@ CUDRIVER(cuLaunchKernelEx)(const DriverLaunchConfig* c, const void* f, void** ar
     });
 }
 
-// The launches of CUDA 3 and older: block, shared memory and arguments are set before.
+// The launch functions of CUDA 3 and older. The program sets the block, the shared memory and the
+// arguments with separate calls before the launch.
 namespace {
 
 struct OldLaunch {

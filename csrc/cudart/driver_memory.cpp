@@ -16,7 +16,7 @@ namespace {
 void* pointer_at(DevicePointer address) { return reinterpret_cast<void*>(address); }
 }  // namespace
 
-// Allocations. A DevicePointer is passed as the pointers of the runtime API are.
+// Allocations. To functions of the runtime API, a DevicePointer is passed as a pointer.
 CUDART(cudaMalloc)(void** pointer, size_t bytes);
 CUDART(cudaMallocPitch)(void** pointer, size_t* pitch, size_t width, size_t height);
 

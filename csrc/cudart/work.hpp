@@ -75,7 +75,7 @@ using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, GraphWork, Em
 void validate(const Work& work);
 // Executes the work now, after the earlier work of the stream.
 void perform(const Work& work, StreamRecord& stream);
-// Executes the work now, or adds it to the graph if the stream is being captured.
+// Executes the work now. If the stream is being captured, adds the work to the graph instead.
 void submit(Work work, Stream stream);
 
 // Returns the work of a launch. `arguments` has a pointer to the value of each parameter. If the

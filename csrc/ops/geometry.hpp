@@ -93,13 +93,14 @@ inline uint32_t two_tiles_one_padded(uint32_t tile, uint32_t item) {
 }
 inline uint32_t one_per_warp(uint32_t, uint32_t item) { return 8 * item; }
 inline uint32_t vector_per_thread(uint32_t, uint32_t) { return 256 * 16; }
-// With the additional rows that shifted pieces need.
+// A tile of 64 columns with one column of padding. It has additional rows, which shifted pieces
+// need (transpose/07_vectorized.cu).
 inline uint32_t padded_tile_of_64(uint32_t, uint32_t item) { return (63 + 32 / item) * 65 * item; }
 inline uint32_t padded_strip(uint32_t, uint32_t) { return 128 * 33 * 4; }
-// Two barriers (mbarriers) of 8 bytes for each of the three stages of a ring of buffers.
+// The mbarriers of a ring of three stages: two of 8 bytes for each stage.
 inline uint32_t barriers_of_3_stages(uint32_t, uint32_t) { return 48; }
 inline uint32_t ring_barriers(uint32_t, uint32_t) { return 64; }
-// Those of a ring of four stages, and of two tiles of A that wait for their transposition.
+// The mbarriers of a ring of four stages, and of two tiles of A that wait for their transposition.
 inline uint32_t barriers_of_staged_ring(uint32_t, uint32_t) { return 96; }
 inline uint32_t barriers_of_6_stages(uint32_t, uint32_t) { return 96; }
 inline uint32_t one_per_thread(uint32_t, uint32_t item) { return 256 * item; }

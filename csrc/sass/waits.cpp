@@ -32,14 +32,14 @@ constexpr uint32_t longest_wait = 64;
 
 using Test = bool (*)(const Instruction&);
 
-// A test whose result differs from run to run.
+// Returns true for a test whose result differs from run to run.
 bool tests(const Instruction& in) {
     return (in.opcode == "SYNCS" && in.has("PHASECHK")) ||
            (in.opcode == "USETMAXREG" && in.has("TRY_ALLOC"));
 }
 
-// A read of a value that another thread may change meanwhile: a strong load, or an atomic that adds
-// zero.
+// Returns true for a read of a value that another thread may change meanwhile: a strong load, or an
+// atomic that adds zero.
 bool polls(const Instruction& in) {
     if (in.opcode == "LDG" || in.opcode == "LD") return in.has("STRONG");
     const bool adds = in.has("ADD") || in.has("OR");
@@ -52,8 +52,8 @@ bool is_guarded(const Instruction& in) {
     return in.guard.kind == Kind::predicate && !(in.guard.number < 0 && !in.guard.negated);
 }
 
-// The first operands of an instruction: so many are results, and so many may be results. Those in
-// between may also be sources.
+// The results of an instruction are among its first operands. The first `certain` operands are
+// results. The operands after them, up to number `possible`, are results or sources.
 struct Results {
     size_t certain = 0, possible = 0;
 };
@@ -112,8 +112,8 @@ size_t group_of(const Instruction& in, const Operand& o) {
     return in.opcode.starts_with("UBLK") ? 2 : 1;  // an address and an mbarrier
 }
 
-// Returns true if the operand of the instruction uses one of these values. If it is a register, it
-// has `width` registers.
+// Returns true if the instruction's operand uses one of these values. An operand that is a register
+// stands for `width` consecutive registers.
 bool is_any(const Instruction& in, const Operand& o, const Values& values, size_t width) {
     if (is_value(o)) {
         if (o.kind == Kind::predicate) return values[value_of(o)];
@@ -122,7 +122,7 @@ bool is_any(const Instruction& in, const Operand& o, const Values& values, size_
             if (values[n]) return true;
         return false;
     }
-    // The registers of an address or of a bank's index.
+    // Returns true if one of `count` consecutive registers of an address is one of the values.
     const auto are = [&](int32_t first, size_t offset, size_t count) {
         for (size_t n = 0; first >= 0 && n < count; ++n)
             if (values[offset + size_t(first) + n]) return true;

@@ -30,9 +30,9 @@ inline constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
 inline constexpr uint64_t cluster_window_bytes = uint64_t{1} << 32;
 inline constexpr uint64_t local_window = 2u << 24;
 // The offset of the parameters in constant bank 0, for compute capability 9.0. The assembler aligns
-// a parameter in the bank, not in the list of parameters: a structure that is aligned to 64 bytes
-// begins at offset 0x240 or 0x280. So all addresses of parameters are this far from a multiple of a
-// large power of two, in PTX, too.
+// a parameter to a position in the whole bank, and not to one in the list of parameters. For
+// example, a structure that is aligned to 64 bytes begins at offset 0x240 or 0x280 of the bank.
+// Runs of PTX use the same positions.
 inline constexpr uint32_t first_parameter = 0x210;
 inline constexpr uint64_t param_window = (3u << 24) + first_parameter;
 // The start of the module's __device__ and __constant__ variables.

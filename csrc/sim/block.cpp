@@ -93,9 +93,9 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
     Block& block = *w.block;
     const LaneMask gone = w.current.mask;
     for (const Path& p : w.paths) {
-        // What follows is for the path p if all its lanes wait at a barrier, and all other lanes of
-        // this warp have left the kernel. A barrier for a given number of threads counts whole
-        // warps. So it now counts all 32 lanes of this warp.
+        // A barrier for a given number of threads counts whole warps. If all remaining lanes of
+        // this warp wait at such a barrier, the lanes that leave now must be counted, too. So
+        // `arrived` is increased to all 32 lanes. Paths for which this is not the case are skipped.
         if (p.wait != Wait::barrier || p.mask != w.live || !(gone & ~w.live)) continue;
         Barrier& barrier = block.barriers[p.barrier];
         if (barrier.expected != everyone_left)

@@ -20,8 +20,8 @@ namespace coalesce::sim {
 // aligned.
 inline constexpr uint32_t slot_alignment = 64;
 
-// Returns the first of the two indices of MemoryHandlers::access (engine.hpp). It stands for the
-// state space.
+// Returns the index of a state space: the first of the two indices of MemoryHandlers::access
+// (engine.hpp).
 [[nodiscard]] constexpr int row_of(ptx::Space space) {
     switch (space) {
         case ptx::Space::global:

@@ -134,7 +134,8 @@ struct FaultText {
 // text, each '#' is replaced by a number: the first '#' by the first number, and so on.
 [[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, std::string_view why,
                                std::initializer_list<uint64_t> numbers = {});
-// A row of a tensor copy begins at coordinate `first`, and its elements have this many bytes.
+// Throws the error for a box that does not begin at a multiple of 16 bytes in a row of the array.
+// `first` is the box's first coordinate in this row, and `bytes` is the size of an element.
 [[noreturn]] void throw_misaligned_box(const Warp& warp, const Op& op, int lane, int64_t first,
                                        int64_t bytes);
 [[noreturn]] void throw_negative_store(const Warp& warp, const Op& op, int lane, uint32_t dimension,

@@ -114,10 +114,10 @@ inline Words find_words(Warp& w, const Op& op) {
     return {host + (first - address), stride, before, size - before - span.bytes};
 }
 
-// Moves words between memory and neighbouring registers. `d` points to the first register.
-// Two words that belong to one aligned group of 8 bytes are moved as one number of 64 bits. In
-// machine code, they may be a number of 64 bits in the source, and another block, which another
-// host thread executes, must never see half of it.
+// Moves words between memory and neighbouring registers. `d` points to the first register. Two
+// words in one aligned group of 8 bytes are moved as one 64-bit number, because in the source they
+// may be one number. Another block may access this number at the same time, on another host thread,
+// and must never see only half of it.
 template <Access access, int words>
 inline void move_words(uint32_t* d, Words at) {
     using Unit = std::conditional_t<words == 1, uint32_t, uint64_t>;

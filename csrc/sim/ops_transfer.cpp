@@ -23,9 +23,9 @@ inline M read(const std::byte* p) {
     return value;
 }
 
-// An aligned group of 8 bytes is moved at once, also if it is two elements of 4 bytes: in machine
-// code, these may be a number of 64 bits in the source. Another block, which another host thread
-// executes, must never see half of such a number.
+// An aligned group of 8 bytes is moved at once, even if it consists of two elements of 4 bytes. In
+// machine code, such elements may be one 64-bit number of the source. Another block may access this
+// number at the same time, on another host thread, and must never see only half of it.
 template <class M, int V>
 inline constexpr int elements_at_once = sizeof(M) == 4 && V % 2 == 0 ? 2 : 1;
 

@@ -242,17 +242,18 @@ struct MachineCode {
     // lanes may execute either together or separately, because no barrier makes the lanes
     // reconverge before these instructions. See sass/meetings.hpp.
     std::map<uint32_t, std::vector<uint32_t>> meetings;
-    // The memory instructions that depend on how often a thread waits; see sass/waits.hpp. The
-    // number of such an instruction comes first, and then the number of the branch on which it
-    // depends. If its address depends on a test, the second number is that of the instruction, too.
+    // The memory instructions that depend on how often a thread waits; see sass/waits.hpp. Each
+    // pair has the number of such an instruction, and then the number of the branch on which it
+    // depends. If the address of the instruction depends on a test, both numbers are that of the
+    // instruction.
     std::vector<std::pair<uint32_t, uint32_t>> after_waits;
 };
 
 // Rules for running a program that are different for PTX and for machine code.
 struct Conventions {
     // True for machine code: diverged lanes reconverge where instructions (BSSY, BSYNC) say so.
-    // False for PTX: diverged lanes reconverge when they arrive at the same op. This is at the
-    // latest the reconvergence point of the branch at which they diverged.
+    // False for PTX: diverged lanes reconverge when they arrive at the same op. They do so at the
+    // reconvergence point of the branch at which they diverged, or earlier.
     bool explicit_reconvergence = false;
     // In a cluster, the upper byte of a shared-memory address says which block's memory is meant:
     // it is first_tag + the rank of that block. If first_tag is not 0, an upper byte of 0 means the

@@ -261,7 +261,7 @@ class Reader {
     }
 
   private:
-    // Returns share * part / 256, rounded to the nearest integer, and up in the middle.
+    // Returns share * part / 256, rounded to the nearest integer. A tie is rounded up.
     static int32_t weight_of(int32_t share, int32_t part) { return (share * part + 128) >> 8; }
 
     // The weights of the four texels of a slice add up to `share`. For each x, one weight is
@@ -341,8 +341,9 @@ Place place_of(const TextureObject& o, const TextureAccess& access, const Textur
             position(coordinate[d], o.normalized_coordinates || on_cube, extent, mode);
         at.span[d] = linear ? between(x, extent, mode) : nearest(x, extent, mode);
     }
-    // The hardware fetches from a one-dimensional array as if it had a second dimension with one
-    // texel, and y were 0. If that dimension has a border, half of it is added.
+    // For a one-dimensional array, the hardware fetches as if there were a second dimension with
+    // one texel, and y were 0. In the address mode `border`, half of the result is therefore the
+    // color of the border.
     if (linear && access.geometry.dimensions == 1 && !on_cube)
         at.span[1] = between(0, 1, mode_of(o, 1));
     return at;

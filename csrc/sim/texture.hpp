@@ -126,7 +126,8 @@ struct TextureAccess {
     uint8_t value_bytes = 4, register_bytes = 4;
     uint8_t count = 4;    // registers in `value`
     bool halves = false;  // results are f16
-    // Machine code divides the coordinates on a cube map by the largest before the fetch.
+    // True for cube maps in machine code. This code divides the coordinates by the largest one
+    // before the fetch, so the fetch must not divide again.
     bool divided = false;
     Locator layer = no_operand;
     Locator coordinate[3] = {no_operand, no_operand, no_operand};

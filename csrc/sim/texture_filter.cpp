@@ -4,8 +4,8 @@
 //
 // Floats: the significands of a slice are shifted to the largest exponent of the slice. Four more
 // bits than the format's precision are kept, and lower bits are cut off. The sum of the products is
-// exact. It is rounded once, to the format of the texels (float16 or float32). The middle between
-// two numbers is rounded away from zero.
+// exact. It is rounded once, to the format of the texels (float16 or float32). Ties are rounded
+// away from zero.
 #include "sim/texture_filter.hpp"
 
 #include <algorithm>

@@ -79,10 +79,11 @@ class WarpRunner {
     bool spun = false;  // the last warp that ran ended its slice in a loop that only reads memory
     bool short_slices = false;  // lanes or blocks of this kernel have waited for each other
     int stalled_slices = 0;     // consecutive stalled slices of the running block
-    // How many warps of the block only read memory in their last turn.
+    // The number of warps of the block that only read memory during their last slice.
     uint32_t watching_warps = 0;
-    // Some loops only read memory until another thread changes it. If the last such loop that was
-    // executed reads the barrier of the grid, this is the branch of the loop. Otherwise it is null.
+    // A waiting loop only reads memory until another thread changes it. If the waiting loop that
+    // was executed last reads the barrier of the grid, this is the branch of the loop. Otherwise
+    // null.
     const Op* grid_barrier = nullptr;
 
   private:

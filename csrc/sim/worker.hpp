@@ -25,9 +25,9 @@
 
 namespace coalesce::sim {
 
-// While blocks wait for each other, they only read memory. Their turns are counted until a block
-// does something else. If the count reaches this number, lanes may be the reason: lanes that wait
-// for reconvergence then continue without the lanes for which they wait.
+// Blocks that wait for each other only read memory. Their turns are counted until a block does
+// something else. When the count reaches this number, the blocks may be waiting for lanes that wait
+// for reconvergence. Such lanes then continue without the lanes for which they wait.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
 // The parts of a worker that do not depend on its observer.
