@@ -17,7 +17,7 @@
 extern "C" __global__ void coalesced_swapped(
     const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
     REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
-    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     const int row = blockIdx.x * TILE + threadIdx.x % TILE;
     const int col = block_y * TILE + threadIdx.x / TILE;
     if (row >= M || col >= N) return;

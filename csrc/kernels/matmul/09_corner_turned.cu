@@ -21,7 +21,7 @@
 extern "C" __global__ void corner_turned(
     const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
     REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
-    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     __shared__ REAL a_tile[TILE][TILE];
     __shared__ REAL b_tile[TILE][TILE];
     const int tx = threadIdx.x, ty = threadIdx.y;

@@ -24,7 +24,7 @@
 extern "C" __global__ void __launch_bounds__(THREADS) blocktiled_2d(
     const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
     REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
-    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     __shared__ __align__(16) REAL a_tile[BLOCK_ROWS][BLOCK_K];
     __shared__ __align__(16) REAL b_tile[BLOCK_K][BLOCK_COLS];
     const int t = threadIdx.x;

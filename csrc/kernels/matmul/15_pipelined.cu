@@ -32,7 +32,7 @@ struct alignas(16) Vector {
     REAL v[WIDTH];
 };
 
-// Starts copying BYTES to shared memory; zeros where `inside` is false, and `from` is not read.
+// Starts copying BYTES bytes to shared memory. If `inside` is false, it reads nothing and writes 0.
 template <int BYTES>
 __device__ void copy(REAL* to, const REAL* from, bool inside) {
 #if __CUDA_ARCH__ >= 800
@@ -68,7 +68,7 @@ __device__ int col_of(int j) { return j / 4 * (WARP_COLS / 2) + j % 4; }
 extern "C" __global__ void __launch_bounds__(THREADS, sizeof(REAL) == 4 ? 2 : 1) pipelined(
     const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
     REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
-    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     __shared__ __align__(16) REAL a_tiles[STAGES][BLOCK_K][BLOCK_ROWS + 4];
     __shared__ __align__(16) REAL b_tiles[STAGES][BLOCK_K][BLOCK_COLS];
     const int t = threadIdx.x, warp = t / 32, lane = t % 32;
@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, sizeof(REAL) == 4 ? 2 : 1)
         }
     };
 
-    // The registers of step k and of step k + 1, by turns.
+    // The operands of two steps: while one step is multiplied, those of the next are loaded.
     Vector a_values[2][ROWS / WIDTH], b_values[2][COLS / WIDTH];
     const auto read_step = [&](int stage, int k) {
         for (int i = 0; i < ROWS; i += WIDTH) {

@@ -33,14 +33,14 @@
 #define WARPS 8
 #define ROWS 16  // per thread
 #define COLS 8
-#define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
+#define GROUP 8  // rows of tiles per group; tiles are numbered group by group, to reuse L2
 
 #define A_BYTES (4 * STAGE * BLOCK_ROWS)
 #define B_BYTES (4 * STAGE * BLOCK_COLS)
 
 __device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 
-// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+// ---- barriers in shared memory: a phase ends when all threads and bytes have arrived ----
 
 __device__ void barrier_init(unsigned barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
@@ -64,7 +64,7 @@ __device__ bool barrier_done(unsigned barrier, int parity) {
     return done != 0;
 }
 
-// Starts a copy of `bytes` (a multiple of 16) that `barrier` counts when they arrive.
+// Starts a copy of `bytes` bytes, a multiple of 16. `barrier` counts them when they arrive.
 __device__ void bulk_copy(unsigned to, const float* from, int bytes, unsigned barrier) {
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
@@ -75,17 +75,17 @@ __device__ void bulk_copy(unsigned to, const float* from, int bytes, unsigned ba
 
 // ---- the schedule ----
 
-// Part of a tile: stages [begin, end) of it.
+// A part of a tile: its stages from `begin` to `end` - 1.
 struct Part {
     int tile, begin, end;
 };
 
 struct Schedule {
-    int stages;     // of a tile
-    int dealt;      // tiles that are dealt out whole
-    int next_tile;  // the next of them for this block
-    int shares;     // blocks that divide the other tiles
-    int at, end;    // this block's stages of them
+    int stages;     // per tile
+    int dealt;      // the number of tiles that one block computes alone
+    int next_tile;  // the next of these tiles for this block
+    int shares;     // the number of blocks that share the other tiles
+    int at, end;    // this block's range of the stages of the shared tiles
     int rank, blocks;
 
     __device__ Schedule(int tiles, int stages) : stages(stages), blocks(gridDim.x) {
@@ -100,12 +100,12 @@ struct Schedule {
         at = first_stage(tiles, rank);
         end = first_stage(tiles, rank + 1);
     }
-    // Stages of this block.
+    // Returns the number of stages that this block computes.
     __device__ int total() const {
         const int whole = dealt > rank ? (dealt - rank + blocks - 1) / blocks : 0;
         return whole * stages + end - at;
     }
-    // The first of the divided stages that belongs to a rank.
+    // Returns the first stage of the shared tiles that the block with rank `r` computes.
     __device__ int first_stage(int tiles, int r) const {
         if (shares == 0) return 0;
         return int((long long)(tiles - dealt) * stages * min(r, shares) / shares);
@@ -216,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     };
     float sum[ROWS][COLS] = {};
     int rounds = STAGE / UNROLLED;
-    asm volatile("mov.u32 %0, %0;" : "+r"(rounds));  // hides the number
+    asm volatile("mov.u32 %0, %0;" : "+r"(rounds));  // hides the value from the compiler
 
     start_copies(0, 1, warp == 0);
     start_copies(1, 1, warp == 0);
@@ -232,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll 1
         for (int stage = part.begin; stage < part.end; ++stage, ++count) {
             const int s = count % STAGES;
-            const int next = count + 1 < total ? (count + 1) % STAGES : s;  // to read ahead
+            const int next = count + 1 < total ? (count + 1) % STAGES : s;  // stage to read ahead
             start_copies((count + 2) % STAGES, (count + 2) / STAGES % 2 ^ 1, warp == count % WARPS);
             if (count + 1 < total) {
                 while (!barrier_done(full + 8 * next, (count + 1) / STAGES % 2)) {
@@ -283,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     schedule.first_stage(tiles, rank + 1) - schedule.first_stage(tiles, rank);
                 if (t == 0) {
                     while (atomicAdd(&ready[rank], 0) == 0) __nanosleep(100);
-                    atomicExch(&ready[rank], 0);  // as it was, for the next launch
+                    atomicExch(&ready[rank], 0);  // reset for the next launch
                     __threadfence();
                 }
                 __syncthreads();

@@ -28,7 +28,7 @@
 #define STAGE 32  // steps of k
 #define STAGES 4
 #ifndef BATCHES
-#define BATCHES 4  // in which a stage's copies start
+#define BATCHES 4  // the copies of a stage start in this many batches
 #endif
 #define GROUPS (TILE == 128 ? 2 : 4)
 #define CLUSTER (TILE == 128 ? 1 : 2)
@@ -38,10 +38,10 @@
 #define COLS (WARP_COLS / 4)
 #define GROUP_THREADS (32 * (BLOCK_ROWS / WARP_ROWS) * (BLOCK_COLS / WARP_COLS))
 #define THREADS (GROUP_THREADS * GROUPS)
-#define STEPS (STAGE / GROUPS)  // of a group in a stage
+#define STEPS (STAGE / GROUPS)  // steps of k per group and stage
 #define PITCH (BLOCK_ROWS + 4)
 
-// Starts copying BYTES to shared memory; zeros where `inside` is false, and `from` is not read.
+// Starts copying BYTES bytes to shared memory. If `inside` is false, it reads nothing and writes 0.
 template <int BYTES>
 __device__ void copy(float* to, const float* from, bool inside) {
     const unsigned target = unsigned(__cvta_generic_to_shared(to));
@@ -84,23 +84,23 @@ __device__ float2 read_from_block(const float* address, unsigned rank) {
 __device__ int row_of(int i) { return i / 4 * 32 + i % 4; }
 __device__ int col_of(int j) { return j / 4 * 16 + j % 4; }
 
-// The copies that one thread starts. Of A: single elements, `a_rows` rows or 8 steps of k apart.
-// Of B: pieces of rows. A piece has 16 bytes if rows begin at multiples of 16 (ALIGNED), else 4.
+// The copies that one thread starts. From A: single elements, `a_rows` rows or 8 steps of k apart.
+// From B: pieces of rows, of 16 bytes if rows begin at multiples of 16 bytes (ALIGNED), else of 4.
 template <bool ALIGNED>
 struct Copies {
     static constexpr int a_rows = THREADS / 8, a_count = BLOCK_ROWS * STAGE / THREADS;
-    static constexpr int a_across = BLOCK_ROWS / a_rows;  // rows of a thread
+    static constexpr int a_across = BLOCK_ROWS / a_rows;  // rows per thread
     static constexpr int b_width = ALIGNED ? 4 : 1, b_lanes = BLOCK_COLS / b_width;
     static constexpr int b_rows = THREADS / b_lanes, b_count = STAGE / b_rows;
-    static constexpr int count = a_count + b_count;  // of a stage
+    static constexpr int count = a_count + b_count;  // copies per stage
 
     const float* a_from[a_across];
     const float* b_from;
-    size_t b_stage, b_pitch;  // from one stage of B to the next, from one copy to the next
+    size_t b_stage, b_pitch;  // distances in B from stage to stage, from copy to copy
     float *a_ring, *b_ring;   // where the thread's first elements go
     int rows_left, cols_left, a_steps_left, b_steps_left;
 
-    // Of a block's tile, for the stages from `first` on; what lies at `end` or behind is zero.
+    // Prepares the copies for a tile, from step `first` of k on. From step `end` on, they write 0.
     __device__ Copies(
         const float* a, const float* b, int M, int N, int K, int block_row, int block_col,
         int first, int end, float* a_ring, float* b_ring)
@@ -134,7 +134,7 @@ struct Copies {
     // Goes on to the next stage.
     __device__ void advance() {
         asm volatile("cp.async.commit_group;" ::: "memory");
-        // Hidden from the compiler, which would add up the address of each copy anew.
+        // Written in PTX: the compiler would compute the address of each copy anew.
 #pragma unroll
         for (int i = 0; i < a_across; ++i) {
             asm volatile("add.s64 %0, %0, %1;" : "+l"(a_from[i]) : "n"(4 * STAGE));
@@ -149,7 +149,7 @@ struct Copies {
 template <bool ALIGNED>
 __device__ void multiply(
     float (&sum)[ROWS][COLS], Copies<ALIGNED> copies, int stages, unsigned a_own, unsigned b_own) {
-    // The operands of step k and of step k + 1, by turns.
+    // The operands of two steps: while one step is multiplied, those of the next are loaded.
     float4 a_values[2][ROWS / 4], b_values[2][COLS / 4];
     const auto read_step = [&](int slot, int k, int into) {
 #pragma unroll
@@ -174,7 +174,7 @@ __device__ void multiply(
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
     __syncthreads();
     read_step(0, 0, 0);
-    // The copies of a stage that begin before step k.
+    // Returns how many copies of a stage start before step k.
     const auto batch = [&](int k) {
         return copies.count * ((k + STEPS / BATCHES - 1) / (STEPS / BATCHES)) / BATCHES;
     };
@@ -212,7 +212,7 @@ __device__ void multiply(
 extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 1, 1) split_k(
     const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ c,
     float* __restrict__ out, int M, int N, int K, float alpha, float beta, int slices) {
-    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     extern __shared__ __align__(16) float shared[];
     float* const a_ring = shared;                           // [STAGES][STAGE][PITCH]
     float* const b_ring = shared + STAGES * STAGE * PITCH;  // [STAGES][STAGE][BLOCK_COLS]

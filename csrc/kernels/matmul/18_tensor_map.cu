@@ -24,12 +24,12 @@
 #define STAGE 32  // steps of k
 #define STAGES 4
 #define UNROLLED 8     // steps in the body of the loop
-#define THREADS 256    // that multiply
-#define PRODUCERS 128  // that copy and transpose
+#define THREADS 256    // threads that multiply
+#define PRODUCERS 128  // threads that copy and transpose
 #define STAGED 2       // stages of A that wait for their transposition
 #define ROWS 16        // per thread
 #define COLS 8
-#define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
+#define GROUP 8  // rows of tiles per group; tiles are numbered group by group, to reuse L2
 
 #define A_BYTES (4 * STAGE * BLOCK_ROWS)
 #define B_BYTES (4 * STAGE * BLOCK_COLS)
@@ -40,7 +40,7 @@ struct alignas(64) TensorMap {
 
 __device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 
-// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+// ---- barriers in shared memory: a phase ends when all threads and bytes have arrived ----
 
 __device__ void barrier_init(unsigned barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
@@ -91,17 +91,17 @@ __device__ void consumers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS)
 
 // ---- the schedule ----
 
-// Part of a tile: stages [begin, end) of it.
+// A part of a tile: its stages from `begin` to `end` - 1.
 struct Part {
     int tile, begin, end;
 };
 
 struct Schedule {
-    int stages;     // of a tile
-    int whole;      // tiles that are dealt out whole
-    int next_tile;  // the next of them for this block
-    int shares;     // blocks that divide the other tiles
-    int at, end;    // this block's stages of them
+    int stages;     // per tile
+    int whole;      // the number of tiles that one block computes alone
+    int next_tile;  // the next of these tiles for this block
+    int shares;     // the number of blocks that share the other tiles
+    int at, end;    // this block's range of the stages of the shared tiles
     int rank, blocks;
 
     __device__ Schedule(int tiles, int stages, int whole)
@@ -114,15 +114,15 @@ struct Schedule {
         at = first_stage(tiles, rank);
         end = first_stage(tiles, rank + 1);
     }
-    // Stages of this block.
+    // Returns the number of stages that this block computes.
     __device__ int total() const {
         const int own = whole > rank ? (whole - rank + blocks - 1) / blocks : 0;
         return own * stages + end - at;
     }
-    // The first of the divided stages that belongs to a rank.
+    // Returns the first stage of the shared tiles that the block with rank `r` computes.
     __device__ int first_stage(int tiles, int r) const {
         if (shares == 0) return 0;
-        // all * own / shares, without a division of 64-bit numbers: that is a call of a function.
+        // Returns all * own / shares. A division of 64-bit numbers would be a function call.
         const int all = (tiles - whole) * stages, own = min(r, shares);
         return all / shares * own + all % shares * own / shares;
     }
@@ -291,7 +291,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
                         a_at = a_own + from * (4 * BLOCK_ROWS);
                         b_at = b_own + from * (4 * BLOCK_COLS);
                     }
-                    // In the order in which the multiply-adds use them.
+                    // The reads have the order in which the multiply-adds use the values.
                     read_a(a_at, ahead, 3);
                     read_b(b_at, ahead, 1);
                     read_b(b_at, ahead, 0);
@@ -333,7 +333,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
                     schedule.first_stage(tiles, rank + 1) - schedule.first_stage(tiles, rank);
                 if (t == 0) {
                     while (atomicAdd(&ready[rank], 0) == 0) __nanosleep(100);
-                    atomicExch(&ready[rank], 0);  // as it was, for the next launch
+                    atomicExch(&ready[rank], 0);  // reset for the next launch
                     __threadfence();
                 }
                 consumers_meet();

@@ -25,7 +25,7 @@
 #define BLOCK_COLS 256
 #define STAGE 64  // steps of k, 128 bytes
 #define STAGES 4
-#define GROUP 16  // rows of tiles that blocks walk through together, to meet in L2
+#define GROUP 16  // rows of tiles per group; tiles are numbered group by group, to reuse L2
 #define BOX_COLS 64
 #define WARPGROUP 128  // threads
 #define THREADS (3 * WARPGROUP)
@@ -41,7 +41,7 @@ struct alignas(64) TensorMap {
 
 __device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 
-// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+// ---- barriers in shared memory: a phase ends when all threads and bytes have arrived ----
 
 __device__ void barrier_init(unsigned barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
@@ -144,7 +144,7 @@ __device__ void write_row(float* row, const float* own, float alpha, int q) {
     }
 }
 __device__ void write_row(unsigned short* row, const float* own, float alpha, int q) {
-    unsigned pairs[4];  // of lane q; in the end, the pairs of all four lanes of the q-th 8
+    unsigned pairs[4];  // first own pairs; in the end, all pairs of 8 columns
 #pragma unroll
     for (int i = 0; i < 4; ++i) pairs[i] = rounded(alpha * own[4 * i], alpha * own[4 * i + 1]);
 #pragma unroll
@@ -182,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bf16(
     __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
     const unsigned a_ring = shared_address(ring), b_ring = a_ring + STAGES * A_BYTES;
     const unsigned full = shared_address(barriers), empty = full + 8 * STAGES;
-    // Of lane 0, so that the compiler knows it to be the same in all lanes.
+    // Read from lane 0: so the compiler knows that all lanes have the same value.
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / WARPGROUP, 0);
     const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS;
     const int tile_rows = (M + BLOCK_ROWS - 1) / BLOCK_ROWS;
@@ -241,13 +241,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bf16(
                 }
                 multiply_commit();
                 multiply_wait<1>();
-                const bool done = stage > 0;  // the previous stage of this tile
+                const bool done = stage > 0;  // this tile has a previous stage, and it is done
                 if (done && in_group == 0) barrier_arrive(empty + 8 * ((count - 1) % STAGES));
             }
             multiply_wait<0>();
             if (in_group == 0) barrier_arrive(empty + 8 * ((count - 1) % STAGES));
 
-            // A warp has 16 rows. A thread has two neighbours in each 8 columns, in two rows.
+            // A warp has 16 rows. A thread has two neighbouring columns of each 8, in two rows.
             const Place place = place_of(tile, tile_rows, tile_cols);
             const int row = place.row * BLOCK_ROWS + threadIdx.x / 32 * 16 + lane / 4;
             const int col = place.col * BLOCK_COLS;

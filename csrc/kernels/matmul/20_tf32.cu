@@ -18,11 +18,11 @@
 #define BLOCK_COLS 128
 #define STAGE 32  // steps of k, 128 bytes
 #define STAGES 4
-#define GROUP 16  // columns of tiles that blocks walk through together, to meet in L2
+#define GROUP 16  // columns of tiles per group; tiles are numbered group by group, to reuse L2
 #define BOX_COLS 32
 #define WARPGROUP 128  // threads
 #define THREADS (3 * WARPGROUP)
-#define WARPS 8  // that multiply
+#define WARPS 8  // warps that multiply
 
 #define A_BYTES (BLOCK_ROWS * STAGE * 4)
 #define B_BYTES (STAGE * BLOCK_COLS * 4)
@@ -34,7 +34,7 @@ struct alignas(64) TensorMap {
 
 __device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 
-// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+// ---- barriers in shared memory: a phase ends when all threads and bytes have arrived ----
 
 __device__ void barrier_init(unsigned barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
@@ -66,7 +66,7 @@ __device__ void copy_box(unsigned to, const TensorMap* map, int column, int row,
 
 // ---- tensor cores ----
 
-// How an operand with 128-byte swizzle lies in shared memory: groups of 8 rows 1024 bytes apart.
+// Returns the descriptor of an operand with 128-byte swizzle: groups of 8 rows 1024 bytes apart.
 __device__ unsigned long long described(unsigned address) {
     return (1ull << 62) | 64ull << 32 | 1ull << 16 | (address & 0x3FFFF) / 16;
 }
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) tf32(
     __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
     const unsigned a_ring = shared_address(ring), b_ring = a_ring + STAGES * A_BYTES;
     const unsigned full = shared_address(barriers), empty = full + 8 * STAGES;
-    // Of lane 0, so that the compiler knows it to be the same in all lanes.
+    // Read from lane 0: so the compiler knows that all lanes have the same value.
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / WARPGROUP, 0);
     const int tile_rows = (M + BLOCK_ROWS - 1) / BLOCK_ROWS;
     const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS;
@@ -163,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) tf32(
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        // A lane has two neighbouring columns of B, in rows k and k + 4 of each 8.
+        // A lane has two neighbouring columns of B, in rows k and k + 4 of each 8 rows.
         const int part = lane / 8 % 2 * 4 + lane / 16 + warp % 2 * 2, k_own = lane % 4;
         const int own_col = warp / 2 * BOX_COLS + part * 4 + lane / 4 % 2 * 2;
         const char* const own = ring + STAGES * A_BYTES + warp / 2 * B_BOX_BYTES + lane / 4 % 2 * 8;

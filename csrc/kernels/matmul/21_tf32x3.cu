@@ -20,11 +20,11 @@
 #define BLOCK_COLS 256
 #define STAGE 32  // steps of k, 128 bytes
 #define STAGES 3
-#define GROUP 16  // columns of tiles that blocks walk through together, to meet in L2
+#define GROUP 16  // columns of tiles per group; tiles are numbered group by group, to reuse L2
 #define BOX_COLS 32
 #define WARPGROUP 128  // threads
 #define THREADS (3 * WARPGROUP)
-#define WARPS 8  // that multiply
+#define WARPS 8  // warps that multiply
 
 #define PART_BYTES (BLOCK_ROWS * STAGE * 4)  // high or low part of A
 #define A_BYTES (2 * PART_BYTES)
@@ -37,7 +37,7 @@ struct alignas(64) TensorMap {
 
 __device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 
-// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+// ---- barriers in shared memory: a phase ends when all threads and bytes have arrived ----
 
 __device__ void barrier_init(unsigned barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
@@ -69,7 +69,7 @@ __device__ void copy_box(unsigned to, const TensorMap* map, int column, int row,
 
 // ---- tensor cores ----
 
-// How an operand with 128-byte swizzle lies in shared memory: groups of 8 rows 1024 bytes apart.
+// Returns the descriptor of an operand with 128-byte swizzle: groups of 8 rows 1024 bytes apart.
 __device__ unsigned long long described(unsigned address) {
     return (1ull << 62) | 64ull << 32 | 1ull << 16 | (address & 0x3FFFF) / 16;
 }
@@ -127,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) tf32x3(
     __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
     const unsigned a_ring = shared_address(ring), b_ring = a_ring + STAGES * A_BYTES;
     const unsigned full = shared_address(barriers), empty = full + 8 * STAGES;
-    // Of lane 0, so that the compiler knows it to be the same in all lanes.
+    // Read from lane 0: so the compiler knows that all lanes have the same value.
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / WARPGROUP, 0);
     const int tile_rows = (M + BLOCK_ROWS - 1) / BLOCK_ROWS;
     const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS;
@@ -173,9 +173,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) tf32x3(
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        // A lane has two neighbouring columns of B, in rows k and k + 4 of each 8, as in 20_tf32.
+        // A lane has two neighbouring columns of B, in rows k, k + 4 of each 8 rows, as in 20_tf32.
         const int part = lane / 8 % 2 * 4 + lane / 16 + warp % 2 * 2, k_own = lane % 4;
-        const int box = warpgroup * 4 + warp / 2 % 2;  // and two further, for the second half
+        const int box = warpgroup * 4 + warp / 2 % 2;  // the second half uses box + 2
         const int own_col = box * BOX_COLS + part * 4 + lane / 4 % 2 * 2;
         const char* const own = ring + STAGES * A_BYTES + box * B_BOX_BYTES + lane / 4 % 2 * 8;
         const int near = k_own * 128 + (part ^ k_own) * 16;

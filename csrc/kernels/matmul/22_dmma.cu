@@ -22,14 +22,14 @@
 #define BLOCK_ROWS 128
 #define BLOCK_COLS 128
 #define STAGE 16  // steps of k, 128 bytes
-#define DEPTH 8   // steps of k of an instruction
+#define DEPTH 8   // steps of k per instruction
 #define STAGES 6
-#define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
+#define GROUP 8  // rows of tiles per group; tiles are numbered group by group, to reuse L2
 #define BOX_COLS 16
 #define WARPGROUP 128  // threads
 #define THREADS (3 * WARPGROUP)
-#define WARPS 8  // that multiply
-#define ROWS 4   // tiles of 16 x 8 of a warp: 4 x 4
+#define WARPS 8  // warps that multiply
+#define ROWS 4   // a warp computes 4 x 4 tiles of 16 x 8 elements
 #define COLS 4
 
 #define A_BYTES (BLOCK_ROWS * STAGE * 8)
@@ -42,7 +42,7 @@ struct alignas(64) TensorMap {
 
 __device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 
-// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+// ---- barriers in shared memory: a phase ends when all threads and bytes have arrived ----
 
 __device__ void barrier_init(unsigned barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
