@@ -551,10 +551,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The simulator executes `tma`, but it does not count the copies of the TMA, and it does not model their time. Therefore
-# we count something else: the instructions of the main loop in the machine code. `benchmarks/cost_model.py` computes
-# how many cycles a scheduler needs to issue them. The cycles include conflicts of registers. Registers have banks, too:
-# a multiply-add that needs two words of one bank takes two cycles.
+# The simulator executes `tma`, but it has no model of the time that copies by the TMA take. Therefore we count
+# something else: the instructions of the main loop in the machine code. `benchmarks/cost_model.py` computes how many
+# cycles a scheduler needs to issue them. The cycles include conflicts of registers. Registers have banks, too: a
+# multiply-add that needs two words of one bank takes two cycles.
 
 # %% tags=["hide-input"]
 sys.path.append("../benchmarks")
@@ -612,8 +612,8 @@ lessons.predict(
 lessons.code("matmul", "tensor_map", part=("if (threadIdx.x >= THREADS) {", "setmaxnreg.inc.sync"))
 
 # %% [markdown]
-# The warps that start copies need few registers, so they give the rest of their registers to the other warps (`setmaxnreg`). The
-# simulator runs this rung, too, but does not count its copies.
+# The warps that start copies need few registers, so they give the rest of their registers to the other warps
+# (`setmaxnreg`). The simulator runs this rung, too, but cannot model its time.
 
 # %%
 print(f"needs {coalesce.variants('matmul')['tensor_map'].needs}")
