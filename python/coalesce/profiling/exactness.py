@@ -28,8 +28,8 @@ DIVERGED = (
     "instruction differs from run to run"
 )
 NOT_RECONVERGED = (
-    "lanes diverge at a branch, and no barrier reconverges them before they access memory; they "
-    "access it together in some runs, but not in others, so the counts differ from run to run"
+    "lanes diverge at a branch, and no barrier reconverges them before they access memory; in some "
+    "runs they access memory together, in others one after the other, so the counts differ"
 )
 ARBITRATED = (
     "warps that access shared memory at the same time delay each other; the hardware counts these "
@@ -48,8 +48,8 @@ WATCHING = (
     "load; the number of its iterations, and the code that runs after it, differ from run to run"
 )
 ORDERED = (
-    "addresses depend on the results of atomics, and these results depend on the order of the "
-    "warps, which differs from run to run"
+    "addresses depend on the results of atomics; these results depend on the order of the warps, "
+    "and this order differs from run to run"
 )
 GENERIC = (
     "the hardware also counts a wavefront of shared memory for an atomic with a generic address"
@@ -59,8 +59,8 @@ COPIED = (
     "not in order; Nsight Compute's formula for such copies is not known"
 )
 SOME_LANES = (
-    "only some lanes load, each 16 bytes, and they have bank conflicts or share words; in this "
-    "case, Nsight Compute's formula is sometimes wrong by one, but the hardware is not"
+    "only some lanes of a warp load, 16 bytes each, and these lanes have bank conflicts or share "
+    "words; for such loads, the result of Nsight Compute's formula is sometimes wrong by one"
 )
 OUTSIDE = (
     "the kernel called printf, malloc or free; on a GPU, these functions execute hundreds of loads "
@@ -72,12 +72,12 @@ DISTANT = (
 )
 MBARRIERS = "how often a loop tests an mbarrier differs from run to run"
 REGISTERS = (
-    "how often a warp asks for registers (setmaxnreg), until other warps have given up theirs, "
-    "differs from run to run"
+    "a warp asks for registers (setmaxnreg) until other warps have given up theirs; how often it "
+    "asks differs from run to run"
 )
 AFTER_WAITS = (
     "addresses, or the number of accesses, depend on how often a thread tested an mbarrier or a "
-    "value that others write, which differs from run to run"
+    "value that others write; this number differs from run to run"
 )
 SYSTEM_FENCE = (
     "for a fence of the whole system (__threadfence_system(), or the scope .sys), the GPU runs a "
