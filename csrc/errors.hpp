@@ -44,8 +44,8 @@ struct UnsupportedInstruction : Error {
     using Error::Error;
 };
 
-// A launch that cannot start (geometry, arguments, resources) or cannot continue (a barrier that
-// only some threads reach, the instruction limit, a failed assert).
+// A launch that cannot start because of its geometry, arguments or resources. Or a launch that
+// cannot continue, for example because of a failed assert or the instruction limit.
 struct LaunchError : Error {
     using Error::Error;
 };

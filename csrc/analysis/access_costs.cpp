@@ -38,8 +38,8 @@ void add_global(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(f.elements) * e.bytes;
 }
 
-// Adds the cost of an access to local memory. Local memory is interleaved: the first words of the
-// 32 lanes are neighbours in memory, then come the second words of the 32 lanes, and so on.
+// Adds the cost of an access to local memory. Local memory is interleaved. The first words of the
+// 32 lanes are neighbours in memory. The second words of the 32 lanes follow, and so on.
 void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     uint64_t addresses[sim::warp_size];
     sim::MemoryEvent interleaved = e;
@@ -58,8 +58,8 @@ void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
-// Returns true if the active lanes access a contiguous range that starts at the start of a cache
-// line, and lane i accesses element i of this range.
+// Returns true if each active lane i accesses element i of a contiguous range, and the range begins
+// at the start of a cache line.
 bool in_order(const sim::MemoryEvent& e) {
     bool all = true;
     const int first = std::countr_zero(e.mask);

@@ -17,9 +17,9 @@
 
 namespace coalesce::analysis {
 
-// Returns the number of active lanes. The most frequent case, in which all lanes are active, is
-// tested first, because std::popcount is a function call if the host's baseline instruction set has
-// no bit count.
+// Returns the number of active lanes. The most frequent case (all lanes are active) is tested
+// first. On hosts whose baseline instruction set has no bit count, this saves a function call in
+// std::popcount.
 [[nodiscard]] inline uint32_t count_lanes(sim::LaneMask mask) {
     return mask == sim::all_lanes ? uint32_t(sim::warp_size) : uint32_t(std::popcount(mask));
 }

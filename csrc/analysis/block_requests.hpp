@@ -31,8 +31,8 @@ class BlockRequests {
     void execute(const sim::Warp& warp, uint32_t operations) {
         warps_[warp.index].operations += operations;
     }
-    // operations() returns the number of operations that all warps together have executed.
-    // most_operations() returns the number of operations of the warp that has executed the most.
+    // operations() returns the number of executed operations of all warps together.
+    // most_operations() returns the largest number of operations of one warp.
     [[nodiscard]] uint64_t operations() const;
     [[nodiscard]] uint64_t most_operations() const;
     // Forgets the requests, so that the memory can be used for another block.

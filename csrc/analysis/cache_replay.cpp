@@ -27,8 +27,9 @@ namespace {
 // when they are replayed.
 constexpr size_t most_waiting_requests = size_t{1} << 17;
 
-// If L2 gets more requests than this (one for each line), only those for a sample of its lines are
-// replayed: for at least this number of requests, and for at least 1 / 2^most_sample of the lines.
+// If L2 gets more requests than this (one for each line), only the requests for a sample of its
+// lines are replayed. The sample has at least this number of requests, and at least 1 /
+// 2^most_sample of the lines.
 constexpr double enough_requests = 1 << 14;
 constexpr uint32_t most_sample = 5;
 
@@ -136,9 +137,10 @@ struct CacheReplay::Machine {
             coalescer.ask(cluster, a.line, a.sectors, r.time, from_dram);
     }
 
-    // Returns the counts of L2 so far. If only a sample was replayed, they are estimated: each
-    // count is scaled by the ratio of all requested sectors to the sectors of the sample. Sectors
-    // that are read from DRAM for the first time are not estimated (unlimited_cache.hpp).
+    // Returns the counts of L2 so far. If only a sample was replayed, they are estimated. To do
+    // this, each count is multiplied by the ratio of all requested sectors to the requested sectors
+    // of the sample. Sectors that are read from DRAM for the first time are not estimated
+    // (unlimited_cache.hpp).
     [[nodiscard]] model::CacheCounts counts() const {
         model::CacheCounts c = second.counts();
         if (sample == 0) {
@@ -367,8 +369,8 @@ CacheResult CacheReplay::finish() {
     c = machine_->counts();
     c.add(l1_counts_);
     if (retired_ == 0 || retired_ >= blocks_) return result;
-    // The blocks that were not replayed are assumed to behave like the second half of the replayed
-    // blocks: with the same hit rates in L1 and L2.
+    // The model assumes that the blocks that were not replayed have the same hit rates in L1 and L2
+    // as the second half of the replayed blocks.
     const double left = double(blocks_ - retired_);
     const double later = left / double(std::max<uint64_t>(1, retired_ - retired_at_half_));
     const double whole = double(blocks_) / double(retired_);

@@ -6,18 +6,18 @@
 // requests L1 sends to L2, and at which L1 cycle. These requests are kept.
 //
 // A model of the GPU's schedule (model/block_schedule.hpp) decides when each block starts. Then it
-// sends the kept requests of all blocks to L2, in the order in which a GPU would run the blocks. If
-// a multiprocessor reads data for which a neighbouring multiprocessor waits already, the two reads
-// are merged into one read of L2 (model/request_coalescer.hpp).
+// sends the kept requests of all blocks to L2, in the order in which a GPU would run the blocks. A
+// multiprocessor may read data for which a neighbouring multiprocessor already waits. The two reads
+// are then merged into one read of L2 (model/request_coalescer.hpp).
 //
 // Host threads replay the L1 of their own blocks at the same time. Only one of them at a time
 // replays L2. The others do not wait for it, unless very many requests are kept.
 //
 // Large launches request many lines from L2. Then L2 handles only the requests for a sample of the
-// lines: those that belong to some of the sets of the modelled L2. The lines of a set compete only
-// with each other, so each set of the sample gets exactly the requests that it would get without
-// sampling. The counts of L2 are estimated from the sample. Two things do not depend on the size
-// of L2, and are counted for all requests: the requested sectors, and the sectors that must be read
+// lines. The sample consists of all lines of some sets of the modelled L2. Only lines of the same
+// set compete with each other. So these sets get exactly the requests that they would get without
+// sampling. The counts of L2 are estimated from the sample. Two counts do not depend on the size of
+// L2, and include all requests. They are the requested sectors, and the sectors that must be read
 // from DRAM at least once (model/unlimited_cache.hpp).
 //
 // If replaying the whole grid would take too long, only its first blocks are replayed. Their number

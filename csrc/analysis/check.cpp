@@ -132,8 +132,8 @@ void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::local) return check_local(w, e);
 }
 
-// Returns true if the other checks of a read can be skipped: the read is certainly correct, and the
-// cell need not be changed. This test is fast, and it succeeds for nearly every read.
+// Returns true if the read is certainly correct, and the cell need not be changed. The other checks
+// of the read can then be skipped. This test is fast, and it succeeds for nearly every read.
 bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
     const BlockOrder& order = at.block.order;
     const Stamp& w = cell.write;
@@ -147,9 +147,9 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
     };
     if (same(a) || same(b)) return true;
     // A cell keeps two reads by different warps. If neither of the kept reads is by this warp, this
-    // read need not be kept: a later write that races with this read also races with one of the
-    // kept reads. There is one exception: if both kept reads are by the same other block, read()
-    // replaces one of them by this read.
+    // read need not be kept. A later write that races with this read then also races with one of
+    // the kept reads. There is one exception: if both kept reads are by the same other block,
+    // read() replaces one of them by this read.
     const auto elsewhere = [&](const Stamp& r) {
         return r.time &&
                (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));

@@ -4,7 +4,7 @@
 // METHOD
 // For each piece of memory, the observer stores which threads accessed it last (shadow memory,
 // shadow.hpp). It also stores which accesses are ordered by barriers and fences (order.hpp). At
-// each access, it looks up the earlier accesses that conflict with this access, and tests whether a
+// each access, it looks up the earlier accesses that conflict with this access. It tests whether a
 // barrier or a fence orders them before this access. The order in which the simulator happens to
 // execute the threads does not matter. Therefore a missing barrier is found even if the result is
 // right. Blocks run one after another on one host thread, so that every run has the same findings.
@@ -41,9 +41,9 @@ struct CheckedInstruction {
 };
 
 // Returns one bit mask for each instruction. For a load, the mask marks the loaded bytes that the
-// kernel only copies: no instruction reads the register of such a byte, except stores of this byte.
-// These bytes may be uninitialized. For example, a kernel that copies a structure also copies the
-// unused bytes between its members (padding), and this is no mistake.
+// kernel only copies. Only stores of such a byte read its register. These bytes may be
+// uninitialized. For example, a kernel that copies a structure also copies the unused bytes between
+// its members (padding), and this is no mistake.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
 // Returns one entry for each instruction: true if it is a plain load from an address that a

@@ -200,10 +200,11 @@ bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
     return false;
 }
 
-// Returns true if the op is behind the barrier: every thread that passes the barrier reaches the op
-// later, and no path leads from the op to a barrier. If a thread has ended at such an op while
-// others wait at the barrier, this thread took a path without the barrier. The op of an early
-// return is not behind the barrier, because threads that pass the barrier do not reach this op.
+// Returns true if the op is behind the barrier. This means two things: every thread that passes the
+// barrier reaches the op later, and no path leads from the op to a barrier. If a thread has ended
+// at such an op while others wait at the barrier, this thread took a path without the barrier. The
+// op of an early return is not behind the barrier, because threads that pass the barrier do not
+// reach this op.
 bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
     const auto successors = [&](uint32_t at, auto&& visit) {
         const Op& o = program_.ops[at];

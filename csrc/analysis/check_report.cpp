@@ -54,8 +54,8 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
     for (const auto& [offset, mangled] : mangled_at) number.emplace(mangled, int(number.size()));
     for (const sim::InstructionInfo& in : program_.instructions) {
         const auto known = number.find(in.origin.variable);
-        // An asynchronous copy to shared memory gets no variable here: messages about it describe
-        // the source of the copy, and not the variable in shared memory.
+        // An asynchronous copy to shared memory gets no variable here. Messages about a copy
+        // describe its source, and not the variable in shared memory.
         const bool is_there = known != number.end() && in.access != Access::async_copy;
         home_.push_back(is_there ? known->second : -1);
     }

@@ -1,14 +1,14 @@
-// Vector clocks. A clock records which events of other threads are known to have happened before
-// the next event of its owner (a thread, or a group of threads).
+// Vector clocks. A clock belongs to a thread or a group of threads, its owner. It records which
+// events of other threads are known to happen before the owner's next event.
 //
 // METHOD
 // Each block counts its own time. The time advances at each event that can order accesses: a
-// barrier, a synchronization of a warp, a fence. An entry "lane 3 of warp 2 of block 5, time 9"
-// means: all that this thread did up to time 9 happens before what the owner of the clock does
-// next. A clock with one entry per thread could have a million entries. So here an entry stands for
-// a whole block, or for some lanes of a warp. Most kernels never need a clock, because order.hpp
-// stores the effect of a barrier in one number. Clocks are immutable, so that threads can share
-// them.
+// barrier, a synchronization of a warp, a fence. For example, an entry may be "lane 3 of warp 2 of
+// block 5, time 9". It means: all that this thread did up to time 9 happens before what the owner
+// of the clock does next. A clock with one entry per thread could have a million entries. So here
+// an entry stands for a whole block, or for some lanes of a warp. Most kernels never need a clock,
+// because order.hpp stores the effect of a barrier in one number. Clocks are immutable, so that
+// threads can share them.
 #pragma once
 
 #include <cstdint>

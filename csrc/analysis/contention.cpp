@@ -19,9 +19,10 @@ void ContentionObserver::finish(const sim::Block& block) {
 
 void ContentionObserver::contend(const sim::Warp& w, const sim::MemoryEvent& e) {
     // In the simulator, all bits of uninitialized memory are 1. As a float, these bits are a NaN,
-    // and an addition to a NaN returns the same NaN. So a lane probably uses uninitialized memory
-    // if its compare-and-swap compares the memory with a value of only 1 bits, and also stores a
-    // value of only 1 bits. If several lanes do so, the instruction counts as contended.
+    // and an addition to a NaN returns the same NaN. Suppose that a lane's compare-and-swap
+    // compares the memory with a value of only 1 bits, and also stores a value of only 1 bits. Then
+    // the lane probably uses uninitialized memory. If several lanes do so, the instruction counts
+    // as contended.
     auto& registers = const_cast<sim::Warp&>(w);
     const uint32_t* const expected = registers.lanes<const uint32_t>(e.op->operand[1]);
     const uint32_t* const value = registers.lanes<const uint32_t>(e.op->operand[2]);

@@ -6,16 +6,16 @@
 // the instructions. So they may report a dependence that does not exist, but they do not miss one.
 // There is one exception: they do not follow a dependence through the condition of a branch.
 //
-// Blocks may communicate in three ways: by atomics on global memory if the results of the atomics
-// are used, by strong loads, or as members of a cluster. A plain load of data that another block
-// writes in the same launch is a race.
+// Blocks may communicate in three ways: by atomics on global memory whose results are used, by
+// strong loads, or as members of a cluster. A plain load of data that another block writes in the
+// same launch is a race.
 //
 // If several warps execute an atomic, the values that it returns depend on the order of the warps.
 // This order differs from run to run, on a GPU and on the simulator. For example, a kernel may
 // store selected elements one after another: out[atomicAdd(n, 1)] = x. In each run, such a kernel
 // may store an element to a different address. The analysis starts with the results of atomics. It
-// follows them through registers, through shared and local memory, and through the arguments and
-// results of calls, to the addresses that depend on them.
+// finds the addresses that depend on them. To do this, it follows values through registers, through
+// shared and local memory, and through the arguments and results of calls.
 #pragma once
 
 #include <cstdint>

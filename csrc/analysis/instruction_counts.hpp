@@ -38,9 +38,9 @@ struct InstructionCounts {
     uint64_t sourceless = 0;
     // The following counts are cases in which the hardware's own counts may differ from run to run.
     uint64_t diverged = 0;  // for a branch: how often lanes diverged
-    // Counts for a memory access that both sides of a branch reach before the lanes reconverge: how
-    // often lanes diverged at such a branch. The diverged lanes then execute the access separately.
-    // By chance, they may also execute it together (sass/meetings.hpp).
+    // For a memory access that both sides of a branch reach before the lanes reconverge: how often
+    // lanes diverged at this branch. The diverged lanes then execute the access separately. By
+    // chance, they may also execute it together (sass/meetings.hpp).
     uint64_t unjoined = 0;
     // Requests for which the hardware may count a different number of sectors from run to run. For
     // an atomic, these are requests with a sector that may be sent in two parts. For a copy that

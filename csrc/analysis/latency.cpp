@@ -20,8 +20,8 @@ constexpr double late_result = 20;
 constexpr double operands_read = 12;  // cycles until a memory access has read its operands
 constexpr int warps_tried = 8;
 // Limits the time that the model needs to follow a warp through the code. One step is one executed
-// instruction. When the number of steps reaches `most_steps` times the number of instructions of
-// the kernel, the model begins to pass inner loops only once. The limit is enough for five nested
+// instruction. The limit is `most_steps` steps for each instruction of the kernel. When it is
+// reached, the model begins to pass inner loops only once. The limit is enough for five nested
 // loops.
 constexpr uint64_t most_steps = 32;
 
@@ -72,9 +72,10 @@ class Walk {
     // Models the execution of instruction `i`. Returns the number of the next instruction.
     size_t step(size_t i) {
         // Handles the branches whose target is this instruction, the latest branch first. Each of
-        // them jumps over code that ends here. The time of this code does not count if the code is
-        // executed rarely, or if it does not continue here. The branches need not be nested: where
-        // an `else` part begins, the branch at the end of the `then` part is still open.
+        // them jumps over code that ends here. The time of this code does not count in two cases:
+        // the code is executed rarely, or it does not continue here. The branches need not be
+        // nested. For example, where an `else` part begins, the branch at the end of the `then`
+        // part is still open.
         for (auto aside = asides_.rbegin(); aside != asides_.rend(); ++aside) {
             const bool seldom = i > 0 && 2 * executed(i - 1) < aside->executed;
             if (aside->target == i && (seldom || schedule_[i - 1].ends)) now_ = aside->before;

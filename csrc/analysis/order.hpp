@@ -18,7 +18,7 @@
 // barrier also counts for the other threads after the barrier. No fence is required after the read.
 //
 // Accesses of different blocks are otherwise unordered. Each block counts its own time (clock.hpp).
-// One number, `floor`, is the time of the last barrier of the block: all accesses up to this time
+// One number, `floor`, is the time of the last barrier of the block. All accesses up to this time
 // happen before the accesses that follow. This number is enough for nearly every query. Each warp
 // also has its own `floor`, for the last synchronization of the whole warp. Kernels that
 // synchronize only some lanes, or use fences or flags, also need times for pairs of lanes, and
@@ -93,7 +93,7 @@ class BlockOrder {
     }
     // Returns true if the block has used fences or flags, which may order more than barriers do.
     [[nodiscard]] bool has_flags() const { return known_ || !threads_.empty(); }
-    // Returns true if the access would be ordered if the lanes of a warp ran in lockstep.
+    // Returns true if lanes that run in lockstep would order the access.
     [[nodiscard]] bool lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                 uint32_t lane) const;
 

@@ -37,9 +37,9 @@ struct Cell {
 };
 static_assert(sizeof(Cell) == 36);
 
-// The last strong access to a location (`last`), and one earlier access by another thread (`other`)
-// that is not ordered before the last one. `other` is preferably by another block. So a thread that
-// reads and then updates the location does not hide the accesses of other threads.
+// Two strong accesses to a location. `last` is the last one. `other` is an earlier access by
+// another thread (preferably of another block) that is not ordered before the last one. So a thread
+// that reads and then updates the location does not hide the accesses of other threads.
 struct Recent {
     Stamp last, other;
     // Replaces the last access by `now`. ordered(access) returns true if the access happens before

@@ -45,8 +45,8 @@ struct Executed {
 // The condition at which run() stops.
 struct Until {
     // Stop if a warp arrives at one of these instructions. If `warp` is set, only this warp counts.
-    // The instruction at which the last call stopped does not count until the warp arrives there
-    // again, from another instruction or in a loop.
+    // The last call of run() has stopped at an instruction. This instruction does not count until
+    // the warp arrives there again, from another instruction or in a loop.
     std::vector<bool> instructions;
     std::optional<uint32_t> warp;
     bool barrier = false;  // stop when a barrier of the block opens

@@ -9,8 +9,8 @@
 // - In machine code, a store to global memory divides a stretch. The warp waits once for the loads
 //   before the store, and once for the loads after it.
 // - Each iteration of a loop is a stretch. But the assembler unrolls loops. For a loop of the PTX
-//   without barriers, the model assumes that it is unrolled until eight loads are pending, as in
-//   recordings of the kernels in csrc/kernels/sums.
+//   without barriers, the model assumes that it is unrolled until eight loads are pending. This
+//   agrees with recordings of the kernels in csrc/kernels/sums.
 // - An `if` that most warps take does not end a stretch.
 #include <algorithm>
 

@@ -143,8 +143,8 @@ py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Tr
     return make_launcher(std::move(plan), std::move(fallback));
 }
 
-// A place is an offset in the workspace (an int), or the number of a GPU array and an offset in
-// this array (a tuple of two).
+// A place in the workspace is an offset (an int). A place in a GPU array is a tuple of two: the
+// number of the array, and an offset.
 cuda::PlannedCall::Place place_of(const py::handle& given) {
     if (!py::isinstance<py::tuple>(given))
         return {cuda::PlannedCall::in_workspace, py::cast<size_t>(given)};

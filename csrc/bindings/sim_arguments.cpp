@@ -27,7 +27,7 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
             mapped[i] = true;
             p.address = whole.address + uint64_t(p.buffer.host - whole.host);
             // The argument lies in this device array. So the buffer of the array gets the
-            // argument's name, and also its shape, unless the argument is only a part of the array.
+            // argument's name. If the argument is the whole array, the buffer also gets its shape.
             whole.name = p.buffer.name;
             if (p.buffer.bytes == whole.bytes)
                 whole.shape = p.buffer.shape;

@@ -161,8 +161,8 @@ std::optional<sim::Program> SimulatedModule::lift(const std::string& entry,
     const ptx::Function& function = find(entry);
     try {
         if (!machine_ && !make_listing_.is_none()) {
-            // make_listing_ is cleared only after the call, because it may still be needed: during
-            // the call, another thread may call this function, or the process may fork.
+            // make_listing_ is cleared only after the call. During the call, another thread may
+            // call this function, or the process may fork, and then make_listing_ is still needed.
             const py::object made = py::object(make_listing_)();
             machine_ = sass::read(made.cast<std::string>());
             make_listing_ = py::none();

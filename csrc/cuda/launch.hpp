@@ -21,9 +21,9 @@ struct Geometry {
 };
 
 // Checks a launch: throws LaunchError if the kernel cannot run with this grid and block on its GPU.
-// Possible reasons: a block has more threads than the kernel's registers allow, a block needs too
-// much shared memory, or a cooperative launch has more blocks than the GPU holds at once. Enables
-// large dynamic shared memory if necessary.
+// There are three possible reasons. A block has more threads than the kernel's registers allow. A
+// block needs too much shared memory. Or a cooperative launch has more blocks than the GPU holds at
+// once. Enables large dynamic shared memory if necessary.
 void admit(Function& function, const Geometry& geometry);
 
 // Enqueues one launch. `arguments` has the address of each parameter's value. The function does not

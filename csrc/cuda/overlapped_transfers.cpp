@@ -1,6 +1,6 @@
 // Large lists of steps: copies and launches that overlap. transfers.hpp describes the method. The
-// calling thread advances the four parts of the work (fill, enqueue, fetch, drain) in turn, and
-// worker threads copy pieces between the caller's arrays and the slots of pinned memory.
+// work has four parts (fill, enqueue, fetch, drain), which the calling thread advances in turn.
+// Worker threads copy pieces between the caller's arrays and the slots of pinned memory.
 #include <algorithm>
 #include <atomic>
 #include <cstring>

@@ -3,9 +3,9 @@
 // METHOD
 // A launch first copies all its arrays to linear memory of the GPU. A texture for tex1Dfetch reads
 // this memory itself. For all other textures and for surfaces, the driver makes a CUDA array. The
-// layout of a CUDA array is not documented, so only the driver can copy the elements: fill() copies
-// them from the linear memory to the CUDA array, and read_back() copies what the kernel wrote to
-// the linear memory.
+// layout of a CUDA array is not documented, so only the driver can copy the elements. fill() copies
+// them from the linear memory to the CUDA array. After the kernel, read_back() copies them from the
+// CUDA array to the linear memory.
 //
 // The description has the options of coalesce.texture(), which sim/texture.hpp has for the
 // simulator. The binding (bindings/cuda.cpp) copies them.

@@ -141,8 +141,9 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
         if (const Result result = driver_.host_allocate(&memory, 2 * half, 0)) return result;
         desk_ = static_cast<char*>(memory);
     }
-    // The number of bytes of the desk that are in use, and the position in the desk of the copy
-    // that has not been started yet. This copy goes to the GPU's addresses from `first` to `end`.
+    // `used` is the number of bytes of the desk that are in use. `begin` is the position in the
+    // desk of the copy that has not been started yet. It goes to the GPU's addresses from `first`
+    // to `end`.
     size_t used = 0, begin = 0;
     Address first = 0, end = 0;  // where that copy goes
     const auto send = [&]() -> Result {

@@ -5,8 +5,8 @@
 // bytes, the number of wavefronts is the largest number of distinct words in any bank.
 //
 // Accesses of 8 bytes are served for half a warp at a time, and accesses of 16 bytes for a quarter
-// of a warp at a time. There is an exception for loads in which lanes read the same address in
-// pairs: two halves or two quarters are then served together. This must hold for all pairs of
+// of a warp at a time. There is an exception for loads in which pairs of lanes read the same
+// address. Two halves or two quarters are then served together. This must hold for all pairs of
 // active lanes in the whole warp. Either the pairs are lanes 0 and 1, 2 and 3, ..., or they are
 // lanes 0 and 2, 1 and 3, 4 and 6, ...
 //
@@ -42,8 +42,8 @@ struct Wavefronts {
     uint32_t ideal = 0;
 };
 
-// Returns the number of groups of lanes that are served one after another: 2 (halves of a warp) for
-// accesses of 8 bytes per lane, 4 (quarters) for 16 bytes, otherwise 1.
+// Returns the number of groups of lanes that are served one after another. It is 2 (the halves of a
+// warp) for accesses of 8 bytes per lane, 4 (the quarters) for 16 bytes, and otherwise 1.
 inline int groups_of(uint8_t bytes) { return std::max(1, bytes / int(word_bytes)); }
 
 inline sim::LaneMask group_mask(int group, int lanes) {

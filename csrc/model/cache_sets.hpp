@@ -80,11 +80,11 @@ class TimedSets {
     uint64_t now_ = 0;
 };
 
-// Stores two things for each set of 16 ways: the order in which the ways were last used, and a tag
-// for each way (eight bits of a hash of the line's number). A large cache does not fit into the
-// caches of the host, so a search for a line should read few lines of the host's cache. Therefore
-// one line of the host's cache contains all data that a search reads first: the order, the tags,
-// and the words of the ways that are filled first.
+// Stores two things for each set of 16 ways. One is the order in which the ways were last used. The
+// other is a tag for each way, which is eight bits of a hash of the line's number. A large cache
+// does not fit into the caches of the host, so a search for a line should read few lines of the
+// host's cache. Therefore all data that a search reads first are in one line of the host's cache.
+// These are the order, the tags, and the words of the ways that are filled first.
 class OrderedSets {
   public:
     OrderedSets(uint64_t sets, uint32_t) : sets_(sets) {}

@@ -1,5 +1,5 @@
-// Models the unit between multiprocessors and L2 that merges reads: if a sector has already been
-// requested and has not arrived, a second read of this sector is not sent to L2.
+// Models the unit between multiprocessors and L2 that merges reads. If a sector has already been
+// requested and has not arrived, the unit does not send a second read of this sector to L2.
 //
 // METHOD
 // From compute capability 9.0 on, some reads do not reach L2. A cluster (GPC) has 16 to 18

@@ -10,9 +10,9 @@
 // Often the same lines are used together again and again. A caller can treat such lines as a group.
 // A group is complete if all sectors that the caller needs from its lines are in the cache. A
 // complete group stays complete until a line of the cache loses a sector. Until then, a use of the
-// group need not look at its lines: only the time of the use is stored, in the group. The times of
-// the lines are needed when a line must be evicted. Only then are the times of all groups copied to
-// their lines.
+// group need not look at its lines. It only stores its time in the group. The times of the lines
+// are needed when a line must be evicted. Only then are the times of all groups copied to their
+// lines.
 #pragma once
 
 #include <algorithm>

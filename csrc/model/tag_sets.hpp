@@ -6,8 +6,8 @@
 // one word. Lanes whose line or word is not served wait for another cycle. Nsight Compute counts
 // the lookups beyond the first one as l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.
 //
-// NVIDIA does not publish which set a line is in. In the model, the number of the set has two bits,
-// and each of them is the parity (the sum modulo 2) of some bits of the line number. This rule was
+// NVIDIA does not publish which set a line is in. In the model, the number of the set has two bits.
+// Each of them is the parity (the sum modulo 2) of some bits of the line number. This rule was
 // derived from an H200's counters of single loads (tests/data/tag_sets_h200.json). It reproduces
 // these counters exactly.
 #pragma once

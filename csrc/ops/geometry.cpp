@@ -122,11 +122,11 @@ LaunchGeometry warps_or_blocks_over_rows(const Shape& s) {
     return {grid_of(s.rows), {threads}};
 }
 
-// Divides the rows into slices, so that the grid has about 660 blocks: 5 for each multiprocessor of
-// an H200, which can hold 5 (48 registers per thread). If a few blocks started later than all
-// others, most multiprocessors would wait for them. If there are several slices, each has at least
-// 512 rows. The number of slices does not depend on the GPU, so every GPU adds the elements in the
-// same order.
+// Divides the rows into slices, so that the grid has about 660 blocks. This is 5 for each
+// multiprocessor of an H200, which can hold 5 blocks (with 48 registers per thread). If a few
+// blocks started later than all others, most multiprocessors would wait for them. If there are
+// several slices, each has at least 512 rows. The number of slices does not depend on the GPU, so
+// every GPU adds the elements in the same order.
 LaunchGeometry slices_of_columns(const Shape& s) {
     const uint64_t blocks = ceil_div(s.cols, 32 * (16 / s.item_size));
     const uint64_t slices = std::min(660 / blocks, s.rows / 512);

@@ -3,9 +3,10 @@
 // METHOD
 // The parser keeps an instruction as PTX writes it: an opcode ("ld"), its modifiers in order
 // ("global", "nc", "v4", "f32"), a guard and operands. It does not know which combinations exist.
-// csrc/sim defines what instructions do. Therefore any instruction of any PTX ISA can be parsed,
-// and an unknown one is reported with its source line and not as a syntax error. Names are resolved
-// here: a register is an index into Function::registers, a label an index into Function::body.
+// csrc/sim defines what instructions do. Therefore any instruction of any PTX ISA can be parsed. An
+// unknown instruction is reported with its source line, and not as a syntax error. Names are
+// resolved here: a register is an index into Function::registers, a label an index into
+// Function::body.
 //
 // All string_views point into Module::text, which the module owns.
 #pragma once
@@ -119,9 +120,9 @@ struct Instruction {
     std::vector<Operand> operands;
     Position position;
     SourceLine source;
-    // The line that the author of the kernel wrote. If the code of another file, such as a header,
-    // was inlined, this is the line in the function's own file at which it was inlined. Otherwise
-    // this is `source`.
+    // The line that the author of the kernel wrote. Code of another file, such as a header, may
+    // have been inlined. Then this is the line in the function's own file at which the code was
+    // inlined. Otherwise this is `source`.
     SourceLine written;
     std::string_view text;  // the whole statement, from the guard to the character before the ';'
     [[nodiscard]] bool has(std::string_view modifier) const {

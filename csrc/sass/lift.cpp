@@ -139,10 +139,10 @@ void Lifter::check_shared() const {
 
 // Finds the functions that can be called through a pointer, and checks their addresses. An address
 // has one of two forms. If several kernels call through pointers, constant bank 2 begins with a
-// table of functions. Each entry is the offset of a function in the code, and the address of the
-// function is the offset of this entry in the table. The first entry of the table is for the null
-// pointer, and is 1. If there is no table, the address of a function is its offset in the code.
-// Functions outside this code section are left out, because this code never calls them.
+// table of functions. Each entry is the offset of a function in the code. The address of a function
+// is the offset of its entry in the table. The first entry of the table is for the null pointer,
+// and is 1. If there is no table, the address of a function is its offset in the code. Functions
+// outside this code section are left out, because this code never calls them.
 void Lifter::find_functions() {
     if (!machine_->functions.empty()) return;
     const std::vector<std::byte>& bank = machine_->bank[2];

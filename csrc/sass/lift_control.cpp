@@ -238,7 +238,7 @@ void Lifter::barrier(const Instruction& in) {
     if (n > 1) op.operand[2] = word(operand(in, 1));
     if (n > 1 && is_register(in.operands[0]) && is_register(in.operands[1])) {
         // If the barrier and the number of threads come from registers, both must be in the same
-        // register: the barrier in the lowest bits, and the number of threads from bit 16 on.
+        // register. The barrier is in the lowest bits, and the number of threads from bit 16 on.
         if (in.operands[0].number != in.operands[1].number) unsupported("two registers");
         const Locator both = op.operand[1];
         op.operand[1] = scratch();

@@ -270,9 +270,9 @@ void Lifter::help_as_ptx(OpCode code, Words words, std::initializer_list<Locator
 }
 
 // Appends an operation that PTX has, too. This operation expects a 64-bit value in one register of
-// 64 bits, but in machine code the value is in a pair of registers. A 16-bit value is the lower
-// half of a register. Such operands are converted in scratch registers before the operation, and
-// results after it.
+// 64 bits. In machine code, the value is in a pair of registers instead. A 16-bit value is the
+// lower half of a register. Such operands are converted in scratch registers before the operation,
+// and results after it.
 void Lifter::emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
                       Guard guard) {
     std::vector<std::string_view> present;

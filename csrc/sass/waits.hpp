@@ -13,9 +13,9 @@
 // accesses, but it misses none, with one exception: it does not follow values through global
 // memory.
 //
-// Values that other threads write are often not waited for: for example, the block that comes last
-// adds up the sums of all blocks. So for values in global memory, only short loops are found whose
-// number of iterations depends on a value that they read.
+// Many kernels read values that other threads write, but do not wait for them. For example, the
+// block that ends last adds up the sums of all blocks. So for values in global memory, only short
+// loops are found whose number of iterations depends on a value that they read.
 #pragma once
 
 #include <cstdint>

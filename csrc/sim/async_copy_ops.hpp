@@ -1,5 +1,5 @@
-// Executes cp.async, which copies 4, 8 or 16 bytes per lane from global to shared memory in the
-// background, and the instructions that wait for such copies.
+// Executes cp.async and the instructions that wait for its copies. cp.async copies 4, 8 or 16 bytes
+// per lane from global to shared memory in the background.
 //
 // METHOD
 // The addresses are checked when the copy is issued. The data are copied later: when the thread

@@ -133,8 +133,9 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     const bool everyone =
         op.operand[2] == no_operand || w.lanes<const uint32_t>(op.operand[2])[lane] == 0;
 
-    // A barrier for a given number of threads counts whole warps: 32 for each warp, even if some of
-    // its lanes have left the kernel, or if the last warp of the block has fewer threads.
+    // A barrier for a given number of threads counts whole warps. Each warp counts as 32 threads,
+    // even if some of its lanes have left the kernel, or if it is the last warp of the block and
+    // has fewer threads.
     uint32_t count = uint32_t(std::popcount(w.current.mask));
     if (!everyone && w.current.mask == w.live) count = warp_size;
     barrier.expected = everyone ? everyone_left : w.lanes<const uint32_t>(op.operand[2])[lane];

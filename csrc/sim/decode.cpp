@@ -326,8 +326,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
             }
         }
     }
-    // Two instructions have an operand that is not a register, and that the handler reads itself:
-    // the truth table of lop3, and the special register of a mov.
+    // Two operands are not registers, and the handler reads them itself: the truth table of lop3,
+    // and the special register of a mov.
     const bool with_handler =
         opcode_ == OpCode::lop3 || (opcode_ == OpCode::mov && in.operands.size() == 2 &&
                                     in.operands[1].kind == Operand::Kind::special);
@@ -338,8 +338,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
 }
 
 // cvt may use registers that are wider than its types (PTX ISA, "Operand Size Exceeding
-// Instruction-Type Size"): it reads the low bits of a source register, and extends the result to
-// the width of the destination register.
+// Instruction-Type Size"). It then reads the low bits of the source register, and extends the
+// result to the width of the destination register.
 void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection& selection) {
     Op widen;
     for (size_t n = 0; n < in.operands.size() && n < selection.types.size(); ++n) {

@@ -19,7 +19,7 @@
 namespace coalesce::sim {
 
 // While a function is decoded, an entry of Program::reconvergence is first the number of a basic
-// block, and is later replaced by the number of an op. This bit marks the entries that have been
+// block. Later it is replaced by the number of an op. This bit marks the entries that have been
 // replaced.
 inline constexpr uint32_t resolved_op = 1u << 31;
 static_assert(no_op == no_block);

@@ -67,10 +67,10 @@ class DeviceHeap {
     void set_limit(uint64_t bytes) { limit_ = bytes; }
     void clear();
 
-    // A lost allocation is an allocation that no kernel has freed and whose address no kernel can
-    // find any more. A kernel can find the address of an allocation in an array, in a variable, or
-    // in another allocation whose address it can find. lost() returns the lost allocations that the
-    // launch with this memory has made.
+    // A lost allocation was not freed, and no kernel can find its address any more. A kernel can
+    // find the address of an allocation in an array, in a variable, or in another allocation whose
+    // address it can find. lost() returns the lost allocations that the launch with this memory has
+    // made.
     struct Lost {
         Caller caller;
         uint64_t bytes;

@@ -9,11 +9,11 @@
 //
 // For two other operations, two roundings could change the result: an fma, which is computed in
 // double, and the conversion of a 64-bit integer by way of a double. If a double cannot hold the
-// result of such an operation exactly, the result is rounded to odd: of the two neighbouring
-// doubles, the one whose last bit is 1 is taken. A tie is a number exactly in the middle between
-// two results of the second rounding. A double that was rounded to odd is a tie only if the exact
-// result is one. So the second rounding gives the right result (Boldo and Melquiond, "Emulation of
-// FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+// result of such an operation exactly, the result is rounded to odd. This means that, of the two
+// neighbouring doubles, the one whose last bit is 1 is taken. A tie is a number exactly in the
+// middle between two results of the second rounding. A double that was rounded to odd is a tie only
+// if the exact result is one. So the second rounding gives the right result (Boldo and Melquiond,
+// "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 //
 // All functions are free of branches, so that the compiler can vectorize loops over lanes.
 #pragma once

@@ -29,9 +29,9 @@ enum class Isa : uint8_t {
 [[nodiscard]] Isa best_isa();
 [[nodiscard]] const char* name_of(Isa isa);
 
-// The handlers of one host instruction set, except those of memory instructions, which are in
-// MemoryHandlers (engine.hpp). ops_table.cpp is compiled once for each instruction set, and defines
-// the OpTable of this set.
+// The handlers of one host instruction set. Those of memory instructions are in MemoryHandlers
+// instead (engine.hpp). ops_table.cpp is compiled once for each instruction set, and defines the
+// OpTable of this set.
 struct OpTable {
     // A function that chooses the handler of an operation. It removes the modifiers that it
     // understands from the list. If there is no handler for the types, the result is empty.

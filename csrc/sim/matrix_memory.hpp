@@ -5,8 +5,8 @@
 // rows of matrix n, and each lane receives 4 bytes of every matrix. Observers that count accesses
 // get one event: an access of 16 bytes by each lane that provides an address. But a checker must
 // know which thread reads which bytes. So a checker gets other events, one for each part of the
-// matrix that a lane receives: a part of 4 bytes, or two parts of 2 bytes if the matrix is
-// transposed.
+// matrix that a lane receives. A part has 4 bytes. If the matrix is transposed, there are two parts
+// of 2 bytes instead.
 //
 // PTX does not say how wmma.load accesses memory. Here each register of a fragment is read
 // separately. One access reads all adjacent bytes of a register.

@@ -90,7 +90,7 @@ inline void read_addresses(Warp& w, const Op& op) {
 }
 
 // Returns true if a space of `size` bytes contains all bytes from `at` to at + bytes - 1. For
-// consecutive addresses, call this for the first and for the last address: it is not enough to test
+// consecutive addresses, call this for the first and for the last address. It is not enough to test
 // the last one, because the addresses may wrap around at 2^64.
 inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
     return at <= size && bytes <= size - at;
@@ -146,7 +146,7 @@ template <Watch watch>
         shape = shape_of_stride(stride, bytes);
         if (shape == Shape::strided) shape = Shape::scattered;
         // If the addresses have a constant positive stride, the first and the last address show the
-        // range of all, and the first address and the stride show whether all are aligned.
+        // range of all addresses. The first address and the stride show whether all are aligned.
         const bool rising = stride > 0 && range.high > range.low &&
                             range.high - range.low == uint64_t(stride) * (warp_size - 1);
         if (rising) {

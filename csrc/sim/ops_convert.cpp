@@ -16,10 +16,11 @@ using ptx::Type;
 
 // METHOD
 // A conversion reads a number, rounds it, clips it and writes it. Common conversions have their own
-// loops, which the compiler vectorizes: integers of all widths, integers to floats and back with
-// the usual rounding, floats to floats, and halves to and from floats. All other conversions (with
-// directed rounding, .sat, .relu, .ftz, or a rare pair of types) are executed by one function,
-// convert(). It converts one lane after another, in the steps that ConversionOperand specifies.
+// loops, which the compiler vectorizes. These are conversions between integers of all widths,
+// between integers and floats with the usual rounding, between floats, and between halves and
+// floats. All other conversions (with directed rounding, .sat, .relu, .ftz, or a rare pair of
+// types) are executed by one function, convert(). It converts one lane after another, in the steps
+// that ConversionOperand specifies.
 
 // Rounds to an integer value in a floating-point type.
 template <class T>
@@ -59,7 +60,7 @@ struct float_to_integer {
 };
 
 // Corrects a result for instructions with a rounding mode other than "to nearest". `nearest` is the
-// result rounded to nearest, and `exact` is the sign of its error: negative if `nearest` is too
+// result rounded to nearest. `exact` is the sign of the error of `nearest`: negative if it is too
 // small, positive if it is too large, and 0 if it is exact. Returns `nearest`, or the next smaller
 // or larger number.
 template <class D>

@@ -85,8 +85,8 @@ Selection select_format(Modifiers& m) {
                              {Type::b16, Type::f32, Type::f32});
         case Type::f16x2:
             // select_fp8() has already taken the fp8 type from the list of modifiers. So f16x2 is
-            // the type on the other side of the conversion: the source type if the result is fp8
-            // (with .satfinite), and the result type otherwise.
+            // the type on the other side of the conversion. This is the source type if the result
+            // is fp8 (with .satfinite), and the result type otherwise.
             return saturates ? selection(&lanewise<from_halves<Format, relu>, uint16_t, uint32_t>,
                                          {Type::b16, Type::b32})
                              : selection(&lanewise<to_halves<Format, relu>, uint32_t, uint16_t>,

@@ -37,9 +37,9 @@ struct MemoryOperand {
     uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
     // The family of the address register (sim/address_families.hpp): a group of registers whose
     // addresses have the same stride. `family_renewed` is true if the stride may have changed since
-    // the previous memory op of the segment with this family. If the segment has no such op, it is
-    // true if the stride may have changed since the start of the segment. (A segment is a sequence
-    // of ops up to the next branch or barrier; see Program::segment_end.)
+    // the previous memory op of the segment with this family. For the first such op of a segment,
+    // `family_renewed` is true if the stride may have changed since the start of the segment. (A
+    // segment is a sequence of ops up to the next branch or barrier; see Program::segment_end.)
     uint8_t family = AddressFamilies::none;
     bool family_renewed = false;
     AddressForm form = AddressForm::wide;

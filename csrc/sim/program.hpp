@@ -238,9 +238,9 @@ struct MachineCode {
     std::set<uint32_t> functions;
     std::vector<Schedule> schedule;  // one entry per instruction
     // The places where diverged lanes may meet again. The key is the number of an instruction at
-    // which lanes may diverge. The value lists the memory instructions after it that the diverged
-    // lanes may execute either together or separately, because no barrier makes the lanes
-    // reconverge before these instructions. See sass/meetings.hpp.
+    // which lanes may diverge. The value lists memory instructions after it. The diverged lanes may
+    // execute these instructions either together or separately, because no barrier makes the lanes
+    // reconverge before them. See sass/meetings.hpp.
     std::map<uint32_t, std::vector<uint32_t>> meetings;
     // The memory instructions that depend on how often a thread waits; see sass/waits.hpp. Each
     // pair has the number of such an instruction, and then the number of the branch on which it
@@ -255,9 +255,9 @@ struct Conventions {
     // False for PTX: diverged lanes reconverge when they arrive at the same op. They do so at the
     // reconvergence point of the branch at which they diverged, or earlier.
     bool explicit_reconvergence = false;
-    // In a cluster, the upper byte of a shared-memory address says which block's memory is meant:
-    // it is first_tag + the rank of that block. If first_tag is not 0, an upper byte of 0 means the
-    // memory of the block that executes the instruction.
+    // In a cluster, the upper byte of a shared-memory address is first_tag + the rank of the block
+    // whose memory is meant. If first_tag is not 0, an upper byte of 0 means the memory of the
+    // block that executes the instruction.
     uint32_t first_tag = 1;
     [[nodiscard]] uint32_t own_tag(uint32_t rank) const { return first_tag == 0 ? rank : 0; }
 };

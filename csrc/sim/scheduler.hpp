@@ -88,7 +88,7 @@ bool gather(Warp& warp, const Op& op, uint32_t at);
 void release(Warp& warp);
 
 // Call this when the running path (lanes that execute together) reaches a barrier of the block. Its
-// lanes then wait, except in two cases: they are the last ones for which the barrier waits, or the
+// lanes then wait, except in two cases. They are the last lanes for which the barrier waits, or the
 // instruction does not wait (bar.arrive). Returns true if all threads have arrived.
 bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 

@@ -1,5 +1,5 @@
-// Executes cp.async.bulk.tensor. It copies a box (a rectangular part of an array) between shared
-// memory and an array in global memory, which a tensor map describes.
+// Executes cp.async.bulk.tensor. It copies a box between shared memory and an array in global
+// memory. A box is a rectangular part of the array, which a tensor map describes.
 //
 // METHOD
 // As for other bulk copies (mbarrier_ops.hpp), a copy to shared memory is checked when it is

@@ -3,10 +3,10 @@
 //
 // METHOD
 // On a GPU, the layout of a texture object and of a CUDA array is not documented. Here the handle
-// of an object is the address of 256 bytes in the simulated memory, in a layout of our own: a mark,
-// a checksum, and a TextureObject. The address has 32 bits, because machine code uses only the
-// lower half of a handle (AddressSpace::add_object). The array is row-major: texel after texel, row
-// after row, slice after slice (or layer after layer), level after level.
+// of an object is the address of 256 bytes in the simulated memory. They contain a mark, a
+// checksum, and a TextureObject. The address has 32 bits, because machine code uses only the lower
+// half of a handle (AddressSpace::add_object). The array is row-major: texel after texel, row after
+// row, slice after slice (or layer after layer), level after level.
 //
 // The rules of texture fetches are those of the CUDA C++ Programming Guide ("Texture Fetching").
 // docs/textures.md lists the rules that are not documented. They were found by comparing results
@@ -121,8 +121,8 @@ struct TextureAccess {
     uint8_t component = 0;  // for tld4: the channel that is read
     Beyond beyond = Beyond::trap;
     TextureQuery query = TextureQuery::width;
-    // For surface instructions: how many bytes of a register hold the value, and how many bytes the
-    // register has in each lane (2, 4 or 8).
+    // For surface instructions: the number of bytes of a register that hold the value, and the
+    // number of bytes of the register in each lane (2, 4 or 8).
     uint8_t value_bytes = 4, register_bytes = 4;
     uint8_t count = 4;    // registers in `value`
     bool halves = false;  // results are f16

@@ -1,6 +1,6 @@
 // METHOD
 // Integers that are read as fractions: the exact sum of the products is rounded to an integer of 16
-// bits, which is then divided by the largest such integer.
+// bits. This integer is then divided by the largest such integer.
 //
 // Floats: the significands of a slice are shifted to the largest exponent of the slice. Four more
 // bits than the format's precision are kept, and lower bits are cut off. The sum of the products is

@@ -2,9 +2,9 @@
 //
 // METHOD
 // NVIDIA documents that a filter returns a weighted sum of the texels around a point, and that
-// weights have 8 bits, but not how the sum is rounded. The rules in texture_filter.cpp were found
-// by comparing sums with those of an H100: tests/data/textures_gpu.npz has the recorded results,
-// and tests/python/test_recorded_textures.py compares them bit by bit.
+// weights have 8 bits. How the sum is rounded is not documented. The rules in texture_filter.cpp
+// were found by comparing sums with those of an H100: tests/data/textures_gpu.npz has the recorded
+// results, and tests/python/test_recorded_textures.py compares them bit by bit.
 #pragma once
 
 #include <array>

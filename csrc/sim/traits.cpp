@@ -55,8 +55,9 @@ void read_ptx(Traits& t, const Parts& parts) {
     t.elements = !vectors ? 1 : parts.has("v2") ? 2 : parts.has("v4") ? 4 : parts.has("v8") ? 8 : 1;
     t.scope = parts.has("cta") ? ThreadScope::block : ThreadScope::device;
     t.passes_l1 = strong || parts.any({"cg", "cv"});
-    // Some fences do not order ordinary accesses with each other: fence.proxy orders them with
-    // asynchronous copies, and fence.mbarrier_init is for the initialization of mbarriers.
+    // Some fences do not order ordinary accesses with each other. fence.proxy orders ordinary
+    // accesses with asynchronous copies, and fence.mbarrier_init is for the initialization of
+    // mbarriers.
     t.orders = t.orders && !parts.any({"proxy", "mbarrier_init"});
     t.proxy_fence = t.code == OpCode::fence_ && parts.has("proxy") && parts.has("async") &&
                     !parts.has("global");

@@ -86,7 +86,7 @@ struct SharedMatrix {
         return uint32_t(bits >> from & 0x3fff) * part_bytes;
     }
     // The permutation of a swizzle repeats every 1024 bytes. Usually a matrix begins at the start
-    // of such a period. Otherwise it begins later, and the base offset is the number of units of
+    // of such a period. Otherwise it begins later. The base offset is then the number of units of
     // 128 bytes from the start of the period to the matrix (recorded on an H100 by
     // tests/record_hopper.py).
     [[nodiscard]] uint32_t at(uint32_t offset) const {

@@ -3,9 +3,9 @@
 // space, and some instructions have a wrong number of operands.
 //
 // METHOD
-// A form is the text of an instruction with placeholders. A placeholder is '$' and a letter, and is
-// replaced by something random: an operand of the type that was chosen for `$t`, a register of a
-// given width, or an address in a state space. So most modules can be decoded and run, and the
+// A form is the text of an instruction with placeholders. A placeholder is '$' and a letter. It is
+// replaced by a random operand of the type that was chosen for `$t`, a random register of a given
+// width, or a random address in a state space. So most modules can be decoded and run, and the
 // others have one error. All choices come from one random number generator, so a seed always yields
 // the same modules.
 #pragma once

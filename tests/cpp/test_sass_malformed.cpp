@@ -1,5 +1,5 @@
-// Tests that a line that is not an instruction, or that cannot be lifted, causes an error and not a
-// crash.
+// Tests lines that are not instructions, or that cannot be lifted. Each must cause an error and not
+// a crash.
 #include <gtest/gtest.h>
 
 #include "sass_fixture.hpp"
