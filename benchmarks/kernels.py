@@ -6,8 +6,8 @@
 Arrays are on the GPU. A call with all its launches is repeated in a CUDA graph, all variants in
 turn. The peers are calls of CuPy: cuBLAS for products (TF32 off), CuPy's own kernels for the rest,
 and the copy of a matrix on the GPU for transpositions. Their times are medians of CUDA events after
-a warm-up. With `--device sim` the times are modelled and there are no peers.
-Use this option to try the script. `--shapes` has rows x columns; operations of one matrix only.
+a warm-up. With `--device sim`, the times are modelled, and there are no peers. Use this option to
+try the script. `--shapes` lists rows x columns, and is only for operations of one matrix.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def measure(shape: tuple[int, int], options: argparse.Namespace) -> Iterator[dic
 
     def row(operation: str, variant: str, ms: float, spread: str) -> dict[str, Any]:
         gflops = f"{2 * rows**3 / ms / 1e6:.0f}" if operation == "matmul" else ""
-        # One launch of several does not move all the bytes of the call.
+        # If a call has several launches, a single launch does not move all its bytes.
         gbps = None if ", launch" in variant else elements[operation] * dtype.itemsize / ms / 1e6
         shown = "" if gbps is None else f"{gbps:.0f}"
         table.add_row(operation, variant, f"{ms:.4f}", spread, gflops, shown)

@@ -2,9 +2,9 @@
 
 The script launches a kernel that does almost nothing many times, asynchronously, on arrays that are
 already on the GPU. A time is the host's time for one call. All rounds are interleaved in one run.
-"from C++" is the time of a launch in a list of planned launches, which C++ executes without Python:
-hardly more than the driver's own time. "in a CUDA graph" is the time of a launch in a graph of 100
-launches, which one call of the driver starts.
+"from C++" is the time of a launch in a list of planned launches, which C++ executes without Python.
+This takes hardly more than the driver's own time. "in a CUDA graph" is the time of a launch in a
+graph of 100 launches, which one call of the driver starts.
 
     python benchmarks/launch_latency.py [--json FILE]
 """

@@ -5,10 +5,11 @@
 Prints milliseconds of wall time, including the copies to the GPU and back, for float32 without
 TF32. A time is the median of the rounds after a warm-up. Each round has another random order: a
 call takes longer after a call of another library, because the processor's caches hold other code.
-"pinned" has its operands and its
-result in pinned memory (`coalesce.pinned_empty`). "copies" is only the time of the pinned copies of
-both operands and the result, and "product" only that of the product, with all arrays on the GPU. 64
-rows of every result are compared with the product in float64.
+
+For "pinned", the operands and the result are in pinned memory (`coalesce.pinned_empty`). "copies"
+is only the time of the pinned copies of both operands and the result. "product" is only the time of
+the product, with all arrays on the GPU. 64 rows of every result are compared with the product in
+float64.
 """
 
 from __future__ import annotations

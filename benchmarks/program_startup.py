@@ -3,7 +3,7 @@
 python benchmarks/program_startup.py [--repeat 9]
 
 The programs are in the cache already, so nothing is compiled. The first program has no CUDA; the
-second launches one kernel. The time of the processor is that of all processes together; unlike the
+second launches one kernel. The time of the processor is the sum over all processes. Unlike the
 elapsed time, it hardly depends on other work of the machine.
 """
 

@@ -15,8 +15,8 @@ LIST is a JSON file that you write. It has a list of objects, one for each progr
   prints how they differ, and its exit status is 1.
 
 A program is verified if it ends with status 0 and its results were compared with a reference. If
-the list names no command for that, the program must compare its results itself: its output or the
-use of EXIT_SUCCESS and EXIT_FAILURE shows it.
+the list names no command for that, the program must compare its results itself. Its output, or its
+use of EXIT_SUCCESS and EXIT_FAILURE, shows whether it does so.
 
 The results are in FILE (docs/measured/programs.json for the page that docs/make_programs.py makes).
 A program that is already in the file is not run again, unless --only names it.

@@ -1,9 +1,10 @@
 """How fast NumPy arrays reach the GPU and come back: this package, CuPy and PyTorch in one run.
 
-Prints gigabytes per second for arrays of several sizes: to the GPU, back into an array whose pages
-are already allocated, and back into a new array, whose pages the system must still allocate. A rate
-is the median of several interleaved rounds. "pinned" is the rate between pinned memory
-(`coalesce.pinned_empty`, PyTorch's `pin_memory`) and the GPU: the speed of the link itself.
+Prints gigabytes per second for arrays of several sizes. There are three kinds of copies: to the
+GPU, back into an array whose pages are already allocated, and back into a new array. For a new
+array, the system must still allocate the pages. A rate is the median of several interleaved rounds.
+"pinned" is the rate between pinned memory (`coalesce.pinned_empty`, PyTorch's `pin_memory`) and the
+GPU. It is the speed of the link itself.
 
     python benchmarks/transfers.py [--json FILE]
 """

@@ -6,10 +6,10 @@ stored in docs/measured; docs/make_models.py makes a page from them. With ``--fi
 twice as many blocks run as the GPU holds at once, and the model extrapolates from them. Without it,
 matrix products of size 4096 would take an hour.
 
-In some launches the simulator executes the PTX, whose instructions the GPU's assembler merges and
-removes. Then the time model gets other instructions than the GPU executes. The column "(rec.)"
-gives the time model the *recorded* instructions, requests and traffic instead. It shows the error
-of the time model alone.
+In some launches, the simulator executes the PTX. The GPU's assembler merges and removes some of its
+instructions, so the time model gets other instructions than the GPU executes. For the column
+"(rec.)", the time model gets the *recorded* instructions, requests and traffic instead. So this
+column shows the error of the time model alone.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ def run_access(
     return run.deliver(written, operands, target), run
 
 
-# What a pattern needs for its launch: the number of elements of the result, the scalar arguments of
-# the kernel, its macros, and other arrays that it reads.
+# The data that a pattern needs for its launch. They are the number of elements of the result, the
+# scalar arguments of the kernel, its macros, and other arrays that it reads.
 Setup = tuple[int, dict[str, Any], tuple[str, ...], list[Operand]]
 
 

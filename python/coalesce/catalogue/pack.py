@@ -104,8 +104,8 @@ def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
 def _shares(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
     """Decide which tiles of a product several blocks compute together. Return the arguments.
 
-    `whole` is the number of tiles that one block computes alone. The other tiles are shared: each
-    of several blocks computes some stages (parts of K) of a tile, and the blocks add up their
+    `whole` is the number of tiles that one block computes alone. Several blocks share each of the
+    other tiles. Each of them computes some stages (parts of K) of the tile, and they add up their
     results in `partial`. Tiles are shared only if this saves at least two stages.
     """
     blocks, stages = run.multiprocessors, -(-a.shape[1] // _STAGE)

@@ -45,7 +45,7 @@ _OPTION_TYPES = frozenset((str, int, float, type(None)))
 _CODES = ("f4", "f8")  # the same types, as the attribute `code` of a GpuArray
 _MOST_PLANS = 256
 _ALIGNMENT = 256  # each array in a workspace begins at a multiple of this number of bytes
-# During planning, arrays have made-up addresses: the workspace begins at _BASE, and the caller's
+# During planning, arrays have made-up addresses. The workspace begins at _BASE, and the caller's
 # GPU array number i begins at (i + 2) * _BASE. Kernels load up to 16 bytes at once, and these
 # addresses are multiples of 16. So a call has a plan only if the real addresses are, too.
 _BASE = 1 << 40

@@ -32,7 +32,7 @@ _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _STALE_SECONDS = 3600  # an older temporary file is left over from a killed process
 
-# The size of this file shows how much was stored since the cache last deleted entries: after its
+# The size of this file shows how much was stored since the cache last deleted entries. After its
 # header, the file has one byte for each stored KiB. Processes can append to it without a lock,
 # because appending to a file is atomic.
 _TALLY = "coalesce.tally"

@@ -106,8 +106,8 @@ def compile_cuda(
         arguments.insert(2, "--std=c++17")
     folders = [f"-I{folder}" for folder in include_folders()]
     # The key contains the version of the compiler, but not the folders of CUDA's headers, which
-    # differ between installations. If the source reads files from the user's folders, the result is
-    # not cached, because a change of these files would not change the key.
+    # differ between installations. A change of files in the user's folders would not change the
+    # key. So if the source reads such files, the result is not cached.
     reproducible = not _reads_files(source, options, texts)
     key = cache.key_of(
         source,

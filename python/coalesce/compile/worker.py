@@ -82,7 +82,7 @@ class Compiler:
         except BaseException:
             child.kill()
             raise
-        # No lock is needed, even if several threads give back child processes at the same time:
+        # Several threads may give back child processes at the same time. No lock is needed, because
         # each step is one atomic operation of the list.
         self._idle.append(child)
         with contextlib.suppress(IndexError):

@@ -66,8 +66,8 @@ def variables_of(
         start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
         statement = text[start : _statement_end(text, match.end())]
         for name, variable in _declarators(qualifier.sub(" ", statement), known):
-            # If two different variables have this name (in two namespaces, or under #if), it is not
-            # known which one is meant.
+            # Two different variables may have this name, in two namespaces or under #if. Then it is
+            # not known which of them is meant.
             first = by_name.setdefault(name, variable)
             if first != variable:
                 by_name[name] = DeclaredVariable("", certain=False)

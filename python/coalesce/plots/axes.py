@@ -68,10 +68,10 @@ def _style(theme: Theme | None) -> dict[str, Any]:
     text = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     colours = dict.fromkeys(text, ink)
     if theme == "transparent":
-        # IPython draws a white background behind a transparent figure if all tick labels are dark,
-        # and a black one if all of them are light. Here the labels of x have the colour MIDDLE,
-        # which counts as dark, and the labels of y have this grey, which counts as light. So no
-        # background is drawn.
+        # If all tick labels of a transparent figure are dark, IPython draws a white background
+        # behind it. If all of them are light, it draws a black one. Here the labels of x have the
+        # colour MIDDLE, which counts as dark, and the labels of y have this grey, which counts as
+        # light. So no background is drawn.
         colours["ytick.color"] = "#808080"
     return {
         **colours,

@@ -29,8 +29,8 @@ _ELEMENTS: dict[int, Any] = {
     8: np.float64,
     16: np.complex128,
 }
-# The number of bytes to copy: on a GPU, more than fits in any cache; on the simulator, so few that
-# a run takes only a moment.
+# The numbers of bytes to copy. On a GPU, they fit in no cache. On the simulator, they are so few
+# that a run takes only a moment.
 _TIMED_BYTES, _MODELLED_BYTES = 1 << 29, 1 << 22
 
 

@@ -213,8 +213,8 @@ def _alike(row: Instruction) -> tuple[Any, ...]:
 
     A line may access one array with two different indices, or several arrays whose names are not
     known. These accesses are shown separately if one takes about twice as many sectors per request
-    as the other. The instructions of an unrolled loop get the same key, because their numbers of
-    sectors differ less: some of them begin at the start of a sector and others do not.
+    as the other. The instructions of an unrolled loop get the same key. Their numbers of sectors
+    differ by less, because some of them begin at the start of a sector and others do not.
     """
     cost = row.wavefronts if row.space == "shared" else row.sectors
     magnitude = round(math.log2(max(1, cost / row.requests)))

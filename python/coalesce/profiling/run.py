@@ -71,8 +71,8 @@ def of_operation(
     def launch(k: KernelLaunch) -> LaunchRecord:
         is_own = k.operation == asked.name
         # An operation may launch other kernels before its own kernel, to prepare the operands that
-        # its kernel reads. So that these operands are complete, the other kernels are simulated in
-        # this process, and with all of their blocks, not only a sample.
+        # its kernel reads. These operands must be complete. So the other kernels are simulated in
+        # this process, with all of their blocks and not only a sample.
         how = settings if is_own else replace(settings, sample=None, executor=None)
         title = table.title_of(k.operation, k.variant)
         profile, record = of_prepared(k.prepared(), k.arguments, how, title)
@@ -120,8 +120,8 @@ def of_prepared(
     if given is not None and devices.gpu_status():
         again = _again(launch, given, ptx)
     counted = counting.count(
-        # If the kernel also runs on a GPU, the simulator uses copies of the arrays for counting, so
-        # that the caller's arrays get the GPU's results.
+        # If the kernel also runs on a GPU, the caller's arrays must get the GPU's results. So the
+        # simulator uses copies of the arrays for counting.
         launch.detached() if on_gpu else launch,
         sample=settings.sample,
         executor=settings.executor,
