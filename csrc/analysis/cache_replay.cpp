@@ -195,7 +195,7 @@ struct CacheReplay::Machine {
     model::RequestCoalescer coalescer;
     const uint32_t sample;  // only 1 / 2^sample of the lines are replayed (L2Cache::is_in_sample)
     model::L2Cache second;
-    Sectors all, sampled;  // of all requests, and of those that were replayed
+    Sectors all, sampled;  // sums over all requests, and over the replayed ones
     model::UnlimitedCache unlimited;
     std::vector<uint32_t> clusters;  // the cluster of each multiprocessor
     uint64_t merged = 0;             // number of sectors merged

@@ -47,7 +47,8 @@ std::byte* allocate(size_t bytes) {
     if (before != 0) munmap(begin, before);
     if (after != 0) munmap(begin + before + bytes, after);
 #if defined(MADV_HUGEPAGE)
-    madvise(begin + before, bytes, MADV_HUGEPAGE);  // without huge pages it only takes longer
+    // If this fails, the first use of the memory only takes longer.
+    madvise(begin + before, bytes, MADV_HUGEPAGE);
 #endif
     return begin + before;
 }

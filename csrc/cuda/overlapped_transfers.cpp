@@ -161,12 +161,12 @@ class Transfers::Overlapped {
         Address device;
         size_t bytes;
         size_t ring;       // the number of the chunk among those that need a slot; `none` if pinned
-        size_t group = 0;  // of a copy to the host: the event after which it may start
+        size_t group = 0;  // for a copy to the host: the number of the event that it waits for
     };
     struct Action {
         Kind kind;
         const Step* launch;
-        size_t index;  // of a chunk to the GPU, or of a group to the host
+        size_t index;  // the number of a chunk to the GPU, or of a group of copies to the host
     };
 
     std::vector<Chunk> divided(const Step& step, size_t total, size_t& ring) const {
@@ -325,8 +325,8 @@ class Transfers::Overlapped {
     const Streams streams_;
     std::vector<Action> actions_;
     std::vector<Chunk> ups_, downs_;
-    size_t up_ring_ = 0, down_ring_ = 0;  // numbers of chunks that need slots
-    size_t groups_ = 0;                   // copies to the host
+    size_t up_ring_ = 0, down_ring_ = 0;  // how many chunks need slots
+    size_t groups_ = 0;                   // how many groups of copies to the host there are
     // The progress of each part of the work: the number of chunks, actions or groups that are done.
     size_t filled_ = 0, up_enqueued_ = 0, next_ = 0, open_groups_ = 0, computed_groups_ = 0;
     size_t fetched_ = 0, arrived_ = 0, drained_ = 0, down_drained_ = 0;

@@ -11,8 +11,9 @@ namespace {
 // Where a launch finds its arrays.
 struct Addresses {
     Address workspace = 0;
-    std::span<const Address> arrays = {};  // of GPU arrays
-    // The bytes of the workspace from `moved` on, `bytes` of them, are at the address `there`.
+    std::span<const Address> arrays = {};  // the addresses of GPU arrays
+    // A part of the workspace may be elsewhere, at the address `there`: `bytes` bytes of it, from
+    // offset `moved` on.
     size_t moved = 0, bytes = 0;
     Address there = 0;
 

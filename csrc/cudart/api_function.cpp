@@ -10,7 +10,7 @@ namespace coalesce::cudart {
 namespace {
 
 constexpr int most_dynamic_shared = 8, carveout = 9;  // values of cudaFuncAttribute
-constexpr int most_threads = 1024;                    // in a block
+constexpr int most_threads = 1024;                    // threads per block
 constexpr uint32_t first_with_clusters = 9, most_cluster_blocks = 8;
 
 struct Resources {

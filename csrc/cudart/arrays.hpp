@@ -23,9 +23,9 @@ inline constexpr unsigned layered = 1, surface = 2, cube = 4, gather = 8;
 }
 
 struct ArrayInfo {
-    uint64_t address = 0;  // of the first texel
+    uint64_t address = 0;  // the address of the first texel
     ChannelFormat channel{};
-    Extent extent{};  // as the program gave it: 0 for dimensions that the array does not have
+    Extent extent{};  // the extent that the program passed: 0 for missing dimensions
     unsigned flags = 0;
     // The extents and the type of the texels, without a sampler.
     sim::TextureObject shape;

@@ -44,8 +44,8 @@ struct HostFinding {
 
 // Reads outside every array, after which the kernel continued (sim::OutsideReads).
 struct OutsideRead {
-    std::string key;           // of the kernel; other modules may have kernels of the same name
-    std::string kernel, text;  // of the first read
+    std::string key;           // the hash of the code, and the entry
+    std::string kernel, text;  // the kernel, and the message for the first read
     uint64_t count = 0;        // instructions of a warp, in all launches of the kernel
 };
 
@@ -68,7 +68,7 @@ class Report {
 
   private:
     std::vector<std::string> order_;              // kernels in the order of their first launches
-    std::map<std::string, KernelTotal> kernels_;  // by the hash of the code and the entry
+    std::map<std::string, KernelTotal> kernels_;  // the key has the hash of the code and the entry
     std::vector<std::string> findings_;           // JSON
     std::vector<HostFinding> mistakes_;
     std::vector<OutsideRead> outside_reads_;

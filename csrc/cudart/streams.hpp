@@ -29,7 +29,7 @@ struct StreamRecord {
     int priority = 0;
     double clock = 0;  // modelled time in ms
     Context owner = nullptr;
-    std::map<int, StreamAttribute> attributes;  // by their numbers in cudaLaunchAttributeID
+    std::map<int, StreamAttribute> attributes;  // the key is the number in cudaLaunchAttributeID
     // The following members are for a stream that is being captured.
     GraphRecord* capture = nullptr;
     bool owns_capture = true;  // false: the stream joined the capture through an event

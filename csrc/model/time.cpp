@@ -36,7 +36,7 @@ constexpr double dram_efficiency = 0.92;  // the share of the published bandwidt
 // Returns the time of activities that run at the same time. If several of them take about equally
 // long, the result is somewhat longer than the time of the longest one.
 double at_once(std::initializer_list<double> cycles) {
-    constexpr double apart = 4;  // with infinity, they would never delay each other
+    constexpr double apart = 4;  // if it were infinite, only the longest would count
     double sum = 0;
     for (const double c : cycles) sum += std::pow(c, apart);
     return std::pow(sum, 1 / apart);

@@ -297,7 +297,7 @@ uint32_t to_face(const float (&at)[3], bool divided, float (&on_face)[3]) {
     float component[3] = {at[0], at[1], at[2]};
     if (!divided) {
         float by = 1 / std::fmax(std::fmax(std::fabs(at[0]), std::fabs(at[1])), std::fabs(at[2]));
-        if (by < 0x1p-126f) by = 0;  // as MUFU.RCP flushes it
+        if (by < 0x1p-126f) by = 0;  // MUFU.RCP flushes a subnormal result to zero
         for (float& c : component) c *= by;
     }
     float size[3];

@@ -40,7 +40,7 @@ struct TextureObject {
     uint32_t width = 1, height = 1, depth = 1;
     uint32_t layers = 1;     // six layers are the faces of a cube
     uint64_t row_bytes = 0;  // the distance between rows; only pitched memory may have gaps
-    uint32_t levels = 1;     // of a mipmapped array
+    uint32_t levels = 1;     // the number of levels of a mipmapped array
     TextureMemory memory = TextureMemory::array;
     uint8_t dimensions = 1;
     bool layered = false, cube = false;

@@ -22,7 +22,7 @@ namespace coalesce::sim {
 // Exponents are those of std::frexp().
 struct FloatFormat {
     int precision;       // bits of a significand
-    int least_exponent;  // of the smallest normal number
+    int least_exponent;  // the exponent of the smallest normal number
     bool subnormal;      // whether subnormal numbers are used, or count as zero
     double largest;
     uint32_t nan;

@@ -109,7 +109,7 @@ __device__ void split(float x, unsigned& high, unsigned& low) {
 }
 
 struct Place {
-    int row, col;  // of a tile, in tiles
+    int row, col;  // the tile's position, counted in tiles
 };
 __device__ Place place_of(int tile, int tile_rows, int tile_cols) {
     const int group = tile / (GROUP * tile_rows);

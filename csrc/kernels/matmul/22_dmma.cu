@@ -82,7 +82,7 @@ __device__ void multiply(double (&d)[4], const double (&a)[4], const double (&b)
 }
 
 struct Place {
-    int row, col;  // of a tile, in tiles
+    int row, col;  // the tile's position, counted in tiles
 };
 __device__ Place place_of(int tile, int tile_rows, int tile_cols) {
     const int group = tile / (GROUP * tile_cols), in_group = tile % (GROUP * tile_cols);

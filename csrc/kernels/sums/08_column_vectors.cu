@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
             }
         }
 #pragma unroll
-        for (int v = 0; v < WIDTH; ++v) {  // in pairs, then to the sum so far
+        for (int v = 0; v < WIDTH; ++v) {  // adds pairs, then adds the result to the sum
 #pragma unroll
             for (int half = ROWS / 2; half > 0; half /= 2) {
 #pragma unroll

@@ -140,7 +140,7 @@ __global__ void cublas_geam(bool ta, bool tb, int m, int n, Factor<T> alpha, con
     c[i + j * ldc] = left + (fb == T(0) ? T(0) : fb * b[tb ? j + i * ldb : i + j * ldb]);
 }
 
-// The matrices of a batch: at a stride, or each with a pointer of its own.
+// The matrices of a batch. Either each has its own pointer, or they are `stride` elements apart.
 template <typename T>
 struct Batch {
     T* first;
@@ -190,7 +190,8 @@ cublasStatus_t status_of(cudaError_t error) {
     return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_MAPPING_ERROR;
 }
 
-// Calls `kernel` with a place on the device, and gives the caller what is written there.
+// Calls `kernel` with the address of a value on the device. If `result` is on the host, copies the
+// value there.
 template <typename T, typename Kernel>
 cublasStatus_t to_result(cublasHandle_t h, T* result, Kernel kernel) {
     if (h->pointers == CUBLAS_POINTER_MODE_DEVICE) {
@@ -212,7 +213,7 @@ cublasStatus_t sum_of(cublasHandle_t h, int n, const T* x, int incx, const T* y,
                       T* result) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!result) return CUBLAS_STATUS_INVALID_VALUE;
-    // The sums of one vector are 0 for an increment that is not positive.
+    // A sum over one vector is 0 if the increment is not positive.
     if (kind != Sum::dot && incx <= 0) n = 0;
     return to_result(h, result, [&](T* place) {
         cublas_sum<kind><<<1, threads, 0, h->stream>>>(n < 0 ? 0 : n, x, incx, y, incy, place);

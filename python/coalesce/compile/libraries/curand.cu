@@ -11,11 +11,11 @@
 
 struct curandGenerator_st {
     curandRngType_t type;
-    bool on_host;  // the numbers are for memory of the host
+    bool on_host;  // the output is in host memory
     cudaStream_t stream = nullptr;
     unsigned long long seed = 0, offset = 0;
     unsigned dimensions = 1;
-    void* states = nullptr;   // of a pseudorandom generator, on the device
+    void* states = nullptr;   // the states of a pseudorandom generator, on the device
     void* vectors = nullptr;  // the direction vectors of a quasirandom generator, on the device
 };
 
@@ -24,7 +24,7 @@ namespace {
 // A pseudorandom generator has this many sequences. Number i of the output comes from sequence
 // i mod 4096, as in the ordering that cuRAND's manual describes for XORWOW.
 constexpr int sequences = 4096, threads = 256;
-constexpr int per_thread = 8;  // numbers of a thread of a quasirandom generator
+constexpr int per_thread = 8;  // numbers per thread, for quasirandom generators
 constexpr unsigned most_dimensions = 20000;
 
 // Sobol' sequences. The direction numbers of the first 20 dimensions are those of S. Joe and
@@ -117,7 +117,7 @@ std::vector<Word> direction_vectors(unsigned dimensions) {
     return all;
 }
 
-// What a generator makes of its states.
+// Functions that return the next number of a generator, and change its state.
 struct Words {
     template <typename State>
     __device__ unsigned operator()(State* s) const {
@@ -183,7 +183,7 @@ __global__ void curand_seed(State* states, unsigned long long seed, unsigned lon
 template <typename State, typename T, typename Distribution>
 __global__ void curand_pseudo(State* states, unsigned long long offset, T* out, size_t count,
                               Distribution distribution) {
-    // The first number is of the sequence after that of the last number before.
+    // The first number comes from the sequence after the one that provided the last number.
     const size_t thread = blockIdx.x * blockDim.x + threadIdx.x;
     State state = states[(thread + offset) % sequences];
     for (size_t i = thread; i < count; i += sequences) out[i] = distribution(&state);
@@ -258,7 +258,7 @@ curandStatus_t on_device(curandGenerator_t g, T* out, size_t count, Distribution
     }
 }
 
-// Calls `make` with memory of the device, and gives the caller what is written there.
+// Calls `make` with device memory for the numbers. If `out` is on the host, copies the numbers there.
 template <typename T, typename Make>
 curandStatus_t generate(curandGenerator_t g, T* out, size_t count, Make make) {
     if (!g) return CURAND_STATUS_NOT_INITIALIZED;
