@@ -258,7 +258,7 @@ curandStatus_t on_device(curandGenerator_t g, T* out, size_t count, Distribution
     }
 }
 
-// Calls `make` with device memory for the numbers. If `out` is on the host, copies the numbers there.
+// Calls `make` with device memory for the numbers. If `out` is on the host, copies them there.
 template <typename T, typename Make>
 curandStatus_t generate(curandGenerator_t g, T* out, size_t count, Make make) {
     if (!g) return CURAND_STATUS_NOT_INITIALIZED;
