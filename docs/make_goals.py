@@ -8,16 +8,14 @@ python docs/make_goals.py [--check]
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from make_ladder import SHAPE_GOALS, TENSOR_CORE_GOALS
+import recorded_ladder
 from pages import write
 
-MEASURED = Path(__file__).parent / "measured"
 TARGET = Path(__file__).parent / "goals.md"
 LARGE = (16384, 16384)
 OTHER = ((1000000, 1000), (1000, 1000000), (16383, 16385), (8192, 32768))  # for transposes
@@ -61,25 +59,15 @@ def below(name: str, value: float, goal: float, unit: str, digits: int = 2) -> G
 
 def of_float32(ladder: dict[str, Any]) -> Iterator[Goal]:
     """Yield the goals for float32: the fastest variant's speed relative to cuBLAS."""
-    for shape in ladder["shapes"]:
-        m, n, k = (shape[extent] for extent in "mnk")
-        rungs = shape["rungs"]
-        fastest = min(row["ms"] for name, row in rungs.items() if name != "cublas")
-        goal = SHAPE_GOALS.get(m if m == n == k else None, SHAPE_GOALS[None])
-        yield at_least(f"{m} x {n} x {k}", rungs["cublas"]["ms"] / fastest, goal)
+    for shape in recorded_ladder.shapes(ladder):
+        yield at_least(shape.name, shape.ratio, shape.goal)
 
 
 def of_tensor_cores(ladder: dict[str, Any]) -> Iterator[Goal]:
     """Yield the goals for the variants on tensor cores, relative to cuBLAS."""
-    for entry in ladder["tensor_cores"]:
-        variant, comma, result = entry["rung"].partition(",")
-        goal = TENSOR_CORE_GOALS.get((variant, entry["size"]))
-        if goal is None:
-            continue
-        own = entry["rungs"][entry["rung"]]["ms"]
-        (library,) = (row["ms"] for name, row in entry["rungs"].items() if name != entry["rung"])
-        name = f"`{variant}` at {entry['size']}{comma}{result}"
-        yield at_least(name, library / own, goal)
+    for row in recorded_ladder.on_tensor_cores(ladder):
+        if row.goal is not None:
+            yield at_least(f"`{row.variant}` at {row.size}{row.result}", row.ratio, row.goal)
 
 
 def of_numpy(figures: dict[str, Any]) -> Iterator[Goal]:
@@ -195,8 +183,7 @@ The time of a product of NumPy arrays includes all copies. The result is a new a
 
 
 def main() -> None:
-    found = (json.loads((MEASURED / f"{name}.json").read_text()) for name in ("ladder", "h200"))
-    write(text(*found), TARGET)
+    write(text(*map(recorded_ladder.read, ("ladder", "h200"))), TARGET)
 
 
 if __name__ == "__main__":

@@ -8,34 +8,20 @@ python docs/make_ladder.py [--check]
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from pathlib import Path
 from typing import Any
 
+import ladder_rungs
+import recorded_ladder
 from pages import write
+from recorded_ladder import LARGE_GOAL
 
 import coalesce
 
 DOCS = Path(__file__).parent
-SOURCE, TARGET = DOCS / "measured" / "ladder.json", DOCS / "ladder.md"
-OTHER = DOCS / "measured" / "ladder_h100.json"
-UNITS = DOCS / "measured" / "units.json"
-LADDER = (4096, 4096, 4096)
-LARGE_GOAL = 1.10
-# The goals: how many times as fast as cuBLAS a rung should be on an H200. Shapes and sizes that are
-# not listed have the goal None.
-SHAPE_GOALS: dict[int | None, float] = {
-    **dict.fromkeys((256, 512, 1024, 4096, 8192), LARGE_GOAL),
-    2048: 1.05,
-    None: 1.0,
-}
-TENSOR_CORE_GOALS: dict[tuple[str, int], float] = {
-    **{("tf32x3", n): 2.0 for n in (2048, 4096, 8192)},
-    **{(name, n): 1.0 for name in ("tf32", "bf16") for n in (4096, 8192)},
-    **{("dmma", n): 0.9 for n in (2048, 4096, 8192)},
-}
+TARGET = DOCS / "ladder.md"
 
 
 def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) -> str:
@@ -54,9 +40,8 @@ def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) ->
         "| rung | TFLOP/s | of cuBLAS | spread | idea |",
         "|---|---|---|---|---|",
     ]
-    by_shape = {(s["m"], s["n"], s["k"]): s["rungs"] for s in found["shapes"]}
-    rungs = by_shape[LADDER]
-    library = rungs["cublas"]
+    ladder = recorded_ladder.at_ladder(found)
+    rungs, library = ladder.rungs, ladder.library
     for variant in coalesce.variants("matmul"):
         for name in (
             variant.name,
@@ -71,6 +56,8 @@ def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) ->
     lines += [
         f"| cuBLAS | {library['tflops']:.2f} | 1 | {library['spread']:.1%} | |",
         "",
+        *ladder_rungs.section(ladder, units),
+        "",
         "## The fastest rung of each shape",
         "",
         "The ratio is cuBLAS' time divided by the rung's time: above 1, the rung is faster. The",
@@ -80,7 +67,7 @@ def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) ->
         "",
         _TENSOR_CORES,
         "",
-        *_tensor_cores(found["tensor_cores"]),
+        *_tensor_cores(found),
         "",
         _OTHER,
         "",
@@ -88,7 +75,7 @@ def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) ->
         "",
         *_shapes(other),
         "",
-        *_tensor_cores(other["tensor_cores"]),
+        *_tensor_cores(other),
         "",
         _UNITS.format_map({**units, "gpu": units["gpu"]["name"]}),
         "",
@@ -116,48 +103,36 @@ def _shapes(found: dict[str, Any]) -> list[str]:
         "| M x N x K | rung | TFLOP/s | cuBLAS | ratio | goal | SM clock, power after |",
         "|---|---|---|---|---|---|---|",
     ]
-    for shape in found["shapes"]:
-        rungs = shape["rungs"]
-        best = min((name for name in rungs if name != "cublas"), key=lambda name: rungs[name]["ms"])
-        after = shape["clocks"][1]
-        cube = shape["m"] == shape["n"] == shape["k"]
-        goal = SHAPE_GOALS.get(shape["m"] if cube else None, SHAPE_GOALS[None])
+    for shape in recorded_ladder.shapes(found):
+        own = shape.rungs[shape.fastest]
         lines.append(
-            f"| {shape['m']} x {shape['n']} x {shape['k']} | `{best}` | "
-            f"{rungs[best]['tflops']:.2f} | {rungs['cublas']['tflops']:.2f} | "
-            f"{rungs['cublas']['ms'] / rungs[best]['ms']:.3f} | {goal:.2f} | "
-            f"{after['clocks.sm']}, {after['power.draw']} |"
+            f"| {shape.name} | `{shape.fastest}` | {own['tflops']:.2f} | "
+            f"{shape.library['tflops']:.2f} | {shape.ratio:.3f} | {shape.goal:.2f} | "
+            f"{shape.after['clocks.sm']}, {shape.after['power.draw']} |"
         )
     return lines
 
 
-def _tensor_cores(entries: list[dict[str, Any]]) -> list[str]:
+def _tensor_cores(found: dict[str, Any]) -> list[str]:
     """Return a table of the variants on tensor cores and cuBLAS."""
     lines = [
         "| rung | size | TFLOP/s | error | cuBLAS | TFLOP/s | error | ratio | goal | SM, power |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for entry in entries:
-        rungs, after = entry["rungs"], entry["clocks"][1]
-        own = rungs[entry["rung"]]
-        for name, row in rungs.items():
-            if name == entry["rung"]:
-                continue
-            error = f"{row['norm']:.1e}" if "norm" in row else ""
-            goal = TENSOR_CORE_GOALS.get((entry["rung"].partition(",")[0], entry["size"]))
-            cells = (
-                "`{}`{}{}".format(*entry["rung"].partition(",")),
-                entry["size"],
-                f"{own['tflops']:.1f}",
-                f"{own['norm']:.1e}",
-                name.removeprefix("cublas "),
-                f"{row['tflops']:.1f}",
-                error,
-                f"{row['ms'] / own['ms']:.3f}",
-                "" if goal is None else f"{goal:.1f}",
-                f"{after['clocks.sm']}, {after['power.draw']}",
-            )
-            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    for row in recorded_ladder.on_tensor_cores(found):
+        cells = (
+            f"`{row.variant}`{row.result}",
+            row.size,
+            f"{row.own['tflops']:.1f}",
+            f"{row.own['norm']:.1e}",
+            row.precision,
+            f"{row.library['tflops']:.1f}",
+            f"{row.library['norm']:.1e}" if "norm" in row.library else "",
+            f"{row.ratio:.3f}",
+            "" if row.goal is None else f"{row.goal:.1f}",
+            f"{row.after['clocks.sm']}, {row.after['power.draw']}",
+        )
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
     return lines
 
 
@@ -412,10 +387,7 @@ almost always busy.
 
 
 def main() -> None:
-    write(
-        text(*(json.loads(path.read_text(encoding="utf-8")) for path in (SOURCE, OTHER, UNITS))),
-        TARGET,
-    )
+    write(text(*map(recorded_ladder.read, ("ladder", "ladder_h100", "units"))), TARGET)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,292 @@
+"""Makes the section of docs/ladder.md with a paragraph for each rung.
+
+A paragraph says what the counts of a rung are, how much faster the model of units expects it to be
+than an earlier rung, how much faster it is, and why the two differ. The figures come from counters
+of an H200: tests/data/models_h200.json (`tests/record_counters.py models`), and for the newest
+rungs docs/measured/units.json (`benchmarks/units.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recorded_ladder import LADDER, Shape
+
+COUNTERS = Path(__file__).parents[1] / "tests" / "data" / "models_h200.json"
+MULTIPROCESSORS = 132
+MULTIPLY_ADDS = LADDER[0] * LADDER[1] * LADDER[2] / 32  # of warps
+# What a multiprocessor can do in one cycle; lesson 7 and docs/models.md explain these figures.
+ISSUED, REQUESTS, PASSES, FFMAS = 4, 0.8, 1, 4
+STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What was counted for a rung, per multiply-add of a warp, and how busy the units were."""
+
+    instructions: float
+    requests: float | None  # None if they were not recorded
+    passes: float
+    busy: dict[str, float]  # percent of the time
+
+    @property
+    def units(self) -> dict[str, float]:
+        """The cycles that each unit of a multiprocessor needs for a multiply-add of a warp."""
+        return {
+            "schedulers": self.instructions / ISSUED,
+            "load-store unit": (self.requests or 0) / REQUESTS,
+            "data stage": self.passes / PASSES,
+            "float32 pipes": 1 / FFMAS,
+        }
+
+    @property
+    def bound(self) -> str:
+        """The unit that needs the most cycles."""
+        return max(self.units, key=lambda unit: self.units[unit])
+
+    @property
+    def cycles(self) -> float:
+        """The cycles of the unit that needs the most."""
+        return self.units[self.bound]
+
+
+def counted(units: dict[str, Any]) -> dict[str, Rung]:
+    """Return the counts of each rung."""
+    found = {}
+    recorded = json.loads(COUNTERS.read_text(encoding="utf-8"))
+    for entry in recorded["launches"]:
+        name = entry["kernel"]
+        if entry["case"] == "matmul/{} {}x{}x{} float32".format(name, *LADDER):
+            found[name] = _of_models(dict(zip(recorded["metrics"], entry["values"], strict=True)))
+    for name in ("tma", "split_k", "tensor_map"):
+        m = units["rows"][name]
+        data = m["l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"]
+        cycles = m["sm__cycles_elapsed.max"] * MULTIPROCESSORS
+        found[name] = Rung(
+            m["smsp__inst_executed.sum"] / MULTIPLY_ADDS,
+            None,
+            data / 100 * cycles / MULTIPLY_ADDS,
+            {"issue": m["smsp__issue_active.avg.pct_of_peak_sustained_active"], "data": data},
+        )
+    return found
+
+
+def _of_models(m: dict[str, float]) -> Rung:
+    whole = m["smsp__average_warp_latency_per_inst_issued.ratio"]
+
+    def waits(*reasons: str) -> float:
+        return 100 * sum(m[STALLED.format(reason)] for reason in reasons) / whole
+
+    busy = {
+        "issue": m["smsp__issue_active.avg.pct_of_peak_sustained_active"],
+        "requests": m["l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"] / REQUESTS,
+        "data": m["l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"],
+        "queue": waits("lg_throttle", "mio_throttle"),
+        "shared": waits("short_scoreboard"),
+        "far": waits("long_scoreboard"),
+        "barrier": waits("barrier"),
+        "warps": 0.64 * m["sm__warps_active.avg.pct_of_peak_sustained_active"],
+    }
+    return Rung(
+        m["smsp__inst_executed.sum"] / MULTIPLY_ADDS,
+        m["l1tex__lsuin_requests.sum"] / MULTIPLY_ADDS,
+        m["l1tex__data_pipe_lsu_wavefronts.sum"] / MULTIPLY_ADDS,
+        busy,
+    )
+
+
+def section(ladder: Shape, units: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the section."""
+    rungs = counted(units)
+    ms = {name.partition(" ")[0]: row["ms"] for name, row in ladder.rungs.items()}
+    yield from _INTRODUCTION.splitlines()
+    yield ""
+    heads = ("rung", "over", "instructions", "requests", "passes", "bound", "predicted", "measured")
+    yield "| " + " | ".join(heads) + " |"
+    yield "|---" * len(heads) + "|"
+    for name, (over, _) in RUNGS.items():
+        rung = rungs[name]
+        gains = ("", "")
+        if over:
+            gains = (
+                f"{rungs[over].cycles / rung.cycles:.2f}",
+                f"{ms[over] / ms[name]:.2f}",
+            )
+        cells = (
+            f"`{name}`",
+            f"`{over}`" * bool(over),
+            f"{rung.instructions:.2f}",
+            "" if rung.requests is None else f"{rung.requests:.2f}",
+            f"{rung.passes:.2f}",
+            rung.bound,
+            *gains,
+        )
+        yield "| " + " | ".join(cells) + " |"
+    for name, (over, words) in RUNGS.items():
+        yield ""
+        text = " ".join(words.split()).format(
+            **rungs[name].busy,
+            **{f"over_{unit}": value for unit, value in rungs[over or name].busy.items()},
+        )
+        compared = f" over `{over}`" * bool(over)
+        yield from textwrap.wrap(f"**`{name}`**{compared}. {text}", 100, break_on_hyphens=False)
+
+
+_INTRODUCTION = """\
+## Rung by rung
+
+Each rung is compared with an earlier one, in the column *over*. Both gains say how many times as
+fast the rung is, at 4096 x 4096 x 4096. The *measured* gain follows from the times above. The
+*predicted* gain follows from counts alone:
+
+- The table has counts of an H200 per multiply-add of a warp: executed instructions, requests to the
+  load-store unit, and passes of the data stage, which serves shared memory and L1.
+- In one cycle, a multiprocessor can issue 4 instructions, start 4 multiply-adds of warps, take 0.8
+  requests, and make one pass ([Caches and time](models.md)). So each unit needs a certain number of
+  cycles per multiply-add. The unit that needs the most is the *bound*.
+- If nothing else limited the speed, the gain would be the ratio of these cycles.
+
+The model does not include waits. The text below the table says where they matter; it uses counters
+of the same recordings."""
+
+# For each rung: the rung to compare it with, and the text. Figures are percent of the time.
+RUNGS = {
+    "naive": (
+        "",
+        """
+        Neighbouring lanes read neighbouring rows of `a`. So a load of `a` touches 32
+        cache lines, and takes 32 passes of the data stage. This unit is busy for
+        {data:.0f} % of the time.
+        """,
+    ),
+    "naive_2d": (
+        "naive",
+        """
+        Neighbouring lanes read the same element of `a` and neighbouring elements of `b`.
+        Each load takes one pass. Now the load-store unit is the bound, because each
+        multiply-add needs two loads. The gain is smaller than predicted: the unit is busy
+        for {requests:.0f} % of the time, and warps wait for data from L1 and L2 for
+        {far:.0f} % of their time.
+        """,
+    ),
+    "coalesced": (
+        "naive",
+        """
+        The accesses are those of `naive_2d`, but the block has one dimension. The counts
+        are the same, too. The load-store unit is busy for {requests:.0f} % of the time.
+        """,
+    ),
+    "coalesced_swapped": (
+        "coalesced",
+        """
+        Division and remainder are swapped, so neighbouring lanes read neighbouring rows
+        again. The counts are those of `naive`. The data stage is busy for {data:.0f} % of
+        the time, so prediction and measurement nearly agree.
+        """,
+    ),
+    "untiled": (
+        "coalesced",
+        """
+        The loop is split into tiles, but the tiles are not stored in shared memory. The
+        loads are the same, and there are more instructions. The load-store unit stays the
+        bound, so the model predicts no change. But warps wait for data from L1 and L2 for
+        {far:.0f} % of their time, instead of {over_far:.0f} %, and the load-store unit is
+        busy for only {requests:.0f} %.
+        """,
+    ),
+    "tiled": (
+        "coalesced",
+        """
+        Tiles in shared memory: few loads go to global memory. But each multiply-add still
+        needs loads, now of shared memory. So the load-store unit stays the bound, with
+        fewer requests. It is busy for {requests:.0f} % of the time. Warps also wait at
+        barriers, for {barrier:.0f} % of their time.
+        """,
+    ),
+    "tiled_transposed": (
+        "tiled",
+        """
+        The tile of `b` is stored transposed, and its accesses have bank conflicts. So
+        there are six times as many passes. The data stage is busy for {data:.0f} % of the
+        time. `tiled` does not reach its own limit, so the loss is a little smaller than
+        predicted.
+        """,
+    ),
+    "blocktiled_1d": (
+        "tiled",
+        """
+        Each thread computes 8 elements and uses each word of `b` 8 times. So it needs
+        fewer requests and passes. But a thread needs more registers, and a multiprocessor
+        holds only {warps:.0f} warps, instead of {over_warps:.0f}. They cannot hide all
+        waits: for barriers ({barrier:.0f} % of a warp's time) and for data from L1, L2
+        and DRAM ({far:.0f} %). The data stage is busy for only {data:.0f} %.
+        """,
+    ),
+    "blocktiled_2d": (
+        "blocktiled_1d",
+        """
+        Each thread computes 8 x 8 elements and needs only a quarter of a word of shared
+        memory per multiply-add. Yet the gain is small: a multiprocessor holds only
+        {warps:.0f} warps, and they wait for shared memory for {shared:.0f} % of their
+        time, and for data from L1, L2 and DRAM for {far:.0f} %. No unit is busy for more
+        than {data:.0f} % of the time.
+        """,
+    ),
+    "vectorized": (
+        "blocktiled_2d",
+        """
+        A load reads 16 bytes per lane, so there are fewer loads to wait for. The waits
+        for shared memory fall from {over_shared:.0f} % to {shared:.0f} % of a warp's
+        time. `blocktiled_2d` is far from its limit. So the gain is larger than predicted.
+        """,
+    ),
+    "warptiled": (
+        "vectorized",
+        """
+        The lanes of a warp share a compact tile, and a load takes fewer passes. In
+        `vectorized`, the data stage is busy for only {over_data:.0f} % of the time, so
+        fewer passes help little. Warps wait for data from L1, L2 and DRAM for {far:.0f} %
+        of their time.
+        """,
+    ),
+    "pipelined": (
+        "warptiled",
+        """
+        Asynchronous copies fill three stages of tiles while a fourth is multiplied. They
+        cost more instructions, so the model predicts a loss. But warps no longer wait for
+        data from L1, L2 and DRAM ({far:.0f} % of their time, instead of {over_far:.0f}
+        %), and the schedulers are busy for {issue:.0f} % of the time, instead of
+        {over_issue:.0f} %.
+        """,
+    ),
+    "tma": (
+        "pipelined",
+        """
+        The copy engine copies the tiles, and a thread computes 16 x 8 elements. So nearly
+        all instructions are multiply-adds. The gain is larger than predicted, because the
+        schedulers are also busier: {issue:.0f} % of the time, instead of {over_issue:.0f}
+        %. The counts do not include the kernel that packs `a`; the time does.
+        """,
+    ),
+    "split_k": (
+        "pipelined",
+        """
+        This rung is for small products; at 4096, its tiles are smaller than those of
+        `tma`. The schedulers are busy for {issue:.0f} % of the time, instead of
+        {over_issue:.0f} %.
+        """,
+    ),
+    "tensor_map": (
+        "tma",
+        """
+        The counts are nearly those of `tma`. But here no kernel packs `a` first: warps
+        transpose its tiles in shared memory. Also, the schedulers are busy for
+        {issue:.0f} % of the time, instead of {over_issue:.0f} %.
+        """,
+    ),
+}
