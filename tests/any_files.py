@@ -37,9 +37,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
+from both_ways import why_ptx
 
 import coalesce
-from coalesce.arrays import devices
 from coalesce.compile.layouts import Array, Structure
 from coalesce.launch.arguments import HostArray, prepare
 from coalesce.launch.source import module_of
@@ -385,7 +385,7 @@ def try_kernel(path: Path, kernel: coalesce.Kernel, size: int, seconds: float) -
     """Launch a kernel with blocks of several shapes."""
     ended = 0
     last = Row(str(path), kernel.name, "not run")
-    why = kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
+    why = why_ptx(kernel)
     for elements in ELEMENTS:
         how = How(size, elements, seconds)
         for shape in SHAPES:

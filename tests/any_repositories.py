@@ -62,9 +62,9 @@ from typing import Any
 
 import any_files
 import any_references
+from both_ways import why_ptx
 
 import coalesce
-from coalesce.arrays import devices
 from coalesce.compile import nvrtc
 
 AT_MOST = 18  # the valid kernels of a repository
@@ -350,7 +350,7 @@ def tried(path: Path, name: str, folder: Path, own: Mapping[str, Any]) -> dict[s
     try:
         with any_files._limited(LONGEST / 2):
             kernel, files = opened(path, name, folder, own)
-            why = kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
+            why = why_ptx(kernel)
     except ValueError as error:
         absent = "no kernel" in str(error)
         return {"outcome": "absent" if absent else "refused", "detail": str(error)}

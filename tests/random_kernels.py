@@ -13,9 +13,9 @@ import random
 import sys
 
 import numpy as np
+from both_ways import why_ptx
 
 import coalesce
-from coalesce.arrays import devices
 
 HEADER = """
 #include <cuda_fp16.h>
@@ -238,7 +238,7 @@ def difference(seed: int) -> str:
         places = np.flatnonzero(left[0] != words_left)
         if places.size:
             errors.append(f"{name}: {places.size} words differ, the first at {places[0]}")
-    return "; ".join([*errors, kernel._program(devices.resolve("sim")).why_ptx("k")]).strip("; ")
+    return "; ".join([*errors, why_ptx(kernel)]).strip("; ")
 
 
 def main(arguments: list[str]) -> int:

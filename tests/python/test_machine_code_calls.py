@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from both_ways import why_ptx
 
 import coalesce
 from coalesce import LaunchError
-from coalesce.arrays import devices
 from coalesce.compile import cubin, nvrtc
 
 pytestmark = pytest.mark.usefixtures("machine_code")
@@ -39,10 +39,6 @@ extern "C" __global__ void k(float limit, float* x) {
     x[threadIdx.x] += 1;
 }
 """
-
-
-def why_ptx(kernel: coalesce.Kernel) -> str:
-    return kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
 
 
 def test_each_lane_calls_its_own_function() -> None:

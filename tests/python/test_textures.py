@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_ways import why_ptx
 
 import coalesce
-from coalesce.arrays import devices
 from coalesce.simulate.prepared import prepare
 
 Array = np.ndarray[Any, Any]
@@ -468,7 +468,7 @@ def test_machine_code_accesses_surfaces() -> None:
     ]
     for entry, shape, dtype, channels, options in rows:
         k = surfaces(entry)
-        assert k._program(devices.resolve("sim")).why_ptx(k.entry) == ""
+        assert why_ptx(k) == ""
         block = {"write1": 16, "write3": (4, 3, 2), "layers_of_2": 4}.get(entry, (8, 8))
         found = []
         for counts in (False, True):
@@ -547,7 +547,7 @@ def test_textures_are_not_counted() -> None:
 
 def both_ways(k: coalesce.Kernel, threads: int, make: Callable[[], list[Any]]) -> list[Any]:
     """Run a kernel as PTX and as machine code; compare the arrays, and return them."""
-    assert k._program(devices.resolve("sim")).why_ptx(k.entry) == ""
+    assert why_ptx(k) == ""
     plain, counted = make(), make()
     k[1, threads](*plain)
     prepare(k, 1, threads, counted, 0).run(counts=True)
@@ -614,7 +614,7 @@ def test_machine_code_reads_integers_and_linear_memory() -> None:
 @pytest.mark.usefixtures("machine_code")
 def test_machine_code_that_is_not_lifted() -> None:
     """Queries that read the object itself."""
-    assert kernel("ask")._program(devices.resolve("sim")).why_ptx(kernel("ask").entry)
+    assert why_ptx(kernel("ask"))
 
 
 @pytest.mark.usefixtures("machine_code")

@@ -1,0 +1,41 @@
+"""Runs kernels on the simulator as PTX and as machine code, and compares the arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import coalesce
+from coalesce.arrays import devices
+from coalesce.simulate.prepared import prepare
+
+
+def why_ptx(kernel: coalesce.Kernel) -> str:
+    """Return why a profile executes the PTX of a kernel. Empty if it executes the machine code."""
+    return kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
+
+
+def both_ways(
+    kernel: coalesce.Kernel,
+    grid: Any,
+    block: Any,
+    *arguments: Any,
+    shared_bytes: int = 0,
+    **options: Any,
+) -> list[np.ndarray[Any, Any]]:
+    """Run a kernel as PTX and as machine code. Both must leave the same arrays; return these.
+
+    Each run gets its own copies of the arrays. An array that is passed twice is copied once.
+    `options` are those of `Prepared.run`, such as ``workers=1``.
+    """
+    assert why_ptx(kernel) == ""
+    runs = []
+    for counts in (False, True):
+        copies = {id(a): a.copy() for a in arguments if isinstance(a, np.ndarray)}
+        given = [copies.get(id(a), a) for a in arguments]
+        prepare(kernel, grid, block, given, shared_bytes).run(counts=counts, **options)
+        runs.append([a for a in given if isinstance(a, np.ndarray)])
+    for plain, counted in zip(*runs, strict=True):
+        np.testing.assert_array_equal(plain, counted)
+    return runs[1]

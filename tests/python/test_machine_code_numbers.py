@@ -1,0 +1,184 @@
+"""Machine code of integers, halves and packed numbers leaves the same arrays as PTX."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from both_ways import both_ways
+
+import coalesce
+
+pytestmark = pytest.mark.usefixtures("machine_code")
+
+
+def test_wide_integers():
+    """A 64-bit value is a pair of registers. A sum carries from the low to the high register."""
+    source = """
+    typedef unsigned long long wide;
+    extern "C" __global__ void k(int n, const wide* a, const wide* b, const wide* c, wide* out) {
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        if (t >= n) return;
+        wide x = a[t], y = b[t], z = c[t];
+        int i = x, j = y;
+        wide* d = out + 20ll * t;
+        d[0] = x + y;
+        d[1] = x - y;
+        d[2] = x + y + z;
+        d[3] = x - y - z;
+        d[4] = x + y + (x + y < x);
+        d[5] = x * y + z;
+        d[6] = __umul64hi(x, y);
+        d[7] = __mul64hi(x, y);
+        d[8] = (long long)i * 4 + x;
+        d[9] = (long long)i * j + x;
+        d[10] = (wide)(unsigned)i * (unsigned)j + x;
+        d[11] = (wide)(unsigned)i * 16 + x;
+        d[12] = (x << 5) + y;
+        d[13] = (x >> 7) ^ ((long long)y >> 9);
+        d[14] = (x << 40) + ((long long)y >> 35);
+        d[15] = (x << (z & 63)) ^ (y >> (z & 63));
+        d[16] = (long long)i * -8 + x;
+        d[17] = -x;
+        d[18] = (long long)x < (long long)y ? x - 1 : y + 0x123456789abcdefull;
+        d[19] = x > y ? max(x, z) : min(y, z);
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    edges = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 2**32, 2**64 - 1]
+    triples = np.array(list(itertools.product(edges, repeat=3)), np.uint64).T
+    a, b, c = np.hstack(
+        [triples, np.random.default_rng(1).integers(2**64, size=(3, 333), dtype="u8")]
+    )
+    zeros = np.zeros((len(a), 20), np.uint64)
+    *_, out = both_ways(kernel, -(-len(a) // 96), 96, len(a), a, b, c, zeros)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out[:, 2], a + b + c)
+        np.testing.assert_array_equal(out[:, 5], a * b + c)
+
+
+def test_integers_packed_into_bytes_and_halves():
+    """The assembler makes I2IP from cvt.pack, and several instructions from vset4."""
+    source = """
+    extern "C" __global__ void k(int n, const int* a, const int* b, const int* c, int* out) {
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        if (t >= n) return;
+        int x = a[t], y = b[t], z = c[t];
+        int* d = out + 6 * t;
+        asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(d[0]) : "r"(x), "r"(y), "r"(z));
+        asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(d[1]) : "r"(x), "r"(y));
+        asm("cvt.pack.sat.s16.s32 %0, %1, %2;" : "=r"(d[2]) : "r"(x), "r"(y));
+        asm("cvt.pack.sat.u16.s32 %0, %1, %2;" : "=r"(d[3]) : "r"(x), "r"(y));
+        asm("vset4.s32.s32.lt %0, %1, %2, %3;" : "=r"(d[4]) : "r"(x), "r"(y), "r"(0));
+        asm("vset2.u32.u32.ge.add %0, %1, %2, %3;" : "=r"(d[5]) : "r"(x), "r"(y), "r"(z));
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    edges = [0, 1, -1, 127, 128, -128, -129, 255, 256, 32767, -32769, 65536, 2**31 - 1, -(2**31)]
+    x, y = np.array(list(itertools.product(edges, repeat=2)), np.int32).T.copy()
+    z = np.random.default_rng(2).integers(-(2**31), 2**31, len(x), np.int32)
+    zeros = np.zeros((len(x), 6), np.int32)
+    *_, out = both_ways(kernel, -(-len(x) // 96), 96, len(x), x, y, z, zeros)
+    upper, lower = (v.clip(-(2**15), 2**15 - 1).astype(np.int16) for v in (x, y))
+    np.testing.assert_array_equal(out[:, 2], np.stack([lower, upper], 1).view(np.int32)[:, 0])
+
+
+def test_narrow_signed_results_fill_the_register():
+    """The compiler stores the result of F2I.S16 or F2I.S8 as an int, without extending its sign."""
+    source = """
+    #include <cuda_fp16.h>
+    extern "C" __global__ void k(const float* x, int* out) {
+        const int t = threadIdx.x;
+        short s;
+        out[t] = __half2short_rz(__float2half(x[t]));
+        asm("cvt.rni.s16.f32 %0, %1;" : "=h"(s) : "f"(x[t]));
+        out[32 + t] = s;
+        asm("{.reg .s8 q; cvt.rni.s8.f32 q, %1; cvt.s32.s8 %0, q;}"
+            : "=r"(out[64 + t]) : "f"(x[t]));
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    x = np.arange(-16, 16, dtype=np.float32)
+    _, out = both_ways(kernel, 1, 32, x, np.zeros((3, 32), np.int32))
+    np.testing.assert_array_equal(out, [x] * 3)
+
+
+def test_less_common_bytes_and_halves():
+    """Modes of PRMT; halves that an instruction negates, swaps or makes positive; PACK_AB.RZ."""
+    source = """
+    #include <cuda_fp16.h>
+    extern "C" __global__ void k(const unsigned* x, const unsigned* y, unsigned* out) {
+        const int t = threadIdx.x;
+        unsigned a = x[t], b = y[t], c = b >> t % 32, n = 0;
+    #define NEXT "=r"(out[t + 96 * n++])
+    #define PERMUTE(mode) asm("prmt.b32." mode " %0, %1, %2, %3;" : NEXT : "r"(a), "r"(b), "r"(c));
+        PERMUTE("f4e") PERMUTE("b4e") PERMUTE("rc8") PERMUTE("ecl") PERMUTE("ecr") PERMUTE("rc16")
+        const half2 p = *(const half2*)&a, q = *(const half2*)&b;
+        out[t + 96 * n++] = __float_as_uint(__half2float(__habs(p.x)));
+        out[t + 96 * n++] = __float_as_uint(-__half2float(__habs(p.y)));
+        *(half2*)&out[t + 96 * n++] = __hcmadd(p, q, q);
+        const float v = __uint_as_float(a), w = __uint_as_float(b);
+        out[t + 96 * n++] = __half_as_ushort(__float2half_rz(v));
+    #define PACK(mode) asm("cvt." mode ".f32 %0, %1, %2;" : NEXT : "f"(v), "f"(w));
+        PACK("rz.f16x2") PACK("rn.relu.f16x2") PACK("rz.relu.bf16x2") PACK("rn.bf16x2")
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    halves = np.random.default_rng(3).standard_normal((2, 192)).astype(np.float16)
+    halves[0, :4] = np.inf, -0.0, 65504, 2**-24
+    x, y = halves.view(np.uint32)
+    x[48:], y[48:] = np.random.default_rng(4).standard_normal((2, 48), np.float32).view(np.uint32)
+    *_, out = both_ways(kernel, 1, 96, x, y, np.zeros((14, 96), np.uint32))
+    lower = x.astype(np.uint16).view(np.float16)
+    np.testing.assert_array_equal(out[6].view(np.float32)[:48], abs(lower[:48]))
+    byte = x >> 8 * (y >> np.arange(96) % 32 & 3) & 255
+    np.testing.assert_array_equal(out[2], byte * 0x1010101)
+
+
+def test_sums_and_extremes_of_halves():
+    """VIADDMNMX.S16x2 and VHMNMX combine two instructions of PTX."""
+    source = """
+    #include <cuda_bf16.h>
+    #include <cuda_fp16.h>
+    extern "C" __global__ void k(int n, const unsigned* a, unsigned* out) {
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        if (t >= n) return;
+        unsigned x = a[3 * t], y = a[3 * t + 1], z = a[3 * t + 2];
+        unsigned* d = out + 9 * t;
+        d[0] = __viaddmax_s16x2(x, y, z);
+        d[1] = __viaddmin_s16x2_relu(x, y, z);
+        d[2] = __viaddmax_u16x2(x, y, z);
+        __half2 f = *(__half2*)&x, g = *(__half2*)&y, h = *(__half2*)&z;
+        *(__half2*)&d[3] = __hmax2(__hmax2(f, g), h);
+        *(__half2*)&d[4] = __hmin2_nan(__hmin2_nan(f, g), h);
+        *(__half*)&d[5] = __hmin(__hmin(f.x, g.y), h.x);
+        __nv_bfloat162 p = *(__nv_bfloat162*)&x, q = *(__nv_bfloat162*)&y,
+                       r = *(__nv_bfloat162*)&z;
+        *(__nv_bfloat162*)&d[6] = __hmax2(__hmax2(p, q), r);
+        *(__nv_bfloat162*)&d[7] = __hmin2_nan(__hmin2_nan(p, q), r);
+        *(__nv_bfloat16*)&d[8] = __hmax(__hmax(p.x, q.y), r.x);
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    edges = [0, 0x8000, 0x7C00, 0xFC00, 0x7E00, 0xFFFF, 0x7F80, 0x3C00, 0xBC00, 1, 0x8001, 0x7FFF]
+    pairs = [low | high << 16 for low, high in itertools.product(edges[::2], edges[1::2])]
+    words = np.random.default_rng(3).choice(np.array(pairs, np.uint32), (1000, 3))
+    zeros = np.zeros((len(words), 9), np.uint32)
+    _, out = both_ways(kernel, 10, 100, len(words), words.ravel(), zeros)
+    x, y, z = words.view(np.int16).reshape(-1, 3, 2).transpose(1, 0, 2)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(
+            out[:, 0].copy().view(np.int16).reshape(-1, 2), np.maximum(x + y, z)
+        )
+
+
+def test_cache_policies():
+    """The assembler computes the policy with ordinary instructions, as the simulator does."""
+    source = """
+    extern "C" __global__ void k(float fraction, unsigned long long* out) {
+        asm("createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %0, %1;"
+            : "=l"(out[0]) : "f"(fraction));
+        asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(out[1]));
+        asm("createpolicy.fractional.L2::evict_unchanged.b64 %0, 0.3;" : "=l"(out[2]));
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    for fraction in (1, 0.5, 1e-3, 0.0625, 0.0626, 0.50031, 0.50032, 0, -1, 1.5, 1e20, np.nan):
+        (out,) = both_ways(kernel, 1, 1, float(fraction), np.zeros(3, np.uint64))
+        if fraction == 1:
+            assert list(out) == [0x15F << 52, 0x12F << 52, 0x104 << 52]
