@@ -22,8 +22,9 @@ from counter_cases.case import KERNELS, Case, Launches, launch, matrix, whole_nu
 @functools.cache
 def kernel_of(entry: str, device: Any) -> coalesce.Kernel:
     """Return a kernel of tests/kernels/hopper.cu."""
-    source = (KERNELS / "hopper.cu").read_text()
-    return coalesce.Kernel(source, entry, device=device, arch="sm_90a")
+    source, helpers = ((KERNELS / name).read_text() for name in ("hopper.cu", "mbarriers.cuh"))
+    headers = {"mbarriers.cuh": helpers}
+    return coalesce.Kernel(source, entry, device=device, arch="sm_90a", headers=headers)
 
 
 def cases() -> Iterator[Case]:

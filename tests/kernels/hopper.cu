@@ -1,71 +1,7 @@
 // Kernels with bulk copies, tensor maps, mbarriers and matrix products of warpgroups, for compute
 // capability 9.0a. tests/counter_cases/hopper.py launches them.
 
-typedef unsigned long long wide;
-
-struct alignas(64) Map {
-    wide words[16];
-};
-
-__device__ unsigned at(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
-__device__ void init(unsigned barrier, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
-                 : "memory");
-}
-__device__ void init_done() {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async;" ::: "memory");
-}
-__device__ void arrive(unsigned barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-__device__ void expect(unsigned barrier, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                 : "memory");
-}
-__device__ bool done(unsigned barrier, int parity) {
-    unsigned result;
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
-        "selp.u32 %0, 1, 0, p; }"
-        : "=r"(result)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-    return result != 0;
-}
-__device__ void wait(unsigned barrier, int parity) {
-    while (!done(barrier, parity)) {
-    }
-}
-__device__ void bring(unsigned to, const void* from, int bytes, unsigned barrier) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-            "r"(to),
-        "l"(from), "r"(bytes), "r"(barrier)
-        : "memory");
-}
-__device__ void take_out(void* to, unsigned from, int bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
-                 "r"(from), "r"(bytes)
-                 : "memory");
-}
-__device__ void bring_box(unsigned to, const Map* map, int x, int y, unsigned barrier) {
-    asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
-        "[%1, {%2, %3}], [%4];" ::"r"(to),
-        "l"(map), "r"(x), "r"(y), "r"(barrier)
-        : "memory");
-}
-__device__ void take_out_box(const Map* map, int x, int y, unsigned from) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::
-                     "l"(map),
-                 "r"(x), "r"(y), "r"(from)
-                 : "memory");
-}
-__device__ void end_group() {
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
+#include "mbarriers.cuh"
 
 // The lanes of the first warp each copy `bytes` bytes. Then all threads read with a stride.
 extern "C" __global__ void bulk_by_lanes(const float* x, float* out, int bytes, int stride) {
@@ -73,8 +9,7 @@ extern "C" __global__ void bulk_by_lanes(const float* x, float* out, int bytes, 
     __shared__ wide full;
     const int t = threadIdx.x, block = blockIdx.x * 8 * bytes;
     if (t == 0) {
-        init(at(&full), 1);
-        init_done();
+        start(at(&full));
     }
     __syncthreads();
     if (t < 32) {
@@ -93,8 +28,7 @@ extern "C" __global__ void bulk_there_and_back(const float* x, float* out, int c
     __shared__ wide full;
     const int t = threadIdx.x, first = blockIdx.x * 2048;
     if (t == 0) {
-        init(at(&full), 1);
-        init_done();
+        start(at(&full));
         expect(at(&full), sizeof s);
         bring(at(s), x + first, sizeof s, at(&full));
     }
@@ -166,8 +100,7 @@ extern "C" __global__ void transpose_boxes(const __grid_constant__ Map from,
     __shared__ wide full;
     const int t = threadIdx.x;
     if (t == 0) {
-        init(at(&full), 1);
-        init_done();
+        start(at(&full));
         expect(at(&full), sizeof a);
         bring_box(at(a), &from, blockIdx.x * 32, blockIdx.y * 32, at(&full));
     }
@@ -183,14 +116,13 @@ extern "C" __global__ void transpose_boxes(const __grid_constant__ Map from,
 }
 
 // Each block of a cluster gets the box that the first block copies.
-extern "C" __global__ void __cluster_dims__(2) share_boxes(const __grid_constant__ Map map,
-                                                           const float* x, float* out) {
+extern "C" __global__ void __cluster_dims__(2)
+    share_boxes(const __grid_constant__ Map map, const float* x, float* out) {
     __shared__ __align__(128) float s[32][32];
     __shared__ wide full;
     const int t = threadIdx.x;
     if (t == 0) {
-        init(at(&full), 1);
-        init_done();
+        start(at(&full));
         expect(at(&full), sizeof s);
     }
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
@@ -228,8 +160,7 @@ extern "C" __global__ void impatient(const float* x, float* out) {
     __shared__ wide full;
     const int t = threadIdx.x;
     if (t == 0) {
-        init(at(&full), 1);
-        init_done();
+        start(at(&full));
         expect(at(&full), sizeof s);
         bring(at(s), x, sizeof s, at(&full));
     }
@@ -240,8 +171,8 @@ extern "C" __global__ void impatient(const float* x, float* out) {
 }
 
 // Products of a warpgroup after a change of the number of registers.
-extern "C" __global__ void __launch_bounds__(256, 1) few_registers(const unsigned* x, float* out,
-                                                                 int steps) {
+extern "C" __global__ void __launch_bounds__(256, 1)
+    few_registers(const unsigned* x, float* out, int steps) {
     __shared__ __align__(1024) unsigned s[8192];
     const int t = threadIdx.x;
     for (int i = t; i < 8192; i += blockDim.x) s[i] = x[i];

@@ -4,39 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from counter_cases.case import KERNELS
 
 import coalesce
 
-HELPERS = """
-__device__ unsigned at(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
-__device__ void init(unsigned b, int n) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory");
-}
-__device__ void arrive(unsigned b) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory");
-}
-__device__ void arrive_for(unsigned b, int n) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(n) : "memory");
-}
-__device__ void end(unsigned b) {
-    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" :: "r"(b) : "memory");
-}
-__device__ void expect(unsigned b, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(b), "r"(bytes) : "memory");
-}
-__device__ bool done(unsigned b, int parity) {
-    unsigned d;
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
-                 " selp.u32 %0, 1, 0, p; }" : "=r"(d) : "r"(b), "r"(parity) : "memory");
-    return d;
-}
-__device__ void wait(unsigned b, int parity) { while (!done(b, parity)) {} }
-__device__ void bring(unsigned to, const void* from, int bytes, unsigned b) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 " [%0], [%1], %2, [%3];" :: "r"(to), "l"(from), "r"(bytes), "r"(b) : "memory");
-}
-"""
+HELPERS = (KERNELS / "mbarriers.cuh").read_text()
 
 # Tiles of x pass through a ring buffer of two stages. Each thread adds its neighbour's element.
 RING = (

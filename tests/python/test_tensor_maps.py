@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensor_map_cases
+from counter_cases.case import KERNELS
 from tensor_map_cases import ELEMENTS, SHARED, Copy, simulated
 
 import coalesce
@@ -142,30 +143,7 @@ def test_boxes_that_do_not_fit() -> None:
         copied(replace(PLAIN, box=(256, 30)))
 
 
-HELPERS = """
-struct alignas(64) Map { unsigned long long words[16]; };
-__device__ unsigned at(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
-__device__ void init(unsigned b) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(b) : "memory");
-}
-__device__ void expect(unsigned b, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(b), "r"(bytes) : "memory");
-}
-__device__ void wait(unsigned b) {
-    asm volatile("{ .reg .pred p; L: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;"
-                 " @!p bra L; }" :: "r"(b) : "memory");
-}
-__device__ void bring(unsigned to, const void* map, int x, int y, unsigned b) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%2, %3}], [%4];"
-                 :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(b) : "memory");
-}
-__device__ void put(unsigned from, const void* map, int x, int y) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%1, {%2, %3}], [%0];"
-                 :: "r"(from), "l"(map), "r"(x), "r"(y) : "memory");
-}
-"""
+HELPERS = (KERNELS / "mbarriers.cuh").read_text()
 
 
 def map_of(x: Any, box: tuple[int, int], swizzle: int = 0) -> bytes:
@@ -187,7 +165,7 @@ COPY = """
     const int t = threadIdx.x;
     if (t == 0) init(at(&full));
     __syncthreads();
-    if (t == 0) { expect(at(&full), sizeof box); bring(at(box), &map, 0, 0, at(&full)); }
+    if (t == 0) { expect(at(&full), sizeof box); bring_box(at(box), &map, 0, 0, at(&full)); }
     if (waits) wait(at(&full));
     out[t] = box[t][1];
 """
@@ -224,9 +202,8 @@ def test_checks_see_a_missing_fence_between_proxies(fenced: bool) -> None:
     for (int i = 0; i < 8; ++i) box[threadIdx.x][i] = i;
     {fence}
     __syncthreads();
-    if (threadIdx.x == 0) put(at(box), &map, 0, 0);
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    if (threadIdx.x == 0) take_out_box(&map, 0, 0, at(box));
+    end_group();
     """,
         "const __grid_constant__ Map map, float* x",
     )
@@ -244,9 +221,8 @@ def test_checks_see_blocks_that_write_the_same_box() -> None:
     for (int i = 0; i < 8; ++i) box[threadIdx.x][i] = blockIdx.x;
     asm volatile("fence.proxy.async;" ::: "memory");
     __syncthreads();
-    if (threadIdx.x == 0) put(at(box), &map, 0, apart ? 32 * blockIdx.x : 16 * blockIdx.x);
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    if (threadIdx.x == 0) take_out_box(&map, 0, apart ? 32 * blockIdx.x : 16 * blockIdx.x, at(box));
+    end_group();
     """,
         "const __grid_constant__ Map map, float* x, int apart",
     )
