@@ -82,6 +82,9 @@ void CheckObserver::start(sim::Block& block) {
     const uint32_t number = uint32_t(block.linear) + 1;
     b.order.start(number, block.threads);
     b.shared.start(number, block.shared_bytes, shared_bits_, block.cluster != nullptr);
+    // The system initialises its part of shared memory.
+    for (uint32_t n = program_.system_shared_bytes; n > 0; --n)
+        b.shared.cell((block.shared_bytes - n) >> shared_bits_).mark(Cell::initialised);
     b.barriers = {};
     b.proxy_fence = 0;
     b.last_op.assign(size_t(block.warp_count) * sim::warp_size, sim::no_op);

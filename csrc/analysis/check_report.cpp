@@ -192,6 +192,10 @@ bool CheckObserver::same_value(const Place& at, uint32_t lane_then, bool same_in
 
 void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_then,
                              bool both_write) {
+    // Only NVIDIA's cooperative_groups.h accesses the system's part of shared memory. It relies on
+    // lanes that run in lockstep.
+    if (at.shared && at.offset >= at.warp.block->shared_bytes - program_.system_shared_bytes)
+        return;
     const BlockOrder& order = at.block.order;
     const CheckedInstruction& was = instructions_[then.pc];
     const bool copying = std::strcmp(was.verb, "asynchronous copy") == 0;

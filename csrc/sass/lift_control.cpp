@@ -303,6 +303,7 @@ void Lifter::special(const Instruction& in) {
                      {"SR_LEMASK", lanemask_le},
                      {"SR_GTMASK", lanemask_gt},
                      {"SR_GEMASK", lanemask_ge},
+                     {"SR_VIRTID", virtual_id},
                      {"SR_VIRTUALSMID", smid},
                      {"SR_CLOCKLO", clock_low},
                      {"SR_CLOCKHI", clock_high},

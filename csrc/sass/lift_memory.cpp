@@ -312,16 +312,19 @@ void Lifter::fence(const Instruction& in) {
     emit(op);
 }
 
-// QSPC.E.S P0, RZ, [R2] tests if an address is in shared memory.
+// QSPC.E.S P0, RZ, [R2] tests if an address is in shared memory, and QSPC.E.L if it is in local
+// memory. QSPC.E.D tests if it is in the shared memory of any block of the cluster.
 void Lifter::query_space(const Instruction& in) {
-    only(in, {"E", "S"});
-    if (!in.has("S")) unsupported();
+    only(in, {"E", "S", "L", "D"});
+    if (in.has("S") + in.has("L") + in.has("D") != 1) unsupported();
     expect(in, 1, "RZ");
     Op address;
     address.set(sim::MemoryOperand{});
     set_address(address, operand(in, 2), Space::generic);
+    const uint64_t start = in.has("L") ? sim::local_window : sim::shared_window;
     machine(MachineOp::in_window, {written_predicate(operand(in, 0)), address.operand[5]},
-            sim::AddressWindow{sim::shared_window - uint64_t(address.memory().offset)});
+            sim::AddressWindow{start - uint64_t(address.memory().offset),
+                               in.has("D") ? sim::cluster_window_bytes : sim::window_bytes});
 }
 
 }  // namespace coalesce::sass

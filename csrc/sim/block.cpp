@@ -32,6 +32,9 @@ void start(Block& block, uint64_t linear) {
                    uint32_t(linear / grid.x / grid.y)};
     if (block.warps.empty()) {
         block.shared_bytes = program.shared_bytes + block.launch->shared_bytes;
+        if (program.system_shared_bytes)
+            block.shared_bytes =
+                system_shared_offset(program, *block.launch) + program.system_shared_bytes;
         block.shared_storage.resize(block.shared_bytes + 64);
         std::byte* const storage = block.shared_storage.data();
         block.shared = storage + (64 - reinterpret_cast<uintptr_t>(storage) % 64) % 64;
@@ -47,6 +50,8 @@ void start(Block& block, uint64_t linear) {
     // A GPU does not set shared memory to zero when a block starts. Here, shared memory is filled
     // with NaNs, so that the use of uninitialized data shows in the results.
     std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
+    std::fill_n(block.shared + block.shared_bytes - program.system_shared_bytes,
+                program.system_shared_bytes, std::byte{0});
     std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
     block.bulk_copies.clear();
     block.boxes.clear();

@@ -9,6 +9,7 @@
 //  0x20   address of the local window
 //  0x28   top of a thread's stack
 //  0x44   address of a cooperative launch's workspace, in two halves
+//  0x6c   value of %reserved_smem_offset_1
 //  0xd0   generic address of bank 3
 //  0x140  extents of clusters and their number
 //  0x198  generic address of the parameters
@@ -74,6 +75,7 @@ MachineConstants machine_constants(const Program& program, const Launch& launch)
         set(0x44, grid_workspace >> 32, 4);
         set(0x48, uint32_t(grid_workspace), 4);
     }
+    set(0x6c, program.reserved_shared + system_shared_offset(program, launch), 4);
     set(0x198, param_window, 8);
     // The lifter refuses code that reads this field if there are several variables.
     if (code.variables.size() == 1)

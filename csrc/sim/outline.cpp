@@ -12,6 +12,10 @@ namespace coalesce::sim {
 // The limit on static shared memory of a block (ptxas: "uses too much shared data").
 static constexpr uint64_t most_static_shared_bytes = 48 * 1024;
 
+// The size of the memory at %reserved_smem_offset_1 ("CG can expect at least 288 bytes available in
+// reserved shared", cooperative_groups/details/memory.h).
+static constexpr uint32_t cooperative_groups_bytes = 288;
+
 static bool has_body(const ptx::Module& module, std::string_view name) {
     const ptx::Function* const f = module.find_function(name);
     return f && !f->external;
@@ -30,13 +34,15 @@ std::string readable(const std::string& name) {
 }
 
 // Records in `program` what the instruction requires of a launch: the heap, a cooperative launch,
-// or clusters.
+// clusters, or shared memory of the system.
 static void record_requirements(Program& program, const ptx::Module& module,
                                 const ptx::Instruction& in) {
     const std::string_view called = callee_name(in);
     if ((called == "malloc" || called == "free") && !has_body(module, called))
         program.allocates = true;
     if (in.text.find("%envreg2") != std::string_view::npos) program.asks_for_grid = true;
+    if (in.text.find("%reserved_smem_offset_1") != std::string_view::npos)
+        program.system_shared_bytes = cooperative_groups_bytes;
     if (traits_of(full_opcode(in)).cluster) program.has_clusters = true;
 }
 

@@ -313,6 +313,10 @@ struct Program {
     // sees are counted from the start of these bytes. The offsets that observers get are counted
     // from their end.
     uint32_t shared_bytes = 0, reserved_shared = 0;
+    // The bytes of the system's part that the kernel itself accesses, through
+    // %reserved_smem_offset_1. Here they are after the kernel's own shared memory; see
+    // system_shared_offset().
+    uint32_t system_shared_bytes = 0;
     std::shared_ptr<ModuleMemory> memory;
     std::map<uint32_t, std::string> files;  // the key is SourceLine::file
     uint32_t source_file = 0;               // the number of the file that contains the kernel

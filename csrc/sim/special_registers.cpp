@@ -44,6 +44,8 @@ uint64_t uniform_value(const Warp& w, Special which) {
             return launch.grid.z;
         case warpid:
             return w.index;
+        case virtual_id:
+            return w.index << 8;
         case nwarpid:
             return launch.gpu.resident_warps();
         case smid:
@@ -62,7 +64,9 @@ uint64_t uniform_value(const Warp& w, Special which) {
             return launch.shared_bytes;
         case total_shared:
         case aggregate_shared:
-            return block.shared_bytes;
+            return block.program->shared_bytes + launch.shared_bytes;
+        case system_shared:
+            return block.program->reserved_shared + system_shared_offset(*block.program, launch);
         case grid_workspace_high:
             return launch.cooperative ? grid_workspace >> 32 : 0;
         case grid_workspace_low:

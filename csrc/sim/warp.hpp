@@ -25,6 +25,7 @@
 #include <memory>
 #include <vector>
 
+#include "round_up.hpp"
 #include "sim/lane_strides.hpp"
 #include "sim/lanes.hpp"
 #include "sim/launch.hpp"
@@ -171,6 +172,12 @@ struct Cluster {
     std::vector<Block*> blocks;  // the index is the rank
 };
 
+// Returns where the system's part of shared memory is that the kernel accesses
+// (Program::system_shared_bytes), from the start of the kernel's own shared memory.
+inline uint32_t system_shared_offset(const Program& program, const Launch& launch) {
+    return round_up(program.shared_bytes + launch.shared_bytes, 16);
+}
+
 struct Block {
     const Program* program = nullptr;
     const Launch* launch = nullptr;
@@ -191,7 +198,7 @@ struct Block {
     uint32_t warp_count = 0;
     std::byte* shared = nullptr;  // an aligned address in shared_storage
     std::vector<std::byte> shared_storage;
-    uint32_t shared_bytes = 0;
+    uint32_t shared_bytes = 0;  // includes Program::system_shared_bytes
     // for each instruction: the index of the buffer that AddressSpace::find() tries first
     uint16_t* hints = nullptr;
     // threadIdx.{x,y,z} of each linear thread. The arrays are padded to whole warps.

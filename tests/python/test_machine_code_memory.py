@@ -211,3 +211,23 @@ def test_parameters_with_large_alignments():
     zeros = np.zeros(32, np.int32)
     (out,) = both_ways(kernel, 1, 32, 1, p.tobytes(), 2, q.tobytes(), 3, zeros)
     np.testing.assert_array_equal(out, 600321 + 1000 * np.arange(32))
+
+
+@pytest.mark.parametrize("place", ["global", "shared"])
+def test_atomics_on_floats_by_generic_addresses(place):
+    """The machine code asks where the address is (QSPC), also if it is in a cluster's memory."""
+    source = """
+    #include <cuda/atomic>
+    extern "C" __global__ void k(float *y, int in_shared) {
+        __shared__ float s;
+        if (threadIdx.x == 0) s = 0.5f;
+        __syncthreads();
+        cuda::atomic_ref<float, cuda::thread_scope_device> sum(in_shared ? s : y[0]);
+        sum.fetch_add(float(threadIdx.x));
+        __syncthreads();
+        if (threadIdx.x == 0) y[1] = s;
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    in_shared = place == "shared"
+    (y,) = both_ways(kernel, 1, 32, np.array([0.25, 0], np.float32), int(in_shared))
+    assert list(y) == ([0.25, 496.5] if in_shared else [496.25, 0.5])

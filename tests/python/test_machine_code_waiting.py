@@ -1,4 +1,4 @@
-"""Machine code of mbarriers, dependent launches and elected lanes."""
+"""Machine code of mbarriers, dependent launches, elected lanes and numbers of warps."""
 
 from __future__ import annotations
 
@@ -157,3 +157,14 @@ def test_elect():
         wanted = np.where(lanes < first, 709, first + 100 * (lanes == first))
         (y,) = both_ways(kernel, 1, 32, np.zeros(32, np.uint32), members, first)
         np.testing.assert_array_equal(y, wanted)
+
+
+def test_numbers_of_warps():
+    """The machine code computes %warpid from SR_VIRTID."""
+    source = """
+    extern "C" __global__ void k(unsigned *y) {
+        asm volatile("mov.u32 %0, %%warpid;" : "=r"(y[threadIdx.x]));
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    (y,) = both_ways(kernel, 1, 200, np.zeros(200, np.uint32))
+    np.testing.assert_array_equal(y, np.arange(200) // 32)
