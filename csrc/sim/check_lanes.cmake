@@ -2,9 +2,9 @@
 #
 #   cmake -DNM=nm -DARCHIVE=libcoalesce_lanes_v4.a -DISA=v4 -P check_lanes.cmake
 #
-# Of an inline function that several files define, the linker keeps one. If that is one with
-# instructions that a processor lacks, the package crashes there. So these files may define inline
-# functions in the namespace of their instruction set only.
+# If several files define the same inline function, the linker keeps one of them. The kept function
+# may have instructions that the processor does not have, and the package would crash. So these files
+# may define inline functions only in the namespace of their instruction set.
 execute_process(COMMAND ${NM} -C --defined-only ${ARCHIVE} OUTPUT_VARIABLE symbols
   COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[0-9a-f]+ [WVu] [^\n]+" shared "${symbols}")

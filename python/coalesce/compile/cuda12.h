@@ -14,7 +14,7 @@
 #define cudaThreadSetCacheConfig cudaDeviceSetCacheConfig
 #define cudaThreadGetCacheConfig cudaDeviceGetCacheConfig
 
-// The members of cudaDeviceProp that are attributes now.
+// The members of cudaDeviceProp that CUDA 13 replaced by attributes.
 struct coalesceDeviceProp : cudaDeviceProp {
     int clockRate, memoryClockRate, deviceOverlap, kernelExecTimeoutEnabled, computeMode;
     int singleToDoublePrecisionPerfRatio, maxTexture1DLinear, cooperativeMultiDeviceLaunch;

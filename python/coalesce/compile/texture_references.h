@@ -129,7 +129,7 @@ COALESCE_FETCH(tex3DLod, (COALESCE_REFERENCE, float x, float y, float z, float l
 #undef COALESCE_OBJECT
 #endif
 
-// Of this package's runtime library: replaces the object of a reference.
+// A function of this package's runtime library. It replaces the object of a reference.
 extern "C" cudaError_t __cudaBindTexture(cudaTextureObject_t *object, size_t *offset,
                                          const cudaResourceDesc *resource,
                                          const cudaTextureDesc *sampler);

@@ -46,7 +46,7 @@ namespace c10 {
     COALESCE_OPERATOR_(Name, *)                                      \
     COALESCE_OPERATOR_(Name, /)                                      \
     __host__ __device__ inline Name operator-(Name a) { return -float(a); }
-// With another number, the type of the result is the one that PyTorch gives it.
+// If the other operand is another number, the result has the same type as with PyTorch.
 #define COALESCE_OPERATOR_(Name, sign)                                                             \
     __host__ __device__ inline Name operator sign(Name a, Name b) {                                \
         return float(a) sign float(b);                                                             \
