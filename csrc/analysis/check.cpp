@@ -278,8 +278,8 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
 }
 
 // Data that threads have written are visible to asynchronous copies and matrix products only after
-// a fence (PTX ISA, "Async proxy"). Here a fence by any thread of the block is accepted, so that no
-// correct kernel is reported.
+// a fence (PTX ISA, "Async proxy"). The checker accepts a fence by any thread of the block, so that
+// it reports no correct kernel.
 void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
     const Stamp& w = cell.write;
     if (w.time == 0 || w.block != at.me.block || w.time <= at.block.proxy_fence) return;
@@ -307,9 +307,9 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
             return;
         }
     }
-    // A cell keeps two reads. Here, both earlier reads are by other warps, and this read replaces
-    // one of them. If possible, the two kept reads are by different blocks, because two reads by
-    // the same block would detect fewer races.
+    // A cell keeps two reads. At this place, both kept reads are by other warps, and the new read
+    // replaces one of them. If possible, the two kept reads are by different blocks, because two
+    // reads by the same block would detect fewer races.
     const bool replace_first =
         me.block == cell.read[0].block && cell.read[1].block != cell.read[0].block;
     cell.read[replace_first ? 0 : 1] = me;

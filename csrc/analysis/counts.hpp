@@ -71,8 +71,8 @@ struct GroupedCounts {
     std::mutex mutex;
 
     // Adds the observer's counts to the group of `block`, and clears the observer. All counts of
-    // the observer belong to `block`. The reason is that no block waits for another here, so a
-    // worker ends a block before it starts the next one.
+    // the observer belong to `block`. The reason is that launches with groups have no block that
+    // waits for another. So a worker ends a block before it starts the next one.
     template <class O>
     void take(const sim::Block& block, O& observer) {
         {

@@ -1,7 +1,7 @@
 // One GPU: its primary context, its memory, and what happens after a kernel fault.
 //
-// CuPy, PyTorch and the CUDA runtime also use the primary context. Therefore their arrays and
-// streams are valid here.
+// CuPy, PyTorch and the CUDA runtime also use the primary context. Therefore this package can use
+// their arrays and streams.
 //
 // GENERATIONS. After a kernel fault (an illegal address, a failed assert) every call in the context
 // fails permanently. check() then resets the context. Each reset begins a new generation of the

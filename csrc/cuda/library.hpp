@@ -1,7 +1,7 @@
 // A shared library opened at run time.
 //
-// Nothing here links to CUDA: NVRTC and the driver are opened at their first use. So the package
-// can be imported on a machine without them, and one build works on every machine.
+// This package does not link to CUDA. It opens NVRTC and the driver at their first use. So the
+// package can be imported on a machine without them, and one build works on every machine.
 #pragma once
 
 #include <string>

@@ -85,7 +85,7 @@ Result Transfers::overlapping(Streams& streams) {
 }
 
 bool Transfers::is_pinned(const void* pointer) const {
-    // Asks with cuPointerGetAttributes(), which takes a list of attributes; here the list has one.
+    // Asks with cuPointerGetAttributes(), which takes a list of attributes. The list has only one.
     // Unlike cuPointerGetAttribute(), it reports no error for memory that the driver does not know.
     // (The user would see such an error in compute-sanitizer.)
     constexpr int memory_type = 2;

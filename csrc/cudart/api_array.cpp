@@ -50,7 +50,7 @@ CopyWork between_arrays(Array to, size_t to_x, size_t to_y, Array from, size_t f
 }
 
 // The older functions of the API get a number of bytes, which may fill several rows of an array.
-// Here the rows of an array are adjacent in memory, so the bytes can be copied at once.
+// The simulator stores the rows of an array without gaps, so the bytes can be copied at once.
 CopyWork bytes_of_rows(Array array, size_t x, size_t y, size_t count, CopyKind kind,
                        const char* function, uint64_t& address) {
     const ArrayInfo& info = array_of(array, function);

@@ -79,7 +79,7 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
     });
 }
 // On a GPU, this is a hint on how to divide the memory of a multiprocessor between L1 and shared
-// memory. Here it has no effect: the model gives shared memory what the blocks need.
+// memory. On the simulator, it has no effect: the model gives shared memory what the blocks need.
 CUDART(cudaFuncSetCacheConfig)(const void* host, int preference) {
     return call("cudaFuncSetCacheConfig", Waits::no, [&] {
         runtime().modules.function(host);

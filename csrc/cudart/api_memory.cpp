@@ -172,9 +172,9 @@ CUDART(cudaFreeAsync)(void* pointer, Stream stream) {
     });
 }
 
-// The following functions give advice on managed memory, or move it to a device. Here the host and
-// the simulated GPU use the same memory, so there is nothing to move. The functions only check
-// their arguments.
+// The following functions give advice on managed memory, or move it to a device. The host and the
+// simulated GPU use the same memory, so there is nothing to move. The functions only check their
+// arguments.
 namespace {
 
 void check_managed(const void* pointer, size_t count) {

@@ -36,7 +36,7 @@ CUDART(cudaGetTextureObjectTextureDesc)(TextureDescription* texture, TextureHand
     });
 }
 
-// No texture object has a resource view here.
+// This library refuses resource views, so no texture object has one.
 CUDART(cudaGetTextureObjectResourceViewDesc)(ResourceView* view, TextureHandle object) {
     return call("cudaGetTextureObjectResourceViewDesc", Waits::no, [&] {
         (void)object_of_handle(object, false, "cudaGetTextureObjectResourceViewDesc");

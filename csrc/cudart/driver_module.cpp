@@ -15,7 +15,7 @@ namespace {
 
 using Module = ModuleRecord*;
 
-// The options of CUjit_option that have an effect here.
+// The options of CUjit_option that have an effect in this library.
 enum JitOption : int {
     max_registers = 0,
     wall_time = 2,
@@ -214,7 +214,8 @@ CUDRIVER(cuModuleGetGlobal_v2)(uint64_t* address, size_t* bytes, Module module, 
                        [&] { find_variable(address, bytes, module, name); });
 }
 
-// A library is a module that belongs to no context. CUkernel and CUfunction are the same here.
+// A library is a module that belongs to no context. On the simulator, CUkernel and CUfunction are
+// the same.
 CUDRIVER(cuLibraryLoadData)(Module* library, const void* code, int* options, void** values,
                             unsigned count, void*, void**, unsigned) {
     return driver_call("cuLibraryLoadData", Needs::initialization, Waits::no, [&] {

@@ -40,7 +40,8 @@ int32_t Lifter::uniform_group(const Operand& o) const {
 // Returns uniform register `number`, which is an address in shared memory.
 Locator Lifter::uniform_word(int32_t number) { return raw(uniform_register(number)); }
 
-// Handles operands from `n` on. Only a cache policy, desc[UR8], may be left. It has no effect here.
+// Handles operands from `n` on. Only a cache policy, desc[UR8], may be left. It has no effect on
+// the simulator.
 void Lifter::expect_policy_at_most(const Instruction& in, size_t n) const {
     if (n >= in.operands.size()) return;
     const std::string_view text = operand(in, n).text;
@@ -134,10 +135,10 @@ void Lifter::box_copy(const Instruction& in) {
     emit_once(op);
 }
 
-// Translates instructions that have no effect here. UTMACMDFLUSH ends a group of copies to global
-// memory, which the simulator performs at once. UTMACCTL.PF [UR4] prefetches a tensor map, and
-// UTMACCTL.IV removes it from the cache. UBLKPF.L2 [UR6], UR12 and UTMAPF.L2.2D [UR14], [UR10]
-// prefetch data into L2.
+// Translates instructions that have no effect on the simulator. UTMACMDFLUSH ends a group of copies
+// to global memory, which the simulator performs at once. UTMACCTL.PF [UR4] prefetches a tensor
+// map, and UTMACCTL.IV removes it from the cache. UBLKPF.L2 [UR6], UR12 and UTMAPF.L2.2D [UR14],
+// [UR10] prefetch data into L2.
 void Lifter::copy_control(const Instruction& in) {
     if (in.opcode == "UTMACCTL") {
         only(in, {"PF", "IV"});

@@ -77,8 +77,8 @@ void Lifter::mbarrier_arrive(const Instruction& in) {
     }
     const Operand& state = operand(in, 0);
     if (!is_register(state) || (in.has("RED") && !is_zero(state))) unsupported();
-    // The state of an mbarrier has another layout here than on the hardware. Code does not notice
-    // this, except for mbarrier.pending_count, which reads a number from the state.
+    // On the simulator, the state of an mbarrier has another layout than on the hardware. Code does
+    // not notice this, except for mbarrier.pending_count, which reads a number from the state.
     for (const ptx::Function* f : graph_.functions) {
         for (const ptx::Instruction& i : f->body) {
             if (i.opcode == "mbarrier" && i.has("pending_count"))

@@ -96,7 +96,8 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
 }
 
 void Lifter::load_store(const Instruction& in) {
-    // All other modifiers name cache policies and memory orders, which have no effect here.
+    // All other modifiers name cache policies and memory orders, which have no effect on the
+    // simulator.
     only(in, {"E",        "U",      "U8",   "S8",   "U16",     "S16",    "32",      "64",     "128",
               "CONSTANT", "STRONG", "WEAK", "GPU",  "SYS",     "SM",     "CTA",     "EF",     "EL",
               "LU",       "EU",     "NA",   "MMIO", "PRIVATE", "LTC64B", "LTC128B", "LTC256B"});

@@ -160,9 +160,9 @@ void Lifter::warpgroup_product(const Instruction& in) {
     emit(op);
 }
 
-// WARPGROUP.ARRIVE orders accesses to registers before the next product. It has no effect here.
-// WARPGROUP.DEPBAR.LE gsb0, 0x1 waits until at most one group of products is pending. Here, as for
-// wgmma.wait_group, it is a barrier for the four warps.
+// WARPGROUP.ARRIVE orders accesses to registers before the next product. It has no effect on the
+// simulator. WARPGROUP.DEPBAR.LE gsb0, 0x1 waits until at most one group of products is pending. On
+// the simulator, it is a barrier for the four warps, as wgmma.wait_group is.
 void Lifter::warpgroup_wait(const Instruction& in) {
     only(in, {"ARRIVE", "DEPBAR", "LE"});
     Op op;
@@ -183,7 +183,7 @@ void Lifter::warpgroup_wait(const Instruction& in) {
 }
 
 // USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8 asks for more registers. UP0 says whether the warp got
-// them; here, it always does. USETMAXREG.DEALLOC.CTAPOOL 0x28 gives registers back.
+// them. On the simulator, it always does. USETMAXREG.DEALLOC.CTAPOOL 0x28 gives registers back.
 void Lifter::set_registers(const Instruction& in) {
     only(in, {"TRY_ALLOC", "DEALLOC", "CTAPOOL"});
     if (!in.has("CTAPOOL") || in.has("TRY_ALLOC") == in.has("DEALLOC")) unsupported();

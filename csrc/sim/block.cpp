@@ -47,8 +47,8 @@ void start(Block& block, uint64_t linear) {
             w.local.assign(size_t(program.local_bytes) * warp_size, std::byte{0xff});
         }
     }
-    // A GPU does not set shared memory to zero when a block starts. Here, shared memory is filled
-    // with NaNs, so that the use of uninitialized data shows in the results.
+    // A GPU does not set shared memory to zero when a block starts. The simulator fills it with
+    // NaNs, so that the use of uninitialized data shows in the results.
     std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
     std::fill_n(block.shared + block.shared_bytes - program.system_shared_bytes,
                 program.system_shared_bytes, std::byte{0});

@@ -94,8 +94,8 @@ void sync_barrier(Warp& w, const Op& op, uint32_t at) {
     if (j < 0) return go_to(w, at + 1);
     Join& join = w.joins[size_t(j)];
     if (join.pending == w.current.mask && join.arrived == 0) {
-        // All lanes for which the join waits are active here. So they need not wait: they continue
-        // as if they had never diverged.
+        // All lanes for which the join waits are active at this instruction. So they need not wait:
+        // they continue as if they had never diverged.
         join.pending = 0;
         w.current.join = join.parent;
         return go_to(w, at + 1);

@@ -208,7 +208,8 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
 }
 
 // Decodes a call of a built-in function, such as malloc. On a GPU, the driver provides these
-// functions; here the simulator does. The sizes of their arguments and results are checked here.
+// functions. The simulator has its own ones. This function checks the sizes of their arguments and
+// results.
 void Decoder::call_builtin(CallSite& site, std::string_view name) const {
     using enum CallSite::Builtin;
     const auto takes = [&](std::initializer_list<uint32_t> arguments, uint32_t result_bytes) {

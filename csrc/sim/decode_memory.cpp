@@ -46,8 +46,8 @@ bool take_update(Modifiers& m, AtomicUpdate& update) {
     return false;
 }
 
-// Ignores the modifiers for memory order, scope and caches. They have no effect here: in the
-// simulator, every write is immediately visible to all threads (sequential consistency).
+// Ignores the modifiers for memory order, scope and caches. On the simulator, they have no effect,
+// because every write is immediately visible to all threads (sequential consistency).
 void drop_hints(Modifiers& m) {
     for (const Word hint : std::initializer_list<Word>{
              "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",

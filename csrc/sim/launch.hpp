@@ -21,9 +21,10 @@ struct Dim3 {
 
 // Allows a kernel to continue after a read outside all arrays, and counts such reads. A GPU maps
 // memory in pages of 2 MiB, and several arrays may be in one page. So on a GPU, a read near an
-// array returns some other memory and is not an error. Here such a read returns zeros for all bytes
-// outside arrays. The error message of the first such read is kept in `first`. Writes and atomics
-// outside all arrays are always faults, because they could change other arrays on a GPU.
+// array returns some other memory and is not an error. On the simulator, such a read returns zeros
+// for all bytes outside arrays. The error message of the first such read is kept in `first`. Writes
+// and atomics outside all arrays are always faults, because they could change other arrays on a
+// GPU.
 struct OutsideReads {
     static constexpr uint64_t page = 2u << 20;
     // Some reads outside all arrays are faults nevertheless. Returns true if a read of this address

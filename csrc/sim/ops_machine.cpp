@@ -312,7 +312,8 @@ void whole_warp(Warp& w, const Op& op) {
 }
 
 // Instructions of the copy engine have their operands in uniform registers. A warp executes them
-// once, whichever lanes are active. Here, the first active lane stands for the warp.
+// once, whichever lanes are active. On the simulator, the first active lane executes them for the
+// warp.
 void one_lane(Warp& w, const Op& op) {
     const LaneMask mask = w.mask;
     LaneMask active = mask;

@@ -314,7 +314,7 @@ struct Program {
     // from their end.
     uint32_t shared_bytes = 0, reserved_shared = 0;
     // The bytes of the system's part that the kernel itself accesses, through
-    // %reserved_smem_offset_1. Here they are after the kernel's own shared memory; see
+    // %reserved_smem_offset_1. The simulator places them after the kernel's own shared memory; see
     // system_shared_offset().
     uint32_t system_shared_bytes = 0;
     std::shared_ptr<ModuleMemory> memory;

@@ -2,10 +2,10 @@
 // (TMA), which copies boxes. A box is a rectangular part of the array.
 //
 // METHOD
-// On a GPU, the driver makes the 128 bytes of a tensor map, and their layout is not documented.
-// Here they have a layout of our own: a mark, a checksum, and the arguments of
-// cuTensorMapEncodeTiled. A tensor map that a driver made does not have the mark and is refused.
-// Dimensions are numbered from the innermost one, as in CUDA's documentation.
+// On a GPU, the driver makes the 128 bytes of a tensor map, and their layout is not documented. On
+// the simulator, they contain a mark, a checksum, and the arguments of cuTensorMapEncodeTiled. A
+// tensor map that a driver made does not have the mark and is refused. Dimensions are numbered from
+// the innermost one, as in CUDA's documentation.
 #pragma once
 
 #include <array>

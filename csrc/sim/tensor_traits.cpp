@@ -1,8 +1,8 @@
 // Sets the cost of tensor core instructions, which depends on the opcode and its modifiers.
 //
 // The cycles are those of the metric sm__pipe_tensor_cycles_active for one instruction. They were
-// recorded on an H200, compute capability 9.0 (tests/data/mma_counters_h200.json). Machine code for
-// other GPUs is not executed here.
+// recorded on an H200, compute capability 9.0 (tests/data/mma_counters_h200.json). The simulator
+// does not execute machine code for other GPUs.
 #include <algorithm>
 #include <charconv>
 #include <string_view>

@@ -2,11 +2,11 @@
 // instructions of a kernel.
 //
 // METHOD
-// On a GPU, the layout of a texture object and of a CUDA array is not documented. Here the handle
-// of an object is the address of 256 bytes in the simulated memory. They contain a mark, a
-// checksum, and a TextureObject. The address has 32 bits, because machine code uses only the lower
-// half of a handle (AddressSpace::add_object). The array is row-major: texel after texel, row after
-// row, slice after slice (or layer after layer), level after level.
+// On a GPU, the layout of a texture object and of a CUDA array is not documented. On the simulator,
+// the handle of an object is the address of 256 bytes in the simulated memory. They contain a mark,
+// a checksum, and a TextureObject. The address has 32 bits, because machine code uses only the
+// lower half of a handle (AddressSpace::add_object). The array is row-major: texel after texel, row
+// after row, slice after slice (or layer after layer), level after level.
 //
 // The rules of texture fetches are those of the CUDA C++ Programming Guide ("Texture Fetching").
 // docs/textures.md lists the rules that are not documented. They were found by comparing results

@@ -1,5 +1,5 @@
 // Tests of mbarriers in machine code, of the jump through a uniform register, and of instructions
-// without an effect here. The mbarrier is at the start of shared memory.
+// that have no effect on the simulator. The mbarrier is at the start of shared memory.
 #include "sass_rows.hpp"
 
 namespace coalesce::sass {

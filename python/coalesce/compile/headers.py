@@ -142,9 +142,9 @@ _LIMITS = """\
 #define USHRT_MAX 0xffff
 """
 
-# INT8_C and similar names are macros in CCCL, but functions here. The compiler warns if a second
-# definition of a macro has a different text, and the spaces in CCCL's macros differ from version to
-# version. So macros here could not have the same text as all versions of CCCL.
+# INT8_C and similar names are macros in CCCL, but functions in these headers. The compiler warns if
+# a second definition of a macro has a different text, and the spaces in CCCL's macros differ from
+# version to version. So no macro could have the same text as all versions of CCCL.
 _CONSTANTS = "".join(
     f"__host__ __device__ constexpr ::{sign}int_least{bits}_t {sign.upper()}INT{bits}_C"
     f"({wide} x) {{ return ::{sign}int_least{bits}_t(x); }}\n"
@@ -238,7 +238,7 @@ _TORCH = Path(__file__).with_name("torch_types.h").read_text(encoding="utf-8")
 _OF_TORCH = re.compile(r"(?:torch|ATen|c10)/")
 _HIP = Path(__file__).with_name("hip_runtime.h").read_text(encoding="utf-8")
 
-# The parts of CUB for blocks and warps. CUB as a whole does not compile here, because it also has
+# The parts of CUB for blocks and warps. NVRTC cannot compile CUB as a whole, because CUB also has
 # algorithms that launch kernels.
 _CUB = "#pragma once\n" + "".join(
     f"#include <cub/{name}.cuh>\n"
