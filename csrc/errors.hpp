@@ -11,7 +11,7 @@
 
 namespace coalesce {
 
-// The text of an instruction for messages: one line of printable characters.
+// Returns the text of an instruction for messages, as one line of printable characters.
 inline std::string one_line(std::string_view text) {
     std::string line;
     for (const char c : text) {

@@ -70,7 +70,7 @@ inline Remade::~Remade() {
     if (after_) after_->before_ = before_;
 }
 
-// The number of forks between the process that loaded this library and the calling process.
+// Returns the number of forks between the process that loaded this library and the calling process.
 inline uint64_t count() { return Registry::get().forks; }
 
 }  // namespace fork

@@ -180,7 +180,8 @@ void AccessCosts::add_shared(InstructionCounts& c, const sim::MemoryEvent& e) co
     add_generic_bytes(c, e);
 }
 
-// Nsight Compute counts the bytes of generic accesses as global, whichever memory they access.
+// Adds the bytes of an access with generic addresses. Nsight Compute counts them as bytes of global
+// memory, whichever memory the access uses.
 void AccessCosts::add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent& e) const {
     if (program_.instructions[e.pc].space == ptx::Space::generic)
         c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;

@@ -105,7 +105,7 @@ class AccessCosts {
     static bool is_copy(const sim::MemoryEvent& e) { return e.access == sim::Access::async_copy; }
     void add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const;
     void add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent& e) const;
-    // The engine announces an asynchronous copy as two events: first the read, then the write.
+    // Adds one of the two events of an asynchronous copy: first the read, then the write.
     void add_copy(InstructionCounts& c, const sim::MemoryEvent& e);
 
     [[nodiscard]] const sim::Traits& traits(const sim::MemoryEvent& e) const {

@@ -18,8 +18,8 @@ using sim::Warp;
 
 namespace {
 
-// The checker divides memory into granules (shadow.hpp). A granule is as large as the shortest
-// access of the program to the memory space. Returns log2 of this size.
+// Returns log2 of the size of a granule. The checker divides memory into granules (shadow.hpp),
+// which are as large as the shortest access of the program to the memory space.
 uint32_t granule_bits(const sim::Program& program, Space space) {
     uint32_t shortest = 16;
     for (const sim::Op& op : program.ops) {
@@ -277,9 +277,10 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
     keep_read(at, cell, other);
 }
 
-// Data that threads have written are visible to asynchronous copies and matrix products only after
-// a fence (PTX ISA, "Async proxy"). The checker accepts a fence by any thread of the block, so that
-// it reports no correct kernel.
+// Reports an asynchronous access to data that threads have written, without a fence in between.
+// Such data are visible to asynchronous copies and matrix products only after a fence (PTX ISA,
+// "Async proxy"). The checker accepts a fence by any thread of the block, so that it reports no
+// correct kernel.
 void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
     const Stamp& w = cell.write;
     if (w.time == 0 || w.block != at.me.block || w.time <= at.block.proxy_fence) return;

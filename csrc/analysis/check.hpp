@@ -114,8 +114,9 @@ class CheckObserver {
     void read_strong(const Place& at, Cell& cell);
     void write_strong(const Place& at, Cell& cell);
     void check_initialised(const Place& at, const Cell& cell);
-    // Uninitialized bytes count as padding (unused bytes between the members of a structure) if the
-    // instruction only copies them, together with initialized bytes. Returns true in this case.
+    // Returns true if uninitialized bytes are probably padding (unused bytes between the members of
+    // a structure). This is assumed if the instruction only copies them, together with initialized
+    // bytes.
     [[nodiscard]] bool is_padding(const Place& at) const;
     static void initialise(const Place& at, Cell& cell);
     void check_proxy(const Place& at, const Cell& cell);

@@ -52,8 +52,8 @@ struct Counts {
     [[nodiscard]] model::Work work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
                                    const sim::MachineCode* machine = nullptr,
                                    const CacheResult* caches = nullptr) const;
-    // Some accesses of a launch cannot be counted. Returns the reason why accesses of this launch
-    // are missing in the counts, or an empty string if none are missing.
+    // Returns the reason why accesses of this launch are missing in the counts, or an empty string
+    // if none are missing. (Some kinds of accesses cannot be counted.)
     [[nodiscard]] std::string not_counted() const;
     // Returns the reason why the time of the launch cannot be modelled, or an empty string if it
     // can be modelled.

@@ -21,11 +21,12 @@ namespace {
 // word of each lane.
 constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
 
-// In the replay, the warps take turns: in a round, each warp replays one request. If the kernel has
-// no barriers, each warp first waits for some rounds. Returns this number of rounds, which is below
-// 64. It is pseudo-random and depends only on the block and the warp, so every run is the same. The
-// limit of 64 was fitted to the kernels naive_2d and untiled on an H200. With this limit, the model
-// merges about as many reads of the matrix `a` as the H200 does (model/request_coalescer.hpp).
+// Returns for how many rounds a warp waits before its first request. In a round of the replay, each
+// warp replays one request. If the kernel has no barriers, each warp first waits for fewer than 64
+// rounds. The number is pseudo-random and depends only on the block and the warp, so every run is
+// the same. The limit of 64 was fitted to the kernels naive_2d and untiled on an H200. With this
+// limit, the model merges about as many reads of the matrix `a` as the H200 does
+// (model/request_coalescer.hpp).
 uint32_t idle_rounds(uint64_t block, uint32_t warp) {
     constexpr uint64_t most = 64;
     const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;

@@ -185,7 +185,7 @@ void choose_clusters(const sim::Program& program, LaunchRequest& request) {
     launch.blocks = std::move(whole);
 }
 
-// A cooperative launch needs all its blocks on the GPU at once. Throws if there are too many.
+// Throws if a cooperative launch has too many blocks. It needs all of them on the GPU at once.
 void check_cooperative(const sim::Program& program, const LaunchRequest& request) {
     const sim::Launch& launch = request.launch;
     const model::Occupancy fits = occupancy_of(program, request);

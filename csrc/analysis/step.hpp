@@ -91,7 +91,7 @@ class Stepper {
         sim::LaneMask known;  // lanes that hold a value
         const std::byte* bytes;
     };
-    // The registers that hold a value in at least one lane.
+    // Returns the registers that hold a value in at least one lane.
     [[nodiscard]] std::vector<Register> registers(uint32_t warp);
 
     [[nodiscard]] const std::byte* shared() const;

@@ -395,8 +395,9 @@ inline bool is_plain(PyObject* key) {
     return true;
 }
 
-// The Python function bound(launchers, key, make). Returns launchers[key] if the key is plain and
-// in the dict. Otherwise returns make(key), and stores it in the dict if the key is plain.
+// Implements the Python function bound(launchers, key, make). It returns launchers[key] if the key
+// is plain and in the dict. Otherwise it returns make(key), and stores this result in the dict if
+// the key is plain.
 inline PyObject* bound(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (count != 3 || !PyDict_Check(arguments[0])) {
         PyErr_SetString(PyExc_TypeError, "bound takes a dict, a key and a function");

@@ -110,7 +110,7 @@ using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 [[nodiscard]] pybind11::tuple as_tuple(const analysis::Checked& checked,
                                        const sim::Program& program);
 
-// Convert modelled values to dicts (model.cpp).
+// These functions convert modelled values to dicts (model.cpp).
 [[nodiscard]] pybind11::dict as_dict(const model::Time& time);
 [[nodiscard]] pybind11::dict as_dict(const model::Work& work);
 [[nodiscard]] pybind11::dict as_dict(const analysis::CacheResult& caches);

@@ -96,8 +96,8 @@ void Arguments::map_into(sim::AddressSpace& memory) {
 
 namespace {
 
-// The attribute `base` of a slice is the NumPy array from which the slice was taken. Stores in the
-// buffer of the slice how many bytes of that whole array are before and after the slice.
+// Stores in the buffer of a slice how many bytes of the whole array are before and after the slice.
+// The attribute `base` of a slice is the NumPy array from which it was taken.
 void look_around(sim::Buffer& slice, const py::array& array) {
     py::object whole = array;
     while (py::isinstance<py::array>(whole)) {

@@ -62,7 +62,7 @@ class SimulatedModule {
     // Returns counts that are all zero. If `of_ptx` is true, they are for the instructions of the
     // PTX. Otherwise they are for the instructions of the machine code.
     [[nodiscard]] analysis::Counts no_counts(const std::string& entry, bool of_ptx);
-    // Returns the instructions by which blocks may communicate, as rows of the PTX.
+    // Returns the instructions of the PTX by which blocks may communicate, as their indices.
     [[nodiscard]] std::vector<uint32_t> exchanges(const std::string& entry);
     // Returns the spaces in which addresses depend on the results of atomics.
     [[nodiscard]] std::set<ptx::Space> spaces_ordered_by_atomics(const std::string& entry);

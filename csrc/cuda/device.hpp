@@ -91,7 +91,8 @@ class Device {
     // memory.
     [[nodiscard]] std::shared_ptr<Memory> allocate(size_t bytes, const std::string& what);
 
-    // See Staging. These functions make the context current, and report errors as check() does.
+    // These functions make the context current, and report errors as check() does. Staging
+    // describes to_device(), to_host(), run() and prefault().
     void to_device(Address target, const void* source, size_t bytes, Stream stream);
     void to_host(void* target, Address source, size_t bytes, Stream stream);
     void run(std::span<const Step> steps, bool overlap, const Waiting& waiting);

@@ -27,7 +27,8 @@ struct Kept {
     std::deque<Block> blocks;  // the oldest first
     size_t bytes = 0;
 
-    // Never destroyed, because arrays may outlive all other objects when the interpreter exits.
+    // Returns the only object of this class. It is never destroyed, because arrays may outlive all
+    // other objects when the interpreter exits.
     static Kept& get() {
         static auto& kept = *new Kept;
         return kept;

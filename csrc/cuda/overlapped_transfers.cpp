@@ -197,7 +197,7 @@ class Transfers::Overlapped {
         return direct_down_ ? driver_.event_query(own_.computed_[groups_]) : success;
     }
 
-    // While there are free slots, lets the workers copy the next chunks for the GPU to them.
+    // Lets the workers copy the next chunks for the GPU to slots, as long as there are free slots.
     Result fill() {
         for (; filled_ < ups_.size(); ++filled_) {
             const Chunk& chunk = ups_[filled_];

@@ -14,9 +14,9 @@ struct Timing {
 // Returns the statistics of the times, of which there must be at least one.
 [[nodiscard]] Timing summarize(std::vector<double> times_ms);
 
-// If the caller does not specify the number of runs, this function decides: it returns whether
-// timing may stop. At least 5 runs are made. Timing stops after 200 runs or 0.2 s. It stops
-// earlier, after at least 10 runs, if the spread is below 2 %.
+// Returns whether timing may stop, if the caller has not specified the number of runs. At least 5
+// runs are made. Timing stops after 200 runs or 0.2 s. It stops earlier, after at least 10 runs, if
+// the spread is below 2 %.
 [[nodiscard]] bool enough_runs(const std::vector<double>& times_ms);
 
 }  // namespace coalesce::cuda

@@ -49,8 +49,9 @@ CopyWork between_arrays(Array to, size_t to_x, size_t to_y, Array from, size_t f
     return c;
 }
 
-// The older functions of the API get a number of bytes, which may fill several rows of an array.
-// The simulator stores the rows of an array without gaps, so the bytes can be copied at once.
+// Returns the description of a copy of `count` bytes, which may fill several rows of an array. The
+// older functions of the API need it. The simulator stores the rows of an array without gaps, so
+// the bytes can be copied at once.
 CopyWork bytes_of_rows(Array array, size_t x, size_t y, size_t count, CopyKind kind,
                        const char* function, uint64_t& address) {
     const ArrayInfo& info = array_of(array, function);
@@ -84,7 +85,8 @@ CopyWork bytes_from(void* to, Array array, size_t x, size_t y, size_t count, Cop
 
 }  // namespace
 
-// With an array, the extent and the positions in it count texels. Without one, they count bytes.
+// Returns the description of a copy. If the copy has an array, its extent and positions count
+// texels. Otherwise they count bytes.
 CopyWork copy_of(const Copy3D& p, const char* function) {
     const auto at = [](const PitchedPointer& base, const Position& pos) {
         return static_cast<char*>(base.ptr) + (pos.z * base.ysize + pos.y) * base.pitch + pos.x;

@@ -54,8 +54,8 @@ SetWork fill(void* to, size_t pitch, int value, size_t width, size_t height) {
     return s;
 }
 
-// A box consists of slices, which consist of rows. Each slice is filled separately, because the
-// memory may have other rows between two slices of the box.
+// Fills a box. A box consists of slices, and a slice consists of rows. Each slice is filled
+// separately, because the memory may have other rows between two slices of the box.
 void fill_box(const PitchedPointer& p, int value, const Extent& e, Stream stream) {
     for (size_t z = 0; z < e.depth; ++z)
         submit(fill(static_cast<char*>(p.ptr) + z * p.pitch * p.ysize, p.pitch, value, e.width,

@@ -70,8 +70,8 @@ int version_of(std::string_view name) {
     return 0;
 }
 
-// A function may have several versions, such as cuMemAlloc and cuMemAlloc_v2. Returns the newest
-// version that a program of this CUDA version can use.
+// Returns the newest version of a function that a program of this CUDA version can use. Several
+// functions have versions, such as cuMemAlloc and cuMemAlloc_v2.
 void* function_named(const std::string& name, int version) {
     static void* const library = [] {
         Dl_info own{};

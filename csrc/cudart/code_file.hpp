@@ -1,5 +1,5 @@
-// Information about a module's machine code from the parent process: registers, addresses of
-// functions, names of parameters, and the disassembly.
+// Reads a file about the machine code of a module, which the parent process has written. It has the
+// numbers of registers, the addresses of functions, the names of parameters, and the disassembly.
 //
 // The file is named after the container's key (fatbin.hpp). compile/executables.py writes it. It
 // begins with lines of these kinds, in any number:

@@ -40,7 +40,7 @@ class Contexts {
     void release_primary();
     void reset_primary();
 
-    // The context that is current in this host thread; null if there is none.
+    // Returns the context that is current in this host thread, or null if there is none.
     [[nodiscard]] static Context current();
     static void set_current(Context context);  // replaces the top of the stack
     static void push(Context context);

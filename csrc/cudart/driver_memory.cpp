@@ -152,7 +152,8 @@ CopyKind kind_of(int from, int to) {
 
 }  // namespace
 
-// The driver API counts bytes. The runtime API counts texels if there is an array.
+// Converts a copy of the driver API, which counts bytes, to one of the runtime API. If the copy has
+// an array, the runtime API counts texels.
 Copy3D converted(const DriverCopy3D& p) {
     const auto array_in = [](int type, Array array) {
         require(type != memory_array || array, cudaErrorInvalidValue,

@@ -127,7 +127,7 @@ void put(std::string& bytes, size_t at, T value) {
     std::memcpy(bytes.data() + at, &value, sizeof value);
 }
 
-// See the ELF-64 file format for the places of these numbers.
+// Returns the size of an ELF file. The ELF-64 file format says where its numbers are.
 size_t elf_bytes(const std::byte* start) {
     constexpr size_t file_header = 64, no_bits = 8;
     const std::span<const std::byte> header(start, file_header);

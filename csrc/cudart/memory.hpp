@@ -117,9 +117,9 @@ class Memory {
     using Names = std::map<uint64_t, Named>;
     [[nodiscard]] sim::AddressSpace& address_space(const Names& names);
 
-    // For checked runs. The GPU may use pinned or managed memory until the host waits for the GPU.
-    // This function marks such memory. If the host accesses marked memory before it has waited for
-    // the GPU, the access is detected (host_faults.cpp).
+    // For checked runs: marks pinned or managed memory that the GPU may use until the host waits
+    // for the GPU. If the host accesses marked memory before it has waited for the GPU, the access
+    // is detected (host_faults.cpp).
     void use_unwaited(uint64_t address);
     void guard_unwaited(bool guarded);
     void forget_unwaited() { unwaited_.clear(); }

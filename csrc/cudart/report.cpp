@@ -15,7 +15,8 @@ namespace coalesce::cudart {
 
 namespace {
 
-// The fields must match those of csrc/bindings/check.cpp, because the Python packages expect them.
+// Returns an Actor as JSON. The fields must match those of csrc/bindings/check.cpp, because the
+// Python packages expect them.
 std::string actor(const analysis::Actor& a, const sim::Program& program) {
     if (a.what.empty()) return "null";
     const sim::InstructionInfo& in = program.instructions[a.pc];
@@ -50,7 +51,8 @@ std::string finding(const analysis::Finding& f, const sim::Program& program) {
         .text();
 }
 
-// A program may load the same code several times, or kernels of one name in different codes.
+// Returns a text that identifies a kernel. Its name is not enough, because different modules may
+// have kernels of the same name. The same code may also be loaded several times.
 std::string key_of(const Function& function) {
     return function.module->code.key + " " + function.entry;
 }

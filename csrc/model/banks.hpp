@@ -165,9 +165,10 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
     return w;
 }
 
-// ldmatrix and stmatrix serve one matrix after another. A matrix has 8 rows of 16 bytes; 8 lanes
-// supply the addresses of the rows. Matrices are never merged, even if they share rows. This rule
-// agrees with 401 patterns recorded on compute capability 9.0 (tests/data/matrices_h200.json).
+// Returns the wavefronts of ldmatrix and stmatrix, which serve one matrix after another. A matrix
+// has 8 rows of 16 bytes; 8 lanes supply the addresses of the rows. Matrices are never merged, even
+// if they share rows. This rule agrees with 401 patterns recorded on compute capability 9.0
+// (tests/data/matrices_h200.json).
 inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
     Wavefronts w;
     w.taken = w.theoretical = by_groups(e, groups_of(e.bytes), most_words);

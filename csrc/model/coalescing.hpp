@@ -79,9 +79,9 @@ inline Footprint footprint_of(const uint64_t* addresses, int n) {
     return f;
 }
 
-// If several lanes of an atomic access the same sector, the hardware sometimes sends this sector in
-// several parts. Returns true if this may happen. It happens in some runs and not in others. It was
-// recorded for atomics of 8 bytes, and for reductions of 4 bytes that touch at least 7 lines.
+// Returns true if the hardware may send a sector of an atomic in several parts. This can happen if
+// several lanes access the sector. It happens in some runs and not in others. It was recorded for
+// atomics of 8 bytes, and for reductions of 4 bytes that touch at least 7 lines.
 inline bool may_be_divided(const Footprint& f, int lanes) {
     constexpr uint32_t surely_together = 6;  // up to this number of lines, no sector is split
     return f.lines > surely_together && uint32_t(lanes) > f.sectors;

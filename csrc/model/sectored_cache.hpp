@@ -57,7 +57,8 @@ class SectoredCacheOf {
           count_(std::max<uint64_t>(1, lines / ways)),
           sets_(((count_ - 1) >> sample) + 1, ways) {}
 
-    // A sample of the lines: those of the first 1 / 2^sample of the sets.
+    // Returns true for the lines of the sample. These are the lines of the first 1 / 2^sample of
+    // the sets.
     [[nodiscard]] static bool is_in_sample(uint64_t number, uint32_t sample) {
         return hash_of(number) >> (32 - sample) == 0;
     }

@@ -37,9 +37,9 @@ std::optional<Element> element_of(std::string_view name) {
 
 }  // namespace
 
-// Returns the description of a product, from the modifiers after the shape. These are the types of
-// d and of the factors in HGMMA (F16 factors are not named) and QGMMA, and the types of the factors
-// in IGMMA. BGMMA multiplies bits.
+// Returns the description of a product, from the modifiers after the shape. HGMMA and QGMMA name
+// the types of d and of the factors there (HGMMA does not name F16 factors). IGMMA names the types
+// of the factors. BGMMA multiplies bits.
 sim::WarpgroupProduct Lifter::warpgroup_form(const Instruction& in) const {
     uint32_t n = 0, k = 0;
     if (in.modifiers.empty() || !read_shape(in.modifiers[0], n, k)) unsupported("its shape");

@@ -239,13 +239,13 @@ Selection arithmetic(Type type, bool ftz, bool sat = false) {
     return sat ? select<saturated<F>, N>(type, single{}) : select<computed<F>, N>(type, floats{});
 }
 
-// abs and neg change only the sign.
+// Returns the handler of abs or neg, which change only the sign.
 template <class F>
 Selection sign(Type type, bool ftz) {
     return ftz ? select<flushed<F>, 1>(type, single{}) : select<F, 1>(type, floats{});
 }
 
-// Approximate functions for f64, which flush subnormals.
+// Returns the handler of an approximate function for f64, which flushes subnormals.
 template <class F>
 Selection approximate_double() {
     return select<flushed<F>, 1>(Type::f64, TypeList<Type::f64>{});

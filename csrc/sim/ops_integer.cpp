@@ -180,7 +180,7 @@ struct dot_product {
     }
 };
 
-// add.cc and related instructions. The carry of each lane is a bit of Warp::carry.
+// Executes add.cc and related instructions. The carry of each lane is a bit of Warp::carry.
 template <class T, bool subtract, bool carry_in, bool carry_out>
 void add_carry(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
@@ -302,7 +302,7 @@ Selection select_packed(OpCode op, Modifiers& m) {
     }
 }
 
-// dp4a and dp2a. The first type is that of a, the second one that of b.
+// Chooses the handler of dp4a or dp2a. The first type is that of a, the second one that of b.
 Selection select_dot_product(OpCode op, Modifiers& m) {
     const bool high = m.take_one({"hi", "lo"}) == "hi", four = op == OpCode::dp4a;
     const bool a_signed = m.take_type() == Type::s32, b_signed = m.take_type() == Type::s32;
@@ -313,7 +313,7 @@ Selection select_dot_product(OpCode op, Modifiers& m) {
                     : select_dot<uint8_t, uint8_t>(four, high);
 }
 
-// add and sub.
+// Chooses the handler of add or sub.
 Selection select_sum(OpCode op, Modifiers& m) {
     const bool adds = op == OpCode::add;
     if (m.take("sat")) {
@@ -328,7 +328,7 @@ Selection select_sum(OpCode op, Modifiers& m) {
     return adds ? select<add, 2>(t, unsigned_types{}) : select<sub, 2>(t, unsigned_types{});
 }
 
-// mul, mad and madc.
+// Chooses the handler of mul, mad or madc.
 Selection select_product(OpCode op, Modifiers& m) {
     const Word part = m.take_one({"lo", "hi", "wide"});
     const bool high = part == "hi", mad = op != OpCode::mul;
@@ -351,7 +351,7 @@ Selection select_product(OpCode op, Modifiers& m) {
                      : select<mul_hi, 2>(t, integers{});
 }
 
-// mul24 and mad24.
+// Chooses the handler of mul24 or mad24.
 Selection select_product_24(OpCode op, Modifiers& m) {
     const bool high = m.take_one({"lo", "hi"}) == "hi";
     const bool saturates = op == OpCode::mad24 && high && m.take("sat");
@@ -363,7 +363,7 @@ Selection select_product_24(OpCode op, Modifiers& m) {
                        : select<mad24_hi, 3>(t, words{});
 }
 
-// min and max.
+// Chooses the handler of min or max.
 Selection select_extreme(OpCode op, Modifiers& m) {
     const bool least = op == OpCode::min;
     if (m.take("relu")) {

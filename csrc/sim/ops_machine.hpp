@@ -45,7 +45,7 @@ inline void put_words(Warp& w, Locator at, F&& of) {
     }
 }
 
-// The same function for a pair of registers: of(lane) returns a 64-bit value.
+// Like the function above, but for a pair of registers: of(lane) returns a 64-bit value.
 template <class F>
 inline void put_pairs(Warp& w, Locator at, F&& of) {
     uint32_t* const d = w.lanes<uint32_t>(at);

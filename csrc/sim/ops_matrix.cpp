@@ -96,10 +96,10 @@ void multiply_doubles(Warp& w, const Op& op) {
     }
 }
 
-// mma.m8n8k4 of halves: four independent groups of lanes compute one product each. Group q has
-// lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3. Only GPUs of compute capability 7.0 have tensor
-// cores for this instruction. For other GPUs, ptxas replaces it by float multiplications, and this
-// function does the same.
+// Executes mma.m8n8k4 of halves: four independent groups of lanes compute one product each. Group q
+// has lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3. Only GPUs of compute capability 7.0 have
+// tensor cores for this instruction. For other GPUs, ptxas replaces it by float multiplications,
+// and this function does the same.
 void multiply_in_floats(Warp& w, const Op& op) {
     must_be_whole(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];

@@ -30,10 +30,10 @@ struct cast {
     }
 };
 
-// createpolicy.fractional. Operand 1 is the fraction of the accesses that get the policy's first
-// priority. It is optional; the default is 1. A policy has no effect on results. Its bits are those
-// that the assembler computes for compute capability 9.0 (ptxas of CUDA 13.0): a GPU has no
-// instruction for a policy.
+// Executes createpolicy.fractional. Operand 1 is the fraction of the accesses that get the policy's
+// first priority. It is optional, and its default is 1. A policy has no effect on results. Its bits
+// are those that the assembler computes for compute capability 9.0 (ptxas of CUDA 13.0): a GPU has
+// no instruction for a policy.
 void make_policy(Warp& w, const Op& op) {
     const float* const fraction =
         op.operand[1] == no_operand ? nullptr : w.lanes<const float>(op.operand[1]);

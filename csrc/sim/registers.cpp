@@ -52,8 +52,8 @@ Type meaning(Type declared, const Uses& uses) {
     return uses.of_signed ? ptx::signed_type(bytes) : ptx::unsigned_type(bytes);
 }
 
-// If an instruction copies values, its destination and its sources hold values of the same kind.
-// Returns the number of these operands, counted from the first one: 2 for mov, 3 for selp. Returns
+// If the instruction copies values, its destination and its sources hold values of the same kind.
+// Returns how many operands these are: 2 for mov, 3 for selp. They are the first operands. Returns
 // 0 if the instruction copies nothing.
 size_t copied_operands(OpCode code) {
     if (code == OpCode::mov || code == OpCode::shfl) return 2;

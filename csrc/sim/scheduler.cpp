@@ -26,8 +26,8 @@ int32_t new_join(Warp& w, const Join& join) {
 
 }  // namespace
 
-// If all lanes for which a join waits have arrived, they continue together as one path, and the
-// join is removed. Returns true in this case.
+// Tests whether all lanes for which a join waits have arrived. If so, they continue together as one
+// path, the join is removed, and the function returns true.
 bool settle(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
     if (join.arrived != join.pending) return false;

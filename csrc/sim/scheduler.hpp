@@ -57,13 +57,13 @@ void go_to(Warp& warp, uint32_t pc);
 // function.
 void diverge(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting);
 
-// The lanes of the running path leave the kernel, and the path ends.
+// Lets the lanes of the running path leave the kernel, and ends the path.
 void leave(Warp& warp);
 
 // Calls `function` for all lanes of the running path. `after` is the op to which the path returns.
 void enter(Warp& warp, const CallSite& site, uint32_t function, uint32_t after);
 
-// The running path returns from its function.
+// Lets the running path return from its function.
 void return_from_function(Warp& warp);
 
 // These three functions execute brx.idx, an indirect call and a direct call. Lanes may diverge at
@@ -113,10 +113,10 @@ bool cluster_complete_after_exit(Warp& warp);
 // Chooses another path of the warp that can run. Returns false if there is none.
 bool next_path(Warp& warp);
 
-// Some lanes may wait at a join for other lanes that do not arrive. Lets the waiting lanes continue
-// without these. The independent thread scheduling of the hardware guarantees this. For example, a
-// lane that holds a lock must continue while its neighbours spin on the lock. Returns true if there
-// were waiting lanes to free.
+// Lets lanes that wait at a join continue without other lanes that do not arrive. The independent
+// thread scheduling of the hardware guarantees that such lanes continue. For example, a lane that
+// holds a lock must continue while its neighbours spin on the lock. Returns true if there were
+// waiting lanes to free.
 bool free_waiting_lanes(Warp& warp);
 
 // Moves the running path behind the warp's other paths.

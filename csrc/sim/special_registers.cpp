@@ -10,7 +10,7 @@ namespace coalesce::sim {
 
 namespace {
 
-// The time that the clock registers show.
+// Returns the time that the clock registers show.
 uint64_t nanoseconds() {
     return uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(
                         std::chrono::steady_clock::now().time_since_epoch())

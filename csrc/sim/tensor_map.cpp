@@ -91,7 +91,7 @@ uint64_t TensorMap::rows() const {
     return count;
 }
 
-// The rules are those of the CUDA driver API for cuTensorMapEncodeTiled().
+// Checks the rules of the CUDA driver API for cuTensorMapEncodeTiled().
 std::string problem(const TensorMap& map) {
     if (map.rank < 1 || map.rank > most_dimensions)
         return "a tensor map has 1 to 5 dimensions; got " + std::to_string(map.rank);

@@ -58,12 +58,13 @@ struct TextureObject {
     float border[4] = {};
 
     [[nodiscard]] uint32_t texel_bytes() const { return uint32_t{channels} * channel_bits / 8; }
-    // The extents of a level. Each extent is half the extent of the level before, rounded down, and
-    // at least 1.
+    // These functions return the extents of a level. Each extent is half the extent of the previous
+    // level, rounded down, and at least 1.
     [[nodiscard]] uint32_t width_of(uint32_t level) const { return halved(width, level); }
     [[nodiscard]] uint32_t height_of(uint32_t level) const { return halved(height, level); }
     [[nodiscard]] uint32_t depth_of(uint32_t level) const { return halved(depth, level); }
-    // The distance in bytes between the rows and between the slices or layers of a level.
+    // These functions return the distance in bytes between the rows of a level, and between its
+    // slices or layers.
     [[nodiscard]] uint64_t row_bytes_of(uint32_t level) const {
         return level == 0 ? row_bytes : uint64_t{width_of(level)} * texel_bytes();
     }
@@ -95,7 +96,7 @@ using TextureObjectBytes = std::array<std::byte, texture_object_bytes>;
 struct TextureGeometry {
     uint8_t dimensions = 1;
     bool layered = false, cube = false;
-    // The number of coordinates without the layer.
+    // Returns the number of coordinates without the layer.
     [[nodiscard]] uint32_t coordinates() const { return cube ? 3 : dimensions; }
 };
 

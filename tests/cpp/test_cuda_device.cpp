@@ -156,7 +156,7 @@ TEST(Launch, RunsTheKernelWithItsArguments) {
     EXPECT_LE(enough.runs, 215);
 }
 
-// A call that scales slabs of an array, each with its own launch.
+// Makes a call that scales slabs of an array, each with its own launch. Returns the result.
 std::vector<float> scaled_in_slabs(std::vector<float> x, size_t slabs, bool overlap, bool pinned) {
     const size_t bytes = x.size() * sizeof(float), slab = (bytes / slabs + 255) / 256 * 256;
     PlannedCall call(device(), bytes, "test", {.overlap = overlap});
@@ -201,7 +201,7 @@ TEST(PlannedCall, CopiesAndLaunchesInOrder) {
             }
 }
 
-// The result of a function of the fake driver that takes no arguments.
+// Returns the result of a function of the fake driver that takes no arguments.
 int of_fake_driver(const char* name) {
     return reinterpret_cast<int (*)()>(dlsym(dlopen(COALESCE_FAKE_DRIVER, RTLD_NOW), name))();
 }

@@ -278,7 +278,8 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
         example.__dict__.update(zip(columns, values, strict=True))
         of_instruction = by_instruction.setdefault(instruction, [])
         if example.kind == "async_copy" and example.space == "shared" and of_instruction:
-            # The event before has the addresses that the same copy reads.
+            # The previous event may belong to the same copy. Then it has the addresses that the
+            # copy reads.
             source = of_instruction[-1]
             of_copy = (example.block, example.warp, "global")
             if (source.block, source.warp, source.space) == of_copy and source.target_mask == 0:
