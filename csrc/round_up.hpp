@@ -6,7 +6,7 @@
 
 namespace coalesce {
 
-// The smallest multiple of `to` that is at least `n`.
+// Returns the smallest multiple of `to` that is at least `n`.
 template <std::unsigned_integral N>
 [[nodiscard]] constexpr N round_up(N n, std::type_identity_t<N> to) {
     return (n + to - 1) / to * to;

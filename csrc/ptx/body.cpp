@@ -86,9 +86,9 @@ void Parser::body() {
     }
 }
 
-// The scope stores string_views of the parameters' names. This is safe for two reasons. First, all
-// parameters have been read, so their names stay where they are in memory. Second, the scope ends
-// with the body of the function.
+// Adds the parameters to the scope of the body. The scope stores string_views of their names. This
+// is safe for two reasons. First, all parameters have been read, so their names stay where they are
+// in memory. Second, the scope ends with the body of the function.
 void Parser::bind_parameters(const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters) {
         Binding binding{Binding::Kind::parameter, 0, 1};
@@ -268,7 +268,7 @@ Operand Parser::operand(int depth) {
     return may_pair ? pair(std::move(result)) : result;
 }
 
-// If a second destination follows, as in `%r1|%p1`, returns the pair. Otherwise returns `first`.
+// Returns a pair if a second destination follows, as in `%r1|%p1`. Otherwise returns `first`.
 Operand Parser::pair(Operand first) {
     if (!tokens_.accept("|")) return first;
     Operand both;

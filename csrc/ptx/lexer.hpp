@@ -81,7 +81,7 @@ class Tokens {
     void skip_braces();  // Call it at '{'. It skips to the matching '}' without parsing.
 
     [[noreturn]] void fail(const Token& token, std::string_view message) const;
-    // The message is "expected <what>, got ...".
+    // Throws an error with the message "expected <what>, got ...".
     [[noreturn]] void fail_expected(std::string_view what) const;
 
   private:

@@ -48,7 +48,8 @@ Binding SymbolTable::find(std::string_view name) const {
     return {};
 }
 
-// The name "%r12" can belong to two ranges: it may be number 12 of "%r", or number 2 of "%r1".
+// Looks up a name in the ranges of registers. A name can belong to several ranges: "%r12" may be
+// number 12 of "%r", or number 2 of "%r1".
 Binding SymbolTable::find_in_ranges(const Scope& scope, std::string_view name) {
     if (scope.ranges.empty()) return {};
     constexpr size_t most_digits = 8;

@@ -235,7 +235,7 @@ void Lifter::lift_instruction(uint32_t at) {
     }
 }
 
-// The targets of branches are still indices of instructions. Replaces them by indices of ops.
+// Replaces the targets of branches, which are still indices of instructions, by indices of ops.
 void Lifter::link() {
     op_of_.push_back(uint32_t(program_.ops.size()));
     append_between(sim::Control::exit);

@@ -68,7 +68,8 @@ void Lifter::branch(const Instruction& in) {
     append(op);
 }
 
-// The label must be the start of the section, because jumps through registers are relative to it.
+// Refuses the instruction if the label is not the start of the section. Jumps through registers are
+// relative to this start.
 void Lifter::expect_code_start(const Operand& o) const {
     if (o.kind != Kind::label || o.text != code_.name || o.target != 0)
         unsupported("relative to " + std::string(o.text));
@@ -359,7 +360,8 @@ void Lifter::shuffle(const Instruction& in) {
             word(operand(in, 2)), word(operand(in, 3)), word(operand(in, 4))});
 }
 
-// MATCH.ANY R5, R4; MATCH.ALL PT, R5, R4. With .U64, the values are in register pairs.
+// Translates MATCH.ANY R5, R4 and MATCH.ALL PT, R5, R4. With .U64, the values are in register
+// pairs.
 void Lifter::match(const Instruction& in) {
     only(in, {"ANY", "ALL", "U64"});
     size_t n = 0;

@@ -51,7 +51,8 @@ void Lifter::iadd3(const Instruction& in) {
     machine(MachineOp::add3, {d, word(*a), word(*b), word(*c)});
 }
 
-// IADD3 with carries. The terms start at operand `first`. The incoming carries follow the terms.
+// Translates an IADD3 with carries. The terms start at operand `first`. The incoming carries follow
+// the terms.
 void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator (&out)[2]) {
     const Locator d = result(operand(in, 0));
     struct Term {
@@ -323,7 +324,8 @@ void Lifter::viadd(const Instruction& in) {
            {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2))});
 }
 
-// VIMNMX R0, R1, R2, PT; VIMNMX3 R0, R1, R2, R3, PT. With .RELU, negative results become zero.
+// Translates VIMNMX R0, R1, R2, PT and VIMNMX3 R0, R1, R2, R3, PT. With .RELU, negative results
+// become zero.
 void Lifter::extreme(const Instruction& in) {
     if (in.has("U16x2") || in.has("S16x2")) return extreme_of_halves(in);
     only(in, {"U32", "S32", "RELU"});

@@ -98,7 +98,8 @@ void Lifter::mbarrier_arrive(const Instruction& in) {
     if (wanted) machine(MachineOp::split_pair, {result(state, 2), whole});
 }
 
-// SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R5. The highest bit of the last operand is the parity.
+// SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R5 tests whether a phase of an mbarrier is complete.
+// The highest bit of the last operand is the parity of the phase.
 void Lifter::mbarrier_wait(const Instruction& in) {
     only(in, {"PHASECHK", "TRANS64", "TRYWAIT"});
     if (!in.has("TRANS64")) unsupported();

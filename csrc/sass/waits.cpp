@@ -77,7 +77,7 @@ Results results_of(const Instruction& in) {
     return {n, n};
 }
 
-// The largest number of registers that a result or a source can have.
+// Returns the largest number of registers that a result or a source can have.
 size_t width_of(const Instruction& in, bool is_result) {
     if (in.opcode.ends_with("GMMA")) return 128;
     if (in.opcode.ends_with("MMA")) return 8;
@@ -91,15 +91,15 @@ size_t width_of(const Instruction& in, bool is_result) {
     return doubles || pairs || products || others ? 2 : 1;
 }
 
-// The smallest number of registers that a result can have.
+// Returns the smallest number of registers that a result can have.
 size_t least_width_of(const Instruction& in) {
     const bool loads = in.opcode.starts_with("LD") && in.opcode != "LDSM";
     if (in.has("WIDE") || ((loads || in.opcode == "ULDC") && in.has("64"))) return 2;
     return loads && in.has("128") ? 4 : 1;
 }
 
-// The number of consecutive uniform registers that belong to an address operand, such as the
-// address, the mbarrier and the coordinates of a copy.
+// Returns the number of consecutive uniform registers that belong to an address operand. Those of a
+// copy are the address, the mbarrier and the coordinates.
 size_t group_of(const Instruction& in, const Operand& o) {
     if (in.opcode.ends_with("GMMA")) return 4;  // two descriptors
     // The second operand is a tensor map. The first is the address in shared memory. If the copy is

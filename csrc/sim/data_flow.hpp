@@ -24,8 +24,8 @@ struct Effects {
     std::vector<uint32_t> writes;
     std::vector<uint32_t> reads;
 };
-// `traits` are those of the instruction. An instruction without a row in ops.inc counts as one that
-// only reads.
+// Returns the registers that an instruction writes and reads. `traits` are its traits. An
+// instruction without a row in ops.inc counts as one that only reads.
 [[nodiscard]] Effects effects_of(const ptx::Instruction& instruction, const Traits& traits);
 
 // Describes the data flow through an instruction, for analyses that do not have the PTX instruction

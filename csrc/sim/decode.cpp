@@ -337,9 +337,9 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     return true;
 }
 
-// cvt may use registers that are wider than its types (PTX ISA, "Operand Size Exceeding
-// Instruction-Type Size"). It then reads the low bits of the source register, and extends the
-// result to the width of the destination register.
+// Emits the op of an instruction. The registers of cvt may be wider than its types (PTX ISA,
+// "Operand Size Exceeding Instruction-Type Size"). cvt then reads the low bits of the source
+// register, and extends the result to the width of the destination register.
 void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection& selection) {
     Op widen;
     for (size_t n = 0; n < in.operands.size() && n < selection.types.size(); ++n) {

@@ -40,9 +40,9 @@ inline double flush(double x) {
     return (b & 0x7ff0000000000000u) == 0 ? std::bit_cast<double>(b & 0x8000000000000000u) : x;
 }
 
-// A NaN has many possible bit patterns. On a GPU, single-precision arithmetic always returns the
-// NaN 0x7fffffff (CUDA Programming Guide, "Floating-Point Standard"). The host returns other NaNs,
-// so these are replaced by 0x7fffffff.
+// Replaces any NaN by 0x7fffffff. A NaN has many possible bit patterns. On a GPU, single-precision
+// arithmetic always returns the NaN 0x7fffffff (CUDA Programming Guide, "Floating-Point Standard").
+// The host returns other NaNs.
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 
@@ -178,7 +178,7 @@ struct flushed_format {
     }
 };
 
-// a * b + c rounded to odd. A double must hold the product of a and b exactly.
+// Returns a * b + c, rounded to odd. A double must be able to hold the product of a and b exactly.
 inline double fma_to_odd(double a, double b, double c) {
     const double product = a * b;
     const double sum = product + c;

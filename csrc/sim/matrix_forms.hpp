@@ -50,7 +50,7 @@ struct Form {
 [[nodiscard]] MatrixKind choose_arithmetic(Matrices& matrices, const Form& form,
                                            uint32_t architecture, bool in_quads, bool of_fragments);
 
-// True for s8, u8, s4 and u4.
+// Returns true for s8, u8, s4 and u4.
 [[nodiscard]] bool is_integer(Element element);
 
 }  // namespace coalesce::sim

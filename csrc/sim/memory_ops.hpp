@@ -121,8 +121,8 @@ inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault 
         throw_memory_fault(w, op, access, space, why, lanes, w.address);
 }
 
-// In machine code, the upper byte of a shared-memory address may be the rank of the block. Removes
-// the upper byte from addresses in the block's own shared memory.
+// Removes the upper byte from addresses in the block's own shared memory. In machine code, this
+// byte may be the rank of the block.
 inline void take_tag_off(Warp& w) {
     const uint64_t tag = w.block->shared_tag;
     for (int i = 0; i < warp_size; ++i)

@@ -92,7 +92,7 @@ struct Operation {
     }
 };
 
-// All rows, in the order of OpCode. The first row is `unknown`.
+// Returns all rows, in the order of OpCode. The first row is `unknown`.
 [[nodiscard]] std::span<const Operation> operations();
 
 [[nodiscard]] inline const Operation& operation(OpCode code) {

@@ -146,7 +146,7 @@ struct select_by_sign {
     }
 };
 
-// slct d, a, b, c. `width` is the size of a and b.
+// Returns the handler of slct d, a, b, c. `width` is the size of a and b.
 template <class C, bool ftz = false>
 Handler by_sign(size_t width) {
     using F = select_by_sign<C, ftz>;

@@ -71,8 +71,8 @@ struct quick_quotient {
         return (a * scale) * flush(1.0f / flush(b * scale));
     }
 };
-// Approximate functions that have only the upper word of a double as their operand and result
-// (MUFU.RCP64H, MUFU.RSQ64H). upper_word() sets the lower word of a double to zero.
+// The following approximate functions have only the upper word of a double as their operand and
+// result (MUFU.RCP64H, MUFU.RSQ64H). upper_word() sets the lower word of a double to zero.
 double upper_word(double a) {
     return std::bit_cast<double>(std::bit_cast<uint64_t>(a) & 0xffffffff00000000u);
 }

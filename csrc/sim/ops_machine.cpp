@@ -298,8 +298,8 @@ void broadcast(Warp& w, const Op& op) {
     for (int i = 0; i < warp_size; ++i) d[i] = value;
 }
 
-// A uniform register has one value for the whole warp. An operation on such registers is executed
-// once, whichever lanes are active.
+// Executes an operation on uniform registers once, whichever lanes are active. A uniform register
+// has one value for the whole warp.
 void whole_warp(Warp& w, const Op& op) {
     const LaneMask mask = w.mask;
     if (op.guard != no_operand) {

@@ -296,7 +296,8 @@ Selection select_getctarank(const InstructionForm&, Modifiers& m) {
                      {Type::u32, t});
 }
 
-// createpolicy.cvt copies an access property. createpolicy.range is refused.
+// Chooses the handler of createpolicy. The form .cvt copies an access property. The form .range is
+// refused.
 Selection select_createpolicy(const InstructionForm& request, Modifiers& m) {
     if (m.take("cvt")) {
         if (!m.take("L2") || m.take_type() != Type::b64) return {};

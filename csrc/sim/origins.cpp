@@ -30,9 +30,8 @@ bool add(Origins& to, const Origins& from) {
     return changed;
 }
 
-// The result of some instructions may be a pointer into the same array as one of their operands.
-// Returns the index of the first operand that may be this pointer, and the number of consecutive
-// operands that may be it. Returns {0, 0} for other instructions.
+// Returns which operands may point into the same array as the result of an instruction: the index
+// of the first such operand, and the number of consecutive ones. Returns {0, 0} if there are none.
 std::pair<size_t, size_t> carriers(OpCode code) {
     switch (code) {
         case OpCode::mad:
