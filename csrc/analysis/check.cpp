@@ -279,8 +279,8 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
 
 // Reports an asynchronous access to data that threads have written, without a fence in between.
 // Such data are visible to asynchronous copies and matrix products only after a fence (PTX ISA,
-// "Async proxy"). The checker accepts a fence by any thread of the block, so that it reports no
-// correct kernel.
+// "Async proxy"). The checker accepts a fence by any thread of the block, so that it never reports
+// a correct kernel.
 void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
     const Stamp& w = cell.write;
     if (w.time == 0 || w.block != at.me.block || w.time <= at.block.proxy_fence) return;

@@ -100,9 +100,9 @@ class RequestCoalescer {
     static constexpr uint32_t no_slot = UINT32_MAX;
 
     // A line with pending sectors. For each of its sectors, `asked` has the time of the request,
-    // and a bit of `from_dram` says if DRAM must deliver the sector. The model does not handle all
-    // requests in the order of their times. So a time in `asked` may be later than the time of a
-    // request that is handled afterwards.
+    // and a bit of `from_dram` says whether DRAM must deliver the sector. The model does not handle
+    // all requests in the order of their times. So a time in `asked` may be later than the time of
+    // a request that is handled afterwards.
     struct Pending {
         uint64_t line = ~uint64_t(0);
         double asked[4] = {never, never, never, never};

@@ -56,9 +56,10 @@ void Lifter::emit_once(Op op) {
     emit(op);
 }
 
-// UBLKCP.S.G [UR8], [UR6], UR5 copies from global to shared memory, UBLKCP.G.S [UR6], [UR8], UR5
-// back. UR6 and UR7 are the global address, UR8 is the shared address, and the lower half of UR5 is
-// the size in units of 16 bytes. UR9 is the address of the mbarrier.
+// UBLKCP.S.G [UR8], [UR6], UR5 copies from global to shared memory. UBLKCP.G.S [UR6], [UR8], UR5
+// copies from shared to global memory. UR6 and UR7 are the global address, UR8 is the shared
+// address, and the lower half of UR5 is the size in units of 16 bytes. UR9 is the address of the
+// mbarrier.
 void Lifter::bulk_copy(const Instruction& in) {
     only(in, {"S", "G"});
     if (in.modifiers.size() != 2 || in.modifiers[0] == in.modifiers[1]) unsupported();

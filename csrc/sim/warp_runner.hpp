@@ -107,9 +107,9 @@ class WarpRunner {
         }
     }
 
-    // Call this after a segment was executed. An address family is a group of registers whose
-    // addresses have the same stride. Forgets the strides of the families that the segment has
-    // changed (lane_strides.hpp).
+    // Forgets the strides of the address families that a segment has changed (lane_strides.hpp).
+    // Call this after the segment was executed. An address family is a group of registers whose
+    // addresses have the same stride.
     static void note_changes(Warp& w, const Program::FamilyChanges& changes) {
         if (w.mask == all_lanes)
             w.strides.forget(changes.renewed);

@@ -14,8 +14,8 @@
 //
 // Copies run ahead as in 15_pipelined, but a step starts only one or two of them. If every warp
 // started all copies of a stage at once, loads from shared memory would wait for them. TILE chooses
-// the shape. If it is 32, a tile has 32 x 32 elements and K has 8 parts; 64: 64 x 64 and 8 parts;
-// 128: 128 x 64 and 2 parts, in one block.
+// the shape. 32: tiles of 32 x 32 elements, and 8 parts of K. 64: tiles of 64 x 64, and 8 parts.
+// 128: tiles of 128 x 64, and 2 parts, in one block.
 
 #ifndef INDEX  // counts the elements of a matrix: size_t where there are 2^31 or more
 #define INDEX int
