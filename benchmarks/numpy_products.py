@@ -74,8 +74,8 @@ def measure(n: int) -> dict[str, float]:
         if result is not None:
             error = np.linalg.norm(result[rows] - right) / np.linalg.norm(right)
             assert error < 1e-5, (name, error)
-    # The threads of NumPy's BLAS library wait in loops for some 30 ms after the product above. They
-    # would keep the processors busy that the copies need.
+    # The threads of NumPy's BLAS library wait in loops for some 30 ms after the product above.
+    # Meanwhile they keep processors busy that the copies need.
     time.sleep(0.3)
     times: dict[str, list[float]] = {name: [] for name in works}
     order, shuffled = list(works), random.Random(1)

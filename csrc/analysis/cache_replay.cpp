@@ -23,8 +23,8 @@ using sim::Access;
 namespace {
 
 // If more requests than this (elements of Filtered::traffic) are kept, threads wait until L2 has
-// been replayed. This number of requests takes 4 MB. So they are usually still in the host's caches
-// when they are replayed.
+// been replayed. This number of requests takes 4 MB. So the requests are usually still in the
+// host's caches when they are replayed.
 constexpr size_t most_waiting_requests = size_t{1} << 17;
 
 // If L2 gets more requests than this (one for each line), only the requests for a sample of its

@@ -3,12 +3,12 @@
 //
 // METHOD
 // Each block counts its own time. The time advances at each event that can order accesses: a
-// barrier, a synchronization of a warp, a fence. For example, an entry may be "lane 3 of warp 2 of
-// block 5, time 9". It means: all that this thread did up to time 9 happens before what the owner
-// of the clock does next. A clock with one entry per thread could have a million entries. So here
-// an entry stands for a whole block, or for some lanes of a warp. Most kernels never need a clock,
-// because order.hpp stores the effect of a barrier in one number. Clocks are immutable, so that
-// threads can share them.
+// barrier, a synchronization of a warp, a fence. A clock has entries. For example, an entry may be
+// "lane 3 of warp 2 of block 5, time 9". It means: all that this thread did up to time 9 happens
+// before what the owner of the clock does next. A clock with one entry per thread could have a
+// million entries. So here an entry stands for a whole block, or for some lanes of a warp. Most
+// kernels never need a clock, because order.hpp stores the effect of a barrier in one number.
+// Clocks are immutable, so that threads can share them.
 #pragma once
 
 #include <cstdint>

@@ -153,8 +153,8 @@ class L1Replay::PartialWrites {
 template <class Compute>
 uint32_t ReplayMemory::CyclesByStride::of(uint64_t first, int32_t stride, uint32_t bytes,
                                           Compute&& compute) {
-    // The number of cycles depends on the tag sets of the lines, and so on the lower bits of the
-    // line numbers. If all lanes have the same offset within their lines, this offset does not
+    // The number of cycles depends on the tag sets of the lines, and therefore on the lower bits of
+    // the line numbers. If all lanes have the same offset within their lines, this offset does not
     // matter.
     constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
     const bool one_place = stride % int32_t(model::line_bytes) == 0;

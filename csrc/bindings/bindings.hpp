@@ -10,7 +10,7 @@
 namespace coalesce::bindings {
 
 // A class with read-only properties. pybind11 compiles templates for each type of function that it
-// binds. Here the functions of all properties of a class have the same type.
+// binds. So that few are compiled, the functions of all properties of a class have the same type.
 template <class T, class... Options>
 class Class : public pybind11::class_<T, Options...> {
   public:

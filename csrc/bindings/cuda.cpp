@@ -51,7 +51,7 @@ class Buffer {
 };
 
 // Copies of the argument values of a launch, and the addresses of these copies, which the driver
-// needs. In the copies, even a double is aligned.
+// needs. The copies are aligned, also for doubles.
 class Arguments {
   public:
     explicit Arguments(const Values& values) {

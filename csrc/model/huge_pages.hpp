@@ -2,13 +2,13 @@
 //
 // METHOD
 // The host translates addresses in pages. A table of several megabytes has more pages of 4 KB than
-// the host's table of translations, so many lookups would wait for a translation. The memory here
-// is aligned to 2 MB, and Linux is asked to use pages of this size. If the system has no such
-// pages, the memory is usual memory.
+// the host can keep translations for. Therefore many lookups would have to wait for a translation.
+// The memory here is aligned to 2 MB, and Linux is asked to use pages of this size. If the system
+// has no such pages, the memory has ordinary pages.
 //
-// The system fills new pages with zeros, which takes longer than the first use of the table. So
-// freed memory is kept for the next table of the same size, for up to four tables. There is no
-// lock, because a fork could leave it locked.
+// The system must fill new pages with zeros, and this takes long. So freed memory is kept for the
+// next table of the same size, for up to four tables. There is no lock, because a fork could leave
+// it locked.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
 // An L2 that is so large that it never evicts a line. Computes which bytes it reads from DRAM.
 //
 // If only a sample of the requests to L2 is replayed, the bytes from DRAM are estimated in two
-// parts. The first part are the bytes that each cache must read, because nobody has read or written
-// them before. This class counts them for all requests. It needs only four bits per line, so it is
-// fast. The second part are the bytes that L2 reads again after it has evicted them. They are
-// estimated from the sample.
+// parts. The first part consists of the bytes that each cache must read, because nobody has read or
+// written them before. This class counts them for all requests. It needs only four bits per line,
+// so it is fast. The second part consists of the bytes that L2 reads again after it has evicted
+// them. They are estimated from the sample.
 #pragma once
 
 #include <array>

@@ -50,7 +50,7 @@ void Lifter::mbarrier_init(const Instruction& in) {
 // SYNCS.ARRIVE.TRANS64.A1T0 R4, [UR8], RZ changes an mbarrier. A stands for the pending arrivals,
 // and T for the pending bytes. The character after each of them says by how much the instruction
 // changes this number: 0, 1, or R for the value of the last operand. TX decreases the bytes. An
-// instruction without these letters is an A1TR.
+// instruction without these letters means the same as one with A1TR.
 void Lifter::mbarrier_arrive(const Instruction& in) {
     only(in, {"ARRIVE", "TRANS64", "RED", "OPTOUT", "A1T0", "ART0", "A0T1", "A0TR", "A0TX"});
     if (!in.has("TRANS64")) unsupported();

@@ -7,10 +7,11 @@
 // B0, has exited, or has left the barrier with BREAK.
 //
 // The scheduler works with paths and joins (warp.hpp). A path is a group of lanes that execute
-// together. A join is a place where paths wait for each other. Here, each barrier is represented by
-// a join, at which lanes arrive with BSYNC. A path lists the joins of all barriers that store its
-// lanes, the innermost first. A branch splits a path, but creates no join. Lanes that used BREAK
-// still refer to the join that they left. Therefore a join is freed only when no path refers to it.
+// together. A join is a place where paths wait for each other. The simulator represents each
+// barrier by a join, at which lanes arrive with BSYNC. A path lists the joins of all barriers that
+// store its lanes, the innermost first. A branch splits a path, but creates no join. Lanes that
+// used BREAK still refer to the join that they left. Therefore a join is freed only when no path
+// refers to it.
 #include <algorithm>
 
 #include "errors.hpp"

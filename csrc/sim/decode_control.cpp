@@ -208,7 +208,7 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
 }
 
 // Decodes a call of a built-in function, such as malloc. On a GPU, the driver provides these
-// functions. The simulator has its own ones. This function checks the sizes of their arguments and
+// functions. The simulator has its own. This function checks the sizes of their arguments and
 // results.
 void Decoder::call_builtin(CallSite& site, std::string_view name) const {
     using enum CallSite::Builtin;

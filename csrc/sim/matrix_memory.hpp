@@ -8,7 +8,7 @@
 // matrix that a lane receives. A part has 4 bytes. If the matrix is transposed, there are two parts
 // of 2 bytes instead.
 //
-// PTX does not say how wmma.load accesses memory. Here each register of a fragment is read
+// PTX does not say how wmma.load accesses memory. The simulator reads each register of a fragment
 // separately. One access reads all adjacent bytes of a register.
 #pragma once
 

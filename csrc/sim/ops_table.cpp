@@ -1,6 +1,6 @@
 // Defines the engines (engine.hpp) of one host instruction set. This file is compiled once for each
-// instruction set. The engines are constants, and files that are compiled only once use no other
-// function or constant of an instruction set.
+// instruction set. The engines are constants. Files that are compiled only once use nothing else of
+// an instruction set.
 #include "sim/lanewise.hpp"
 #include "sim/memory_handlers.hpp"
 #include "sim/modifiers.hpp"

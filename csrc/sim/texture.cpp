@@ -150,7 +150,7 @@ Span nearest(Position at, uint32_t extent, AddressMode mode) {
 }
 
 // Returns the two texels around a position, for linear filtering. The distance from the center of
-// the first texel is rounded to a multiple of 1/256, the weight of the second one.
+// the first texel, rounded to a multiple of 1/256, is the weight of the second texel.
 Span between(Position at, uint32_t extent, AddressMode mode) {
     constexpr Position half_texel = Position{1} << (position_bits - 1);
     constexpr int below_weight = position_bits - 8;

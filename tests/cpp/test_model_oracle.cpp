@@ -84,8 +84,8 @@ uint32_t slow_wavefronts(const MemoryEvent& e) {
     return total;
 }
 
-// Returns the number of sectors that an atomic sends. Several lanes may access the same address of
-// a sector. A sector is sent as often as lanes access its most frequent address.
+// Returns the number of sectors that an atomic sends. Each sector is sent once for each lane that
+// accesses its most frequent address.
 uint32_t slow_repeated(const MemoryEvent& e) {
     std::map<uint64_t, std::map<uint64_t, uint32_t>> wanted;
     sim::for_each_lane(e.mask, [&](int lane) { ++wanted[e.address(lane) / 32][e.address(lane)]; });

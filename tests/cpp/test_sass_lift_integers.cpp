@@ -285,8 +285,8 @@ TEST(SassLift, Integers) { expect(integer_rows()); }
 TEST(SassLift, PackedIntegers) { expect(packing_rows()); }
 TEST(SassLift, MinimaSumsAndDifferences) { expect(video_rows()); }
 
-// ELECT elects the lowest lane of those in which the guard is true. The other lanes keep their
-// predicate, and a uniform register its value, if the guard is false in all lanes.
+// ELECT elects the lowest lane in which the guard is true. Lanes in which the guard is false keep
+// their predicate. If the guard is false in all lanes, the uniform register keeps its value, too.
 TEST(SassLift, Elect) {
     struct Case {
         std::vector<std::string> code;

@@ -61,8 +61,8 @@ class Parameter:
     # "word": the parameter has 8 bytes and an unknown type. It accepts an array or an integer.
     kind: Literal["pointer", "scalar", "struct", "word"]
     bytes: int
-    # NumPy's codes, such as "f4", of the accepted types: of the elements behind a pointer, or of a
-    # scalar. If it is empty, every type is accepted.
+    # NumPy's codes, such as "f4", of the accepted types: those of a scalar, or of the elements
+    # behind a pointer. If there are no codes, every type is accepted.
     accepted: tuple[str, ...] = ()
     const: bool = False
     spelled: str = ""  # the C++ type, such as "const float *"
