@@ -19,7 +19,7 @@ from recorded_ladder import LADDER, Shape
 
 COUNTERS = Path(__file__).parents[1] / "tests" / "data" / "models_h200.json"
 MULTIPROCESSORS = 132
-MULTIPLY_ADDS = LADDER[0] * LADDER[1] * LADDER[2] / 32  # of warps
+MULTIPLY_ADDS = LADDER[0] * LADDER[1] * LADDER[2] / 32  # a warp executes 32 at once
 # What a multiprocessor can do in one cycle; lesson 7 and docs/models.md explain these figures.
 ISSUED, REQUESTS, PASSES, FFMAS = 4, 0.8, 1, 4
 STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
@@ -32,7 +32,7 @@ class Rung:
     instructions: float
     requests: float | None  # None if they were not recorded
     passes: float
-    busy: dict[str, float]  # percent of the time
+    busy: dict[str, float]  # percentages of the time; "warps": their number
 
     @property
     def units(self) -> dict[str, float]:
@@ -154,7 +154,8 @@ fast the rung is, at 4096 x 4096 x 4096. The *measured* gain follows from the ti
 The model does not include waits. The text below the table says where they matter; it uses counters
 of the same recordings."""
 
-# For each rung: the rung to compare it with, and the text. Figures are percent of the time.
+# For each rung: the rung with which it is compared, and the text. section() fills in the numbers in
+# braces from `busy`. Names that begin with over_ are numbers of the other rung.
 RUNGS = {
     "naive": (
         "",

@@ -29,7 +29,7 @@ class Shape:
     """The times of the rungs and of cuBLAS for one shape, M x N x K."""
 
     extents: tuple[int, int, int]
-    rungs: dict[str, dict[str, float]]  # without cuBLAS
+    rungs: dict[str, dict[str, float]]  # the times of cuBLAS are in `library`
     library: dict[str, float]
     after: dict[str, str]  # clock and power after the measurement
 
@@ -63,7 +63,7 @@ class OnTensorCores:
     result: str  # ", bfloat16 result", or empty
     size: int
     own: dict[str, float]
-    precision: str  # of cuBLAS
+    precision: str  # the precision of cuBLAS
     library: dict[str, float]
     after: dict[str, str]
 

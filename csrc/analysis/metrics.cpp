@@ -98,15 +98,17 @@ WarpgroupReads reads_of(const sim::InstructionInfo& info) {
 
 // The sums over the instructions of the copy engine.
 struct CopySums {
-    // Copies to shared memory of the block that starts the copy, multicasts, and copies to global
-    // memory.
+    // The counts of copies to shared memory of the block that starts the copy, of multicasts, and
+    // of copies to global memory.
     InstructionCounts own, multicast, stores;
-    // The executed machine instructions: copies, ends of groups (UTMACMDFLUSH), and others, among
-    // them copies that a guard excludes.
+    // How many machine instructions were executed: copies to shared memory, copies to global
+    // memory, ends of groups (UTMACMDFLUSH), and others. Copies that a guard excludes are among the
+    // others.
     uint64_t loaded = 0, stored = 0, flushes = 0, others = 0;
 
     void add(const sim::InstructionInfo& info, const InstructionCounts& c) {
-        // A PTX instruction starts a copy in each active lane, a machine instruction starts one.
+        // A PTX instruction starts a copy in each active lane. A machine instruction starts one
+        // copy.
         const uint64_t executed = info.traits.machine_code ? c.executed : c.requests;
         others += executed - c.requests;
         if (info.access == Access::store) {
@@ -120,7 +122,8 @@ struct CopySums {
         loaded += executed;
     }
 
-    // Adds an instruction that the copy engine executes, but that is no copy.
+    // Adds an instruction that the copy engine executes and that is not a copy. Ignores other
+    // instructions.
     void add_control(const sim::InstructionInfo& info, const InstructionCounts& c) {
         using enum sim::OpCode;
         const sim::OpCode code = info.traits.code;
@@ -137,8 +140,8 @@ struct SpaceSums {
     InstructionCounts cached_copy;  // asynchronous copies that do not bypass L1
     // The requests to local memory. An access to n words per lane counts as n requests.
     uint64_t local_load_words = 0, local_store_words = 0;
-    // The reads of products of warpgroups. The hardware reads nothing for an empty product, but
-    // Nsight Compute computes its wavefronts like those of others.
+    // The reads of products of warpgroups. The hardware reads nothing for an empty product. But
+    // Nsight Compute computes wavefronts for it, as for any other product.
     uint64_t products = 0, product_quarters = 0, read_quarters = 0;
     CopySums copies;
 };
@@ -157,12 +160,12 @@ SpaceSums sums_of(const Counts& counts) {
         }
         if (info.traits.bulk) {
             s.copies.add(info, c);
-            continue;  // it does not pass the load/store unit
+            continue;  // it does not use the load/store unit
         }
         s.copies.add_control(info, c);
         if (info.space == Space::reg || info.space == Space::constant || info.space == Space::param)
             continue;
-        if (info.traits.texture) continue;  // it does not pass the load/store unit
+        if (info.traits.texture) continue;  // it does not use the load/store unit
         // The hardware does not count accesses to mbarriers as loads, stores or atomics.
         if (info.traits.machine_code && sim::operation(info.traits.code).has(sim::trait::mbarrier))
             continue;
@@ -326,7 +329,7 @@ class MetricTable {
         set_crossing(out, "pipe_tma", c.stores.sectors);
         set("l1tex__m_l1tex2xbar_read_requests_mem_global_op_tma_ld_dest_multicast.sum",
             c.multicast.lines);
-        // Recorded for copies and ends of groups only.
+        // These counters were recorded only for copies and for ends of groups.
         if (c.others) return;
         const uint64_t copies = c.loaded + c.stored;
         set("sm__inst_executed_pipe_tma.sum", copies + c.flushes);

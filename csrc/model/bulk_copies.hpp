@@ -1,14 +1,14 @@
 // Models which sectors of global memory a copy of the copy engine (TMA) reads or writes.
 //
 // METHOD
-// A copy has pieces of adjacent bytes: a bulk copy is one piece, and each row of a box is one. Each
-// piece transfers every sector that it touches, as a whole. Elements outside the array are not
-// transferred. A multicast delivers the sectors to each of the chosen blocks, but requests each
+// A copy consists of pieces of adjacent bytes. A bulk copy is one piece, and in a box, each row is
+// one. Each sector that a piece touches is transferred as a whole. Elements outside the array are
+// not transferred. A multicast delivers the sectors to each of the chosen blocks, but requests each
 // line only once.
 //
-// This reproduces l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld,
+// The model reproduces l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld,
 // l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_st and the related metrics of an H200 for all
-// recorded copies (tests/data/hopper_h200.json). `recorded` says which forms these are.
+// recorded copies (tests/data/hopper_h200.json). recorded() says which forms of copies these are.
 #pragma once
 
 #include <algorithm>

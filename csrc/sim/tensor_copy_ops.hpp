@@ -164,8 +164,8 @@ inline void announce_box(Warp& w, const Op& op, Access access, int lane, const T
         });
 }
 
-// Announces the copy of a box to observers that do not listen to faults. The event is described,
-// except for its pieces.
+// Announces the copy of a box to observers that do not listen to faults. `e` describes the copy,
+// but its pieces are still missing. This function adds them.
 template <Watch watch>
 inline void announce_rows(Warp& w, const TensorBox& box, CopyEvent e) {
     if constexpr (watch == Watch::accesses) {
