@@ -81,7 +81,7 @@ def test_inexact_counts_are_reported():
     p = coalesce.Kernel(wide, "k", device="sim").profile(1, 32, np.zeros(128, "f4"))
     assert "memory_l1_wavefronts_shared" in p.inexact
     text = " ".join(str(p).split())
-    assert "A GPU may count shared memory differently: only some lanes load, each 16 bytes" in text
+    assert "A GPU may count shared memory differently: only some lanes of a warp load" in text
     assert "on the PTX" not in text
 
 

@@ -62,8 +62,8 @@ def of_operation(
     asked = table.operation(operation)
     if "return_timing" in options:
         raise TypeError(
-            "profile has no option return_timing; use the attributes measured_ms and modelled_ms "
-            "of the profile"
+            "profile has no option return_timing; the times are attributes of the profile: "
+            "measured_ms and modelled_ms"
         )
     taken: list[Profile] = []
     own: list[Profile] = []
