@@ -250,7 +250,8 @@ inline bool store_scalar(PyObject* argument, ScalarMask accepted, void* value) {
         std::memcpy(value, &narrow, sizeof(narrow));
         return true;
     }
-    // By NumPy's public header, a NumPy scalar consists of an object header and the value.
+    // According to NumPy's public header, a NumPy scalar consists of an object header and the
+    // value.
     if (sizes[code] > 8 || KnownTypes::get().numpy_scalar(type) != code) return false;
     std::memcpy(value, reinterpret_cast<const char*>(argument) + sizeof(PyObject), sizes[code]);
     return true;

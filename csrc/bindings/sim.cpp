@@ -239,7 +239,7 @@ void add_launch_result(py::module_& m) {
             "memory", "(space, name, address, bytes, argument or -1) of each array and variable.")
         .property<&LaunchResult::findings>(
             "findings", "(findings, how many more in groups left out) of a checked run, or None.")
-        // These two return C++ objects, which Python does not copy.
+        // The functions of the next two properties return C++ objects, which Python does not copy.
         .def_property_readonly(
             "counts",
             [](const LaunchResult& r) -> const std::optional<analysis::Counts>& {

@@ -5,10 +5,10 @@
 // METHOD
 // A family is a group of registers with addresses that differ between lanes in the same way
 // (sim/address_families.hpp). So all registers of a family have the same stride. The stride is
-// determined once for a family, and kept until a register of the family gets a new value. This is
-// done only while all lanes execute together. If only a part of the warp changes a register of the
-// family, the registers of the family may then have different strides. So the stride of this family
-// is not used again for this warp.
+// determined once for a family, and kept until a register of the family gets a new value. Strides
+// are determined only while all lanes execute together. If only a part of the warp changes a
+// register of the family, the registers of the family may then have different strides. So the
+// stride of this family is not used again for this warp.
 #pragma once
 
 #include <cstdint>

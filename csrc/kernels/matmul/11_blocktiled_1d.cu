@@ -27,8 +27,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) blocktiled_1d(
     const int t = threadIdx.x;
     const int block_row = block_y * BLOCK_ROWS, block_col = blockIdx.x * BLOCK_COLS;
     const int a_row = t / BLOCK_K, a_k = t % BLOCK_K;             // the element of A that t loads
-    const int b_k = t / BLOCK_COLS, b_col = t % BLOCK_COLS;       // and that of B
-    const int row = t / BLOCK_COLS * ROWS, col = t % BLOCK_COLS;  // what t computes
+    const int b_k = t / BLOCK_COLS, b_col = t % BLOCK_COLS;       // the element of B that t loads
+    const int row = t / BLOCK_COLS * ROWS, col = t % BLOCK_COLS;  // the first one that t computes
 
     REAL sum[ROWS] = {};
     for (int k0 = 0; k0 < K; k0 += BLOCK_K) {
