@@ -44,7 +44,7 @@ inline CopyFootprint footprint(const sim::CopyEvent& e) {
 inline bool recorded(const sim::CopyEvent& e, uint64_t cluster) {
     constexpr uint32_t smallest = 16;
     const auto whole_lines = [](const sim::CopyPiece& p) {
-        return p.address % line_bytes == 0 && p.bytes % line_bytes == 0;
+        return p.bytes > 0 && p.address % line_bytes == 0 && p.bytes % line_bytes == 0;
     };
     if (e.multicast && (e.blocks != 2 || cluster != 2)) return false;
     if (!e.map)
