@@ -133,8 +133,9 @@ each request to the same sector, and 1.7 ns if the request adds floats
 ## Limits of the models
 
 - Caches are empty at the start.
-- If a grid is large, the models get the accesses of only its first blocks: at least twice as many
-  blocks as fit on the GPU together. The models assume that the other blocks behave in the same way.
+- If a grid is large, the models use the accesses of its first blocks only. A GPU runs a certain
+  number of blocks at the same time; the models use at least twice that number. They assume that the
+  other blocks behave in the same way.
 - A profile with `sample=` or `executor=` models no caches and no time.
 - The time of a kernel is not modelled if it has bulk copies (`cp.async.bulk`, tensor maps) or
   products of warpgroups (`wgmma`). The cost of these instructions is not known.
