@@ -18,6 +18,8 @@ from tensor_map_cases import ELEMENTS, Copy, simulated
 import coalesce
 from coalesce.profiling import exactness
 
+pytestmark = pytest.mark.usefixtures("machine_code")
+
 READ = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 WRITTEN = "l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_st.sum"
 PLAIN = Copy((64, 64), (256,), (32, 32), (32, 4))
@@ -54,7 +56,7 @@ extern "C" __global__ void copies(const float* x, float* out, int first, int byt
 
 @pytest.fixture
 def kernel() -> coalesce.Kernel:
-    return coalesce.Kernel(COPIES, "copies", arch="sm_90a")
+    return coalesce.Kernel(COPIES, "copies", device="sim", arch="sm_90a")
 
 
 def profiled(kernel: coalesce.Kernel, first: int, size: int) -> Any:
@@ -174,5 +176,5 @@ def test_the_number_of_copies_may_depend_on_a_wait() -> None:
                  "selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(at(&full)) : "memory");
     if (t == 0 && done) {
         asm volatile("cp.async.bulk.global""")  # fmt: skip
-    p = profiled(coalesce.Kernel(source, "copies", arch="sm_90a"), 0, 1024)
+    p = profiled(coalesce.Kernel(source, "copies", device="sim", arch="sm_90a"), 0, 1024)
     assert p.inexact[WRITTEN] == exactness.AFTER_WAITS
