@@ -622,8 +622,8 @@ print(lessons.exercise("corner").check(corner))
 
 # %% [markdown]
 # **To remember**
-# - Tiles reduce how *often* global memory is read: with tiles of width T, the threads read each element only 1/T as
-#   often. A kernel with tiles needs two barriers per phase.
+# - Tiles reduce how *often* global memory is read: with tiles of width T, one load of an element replaces T loads. A
+#   kernel with tiles needs two barriers per phase.
 # - With a tile, threads can load elements in the order that is best for global memory. Then they can use them in the
 #   order that the algorithm needs.
 # - Shared memory has 32 banks. If the rows of a tile have an odd number of words, reading a column has no bank conflicts.
