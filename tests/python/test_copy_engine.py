@@ -114,7 +114,7 @@ def test_a_report_shows_copies_and_says_what_was_not_recorded(kernel: coalesce.K
     assert "Global memory takes 1.2 times the sectors it needs" in text
     assert "of the excess comes from the TMA load of x in line" in text
     assert "A bulk copy, or a row of a box, begins or ends inside a 32-byte sector." in text
-    assert f"A GPU may count global memory differently: {exactness.UNRECORDED_COPY}." in text
+    assert f"A GPU may count copies by the TMA differently: {exactness.UNRECORDED_COPY}." in text
 
 
 def rows(case: Copy) -> list[tuple[int, int]]:

@@ -85,8 +85,8 @@ SYSTEM_FENCE = (
 )
 UNRECORDED = "the kernel has a kind of access for which no counters of a GPU were recorded"
 UNRECORDED_COPY = (
-    "the copy engine (TMA) makes copies of a form for which no counters of a GPU were recorded: "
-    "their sectors are computed by the same rule as for the recorded forms"
+    "some copies by the TMA have a form for which no counters of a GPU were recorded; their "
+    "sectors are computed by the rule of the recorded forms"
 )
 BESIDE_OTHERS = (
     "the tensor cores also execute the instruction HFMA2.MMA; it takes a number of cycles that "

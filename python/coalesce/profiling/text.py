@@ -139,7 +139,10 @@ def exactness(profile: ProfileData) -> list[str]:
     sentences = [f"{estimates}{exact}{end}"]
     for why, names in doubts.items():
         spaces = [s for s in ("global", "shared", "local") if any(s in name for name in names)]
-        sentences.append(f"A GPU may count {' and '.join(spaces)} memory differently: {why}.")
+        what = f"{' and '.join(spaces)} memory"
+        if all("_tma" in name for name in names):
+            what = "copies by the TMA"
+        sentences.append(f"A GPU may count {what} differently: {why}.")
     return sentences
 
 
