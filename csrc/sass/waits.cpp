@@ -391,8 +391,12 @@ class Flow {
 }  // namespace
 
 Accesses accesses_after_waits(const Code& code, const std::function<bool(uint32_t)>& accesses) {
-    Accesses found = Flow(code, accesses, &tests, false).find();
-    const Accesses more = Flow(code, accesses, &polls, true).find();
+    // The ends of groups of copies are in metrics of the copy engine.
+    const std::function<bool(uint32_t)> measured = [&](uint32_t i) {
+        return accesses(i) || code.instructions[i].opcode == "UTMACMDFLUSH";
+    };
+    Accesses found = Flow(code, measured, &tests, false).find();
+    const Accesses more = Flow(code, measured, &polls, true).find();
     found.insert(found.end(), more.begin(), more.end());
     return found;
 }

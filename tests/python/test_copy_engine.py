@@ -169,12 +169,20 @@ def test_a_multicast_delivers_the_sectors_to_each_block() -> None:
     assert table["bytes"][table["kind"] == "tma_load"].sum() == 2 * 2 * 4096
 
 
-def test_the_number_of_copies_may_depend_on_a_wait() -> None:
-    source = COPIES.replace("if (t == 0) {\n        asm volatile(\"cp.async.bulk.global", """
-    unsigned done;
+@pytest.mark.parametrize(
+    "dependent", ["cp.async.bulk.global.shared::cta", "cp.async.bulk.commit_group"]
+)
+def test_the_number_of_copies_may_depend_on_a_wait(dependent: str) -> None:
+    test = """
+    unsigned ready;
     asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], 0; "
-                 "selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(at(&full)) : "memory");
-    if (t == 0 && done) {
-        asm volatile("cp.async.bulk.global""")  # fmt: skip
-    p = profiled(coalesce.Kernel(source, "copies", device="sim", arch="sm_90a"), 0, 1024)
+                 "selp.u32 %0, 1, 0, p; }" : "=r"(ready) : "r"(at(&full)) : "memory");
+    if (t == 0"""
+    before, after = COPIES.rsplit("if (t == 0", 1)
+    source = f"{before}{test}{after}".replace(
+        f'asm volatile("{dependent}', f'if (ready) asm volatile("{dependent}'
+    )
+    kernel = coalesce.Kernel(source, "copies", device="sim", arch="sm_90a")
+    p = profiled(kernel, 0, 1024)
+    assert p.inexact["sm__inst_executed_pipe_tma.sum"] == exactness.AFTER_WAITS
     assert p.inexact[WRITTEN] == exactness.AFTER_WAITS

@@ -163,7 +163,8 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         if table["after_waits"][_touches(table, space)].any():
             add([n for n in ordinary if space in n or "generic" in n], AFTER_WAITS)
             add(TOTALS, AFTER_WAITS)
-    if table["after_waits"][copies_of_engine].any():
+    ends = executed & _starts(table["opcode"], "UTMACMDFLUSH")
+    if table["after_waits"][copies_of_engine | ends].any():
         add(filter(_of_copy_engine, metrics), AFTER_WAITS)
         add(TOTALS, AFTER_WAITS)
     if _watches_in_a_loop(table).any():
