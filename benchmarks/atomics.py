@@ -11,6 +11,7 @@ events measure the times. The time of a launch of one warp is subtracted.
 from __future__ import annotations
 
 import numpy as np
+from gpu import need_gpu
 from rich.console import Console
 from rich.table import Table
 
@@ -47,8 +48,7 @@ PATTERNS = [
 
 def main() -> None:
     """Print the table."""
-    if not (status := coalesce.gpu_status()):
-        raise SystemExit(f"this needs a GPU; {status}")
+    need_gpu()
     gpu = coalesce.devices()[0].description
     table = Table(title=f"Atomics, {gpu}", title_justify="left")
     for column in ("type", "pattern", "ms", "ns a sector"):

@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+import coalesce
+from coalesce.arrays.devices import GpuStatus
+
 # cudaDataType of the operands and of the result, cublasComputeType.
 _KINDS = {
     "float32": (0, 0, 68),
@@ -152,6 +155,13 @@ class Gpu:
                 if turn >= 0:
                     times[name].append(ms)
         return times
+
+
+def need_gpu() -> GpuStatus:
+    """Return what is known about the driver. If there is no GPU, end the script with a message."""
+    if not (status := coalesce.gpu_status()):
+        raise SystemExit(f"this needs a GPU; {status}")
+    return status
 
 
 def state() -> dict[str, str]:

@@ -12,17 +12,14 @@ checked against float64 before it is timed. cuBLAS computes without TF32.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 from pathlib import Path
 from typing import Any
 
-from commit import commit
+import recording
 from gpu import Gpu, median_and_spread, state
 from products import ROUNDING, Product
 
 from coalesce import catalogue
-from coalesce.compile import nvrtc
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "ladder.json"
 LADDER = 4096  # the size at which every variant is timed
@@ -55,8 +52,7 @@ def main() -> None:
     """Measure and write the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--commit", default=commit(), help="what is measured (default: Git's HEAD)")
+    recording.add_options(parser, OUT)
     options = parser.parse_args()
     gpu = Gpu()
     shapes = [_shape(gpu, shape, options.rounds) for shape in SHAPES]
@@ -66,16 +62,12 @@ def main() -> None:
         for size in (2048, 4096, 8192)
     ]
     found = {
-        "command": "python benchmarks/ladder.py",
-        "commit": options.commit,
-        "date": datetime.date.today().isoformat(),
-        "gpu": state(),
-        "nvrtc": "{}.{}".format(*nvrtc.nvrtc().version),
+        **recording.header("ladder.py", options),
         "cublas": gpu.cublas_version,
         "shapes": shapes,
         "tensor_cores": tensor_cores,
     }
-    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    recording.write(found, options.out)
 
 
 def _shape(gpu: Gpu, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:

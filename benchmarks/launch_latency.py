@@ -19,7 +19,7 @@ from pathlib import Path
 
 import figures
 import numpy as np
-from gpu import Gpu
+from gpu import Gpu, need_gpu
 
 import coalesce
 from coalesce._core import cuda
@@ -38,9 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     figures.add_option(parser)
     options = parser.parse_args()
-    status = coalesce.gpu_status()
-    if not status:
-        raise SystemExit(f"this needs a GPU; {status}")
+    status = need_gpu()
     device = coalesce.devices()[0]
     kernel = coalesce.Kernel(SOURCE, "axpy", device="cuda")
     host = np.ones(N, np.float32)

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from gpu import need_gpu
+
 import coalesce
 from coalesce.compile import nvrtc
 from coalesce.lessons import _measure, _recording
@@ -52,9 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    status = coalesce.gpu_status()
-    if not status:
-        raise SystemExit(f"this needs a GPU; {status}")
+    status = need_gpu()
     gpu = coalesce.devices()[0]
     major, minor = nvrtc.nvrtc().version
     started = time.monotonic()

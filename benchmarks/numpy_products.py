@@ -24,6 +24,7 @@ from typing import Any
 
 import figures
 import numpy as np
+from gpu import need_gpu
 from launch_latency import processor
 from rich.console import Console
 from rich.table import Table
@@ -39,9 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     figures.add_option(parser)
     options = parser.parse_args()
-    status = coalesce.gpu_status()
-    if not status:
-        raise SystemExit(f"this needs a GPU; {status}")
+    need_gpu()
     print(f"{coalesce.devices()[0].description}, {processor()}; ms, median of {ROUNDS}")
     columns = [measure(n) for n in SIZES]
     table = Table("n x n", *map(str, SIZES))

@@ -39,7 +39,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from commit import commit
+from recording import commit
 
 _WRONG = re.compile(
     r"\bfail(?:ed|ure)?\b(?!\s*[:=]?\s*0\b)|\bmismatch|\bincorrect\b|CUDA error", re.IGNORECASE

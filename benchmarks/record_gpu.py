@@ -9,7 +9,6 @@ The figures are also in a JSON file beside it, for docs/make_goals.py.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import subprocess
@@ -18,8 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from commit import commit
-from gpu import state
+import recording
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "h200.txt"
 LARGE = "--shapes 16384x16384 1000000x1000 1000x1000000 --operations transpose row_sums column_sums"
@@ -36,21 +34,13 @@ COMMANDS = (
 def main() -> None:
     """Run all commands, and write the file after each of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--commit", default=commit(), help="what is measured (default: Git's HEAD)")
+    recording.add_options(parser, OUT)
     options = parser.parse_args()
-    gpu = state()
-    text = (
-        f"commit {options.commit}, {gpu['name']}, driver {gpu['driver_version']}, "
-        f"{datetime.date.today()}\n"
+    found: dict[str, Any] = {**recording.header("record_gpu.py", options), "figures": {}}
+    gpu = found["gpu"]
+    text = "commit {}, {}, driver {}, {}\n".format(
+        found["commit"], gpu["name"], gpu["driver_version"], found["date"]
     )
-    found: dict[str, Any] = {
-        "command": "python benchmarks/record_gpu.py",
-        "commit": options.commit,
-        "date": datetime.date.today().isoformat(),
-        "gpu": gpu,
-        "figures": {},
-    }
     figures = Path(tempfile.mkdtemp()) / "figures.json"
     folder = Path(__file__).parent
     for command in COMMANDS:
@@ -63,8 +53,7 @@ def main() -> None:
         text += printed
         options.out.write_text(text, encoding="utf-8")
         found["figures"][command] = json.loads(figures.read_text(encoding="utf-8"))
-        recorded = json.dumps(found, indent=1) + "\n"
-        options.out.with_suffix(".json").write_text(recorded, encoding="utf-8")
+        recording.write(found, options.out.with_suffix(".json"))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import figures
 import numpy as np
+from gpu import need_gpu
 from launch_latency import processor
 from rich.console import Console
 from rich.table import Table
@@ -32,9 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     figures.add_option(parser)
     options = parser.parse_args()
-    status = coalesce.gpu_status()
-    if not status:
-        raise SystemExit(f"this needs a GPU; {status}")
+    need_gpu()
     print(f"{coalesce.devices()[0].description}, {processor()}; GB/s, median of {ROUNDS}")
     columns = [measure(mebibytes << 20) for mebibytes in MEBIBYTES]
     table = Table("MiB", *map(str, MEBIBYTES))

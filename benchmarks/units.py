@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-import datetime
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from commit import commit
-from gpu import Gpu, state
+import recording
+from gpu import Gpu
 from products import Product
-
-from coalesce.compile import nvrtc
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "units.json"
 SIZE = 4096
@@ -52,8 +48,7 @@ METRICS = (
 def main() -> None:
     """Record and write the file. Under ncu, where this script starts itself, multiply once."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--commit", default=commit(), help="what is measured (default: Git's HEAD)")
+    recording.add_options(parser, OUT)
     parser.add_argument("--run", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run is not None:
@@ -65,15 +60,11 @@ def main() -> None:
         rows[name] = max(launches, key=lambda launch: launch["gpu__time_duration.sum"])
         print(name, rows[name], flush=True)
     found = {
-        "command": "python benchmarks/units.py",
-        "commit": options.commit,
-        "date": datetime.date.today().isoformat(),
-        "gpu": state(),
-        "nvrtc": "{}.{}".format(*nvrtc.nvrtc().version),
+        **recording.header("units.py", options),
         "size": SIZE,
         "rows": rows,
     }
-    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    recording.write(found, options.out)
 
 
 def _multiply(name: str, tile: int, dtype: str) -> None:
