@@ -459,6 +459,22 @@ def test_a_gpu_with_unknown_peaks(products):
     assert "of peak" not in text.splitlines()[2]
 
 
+def test_notes_say_how_times_were_measured(products):
+    timing = replace(products[1].timing, source="measured", runs=10, device="cuda:0")
+    row = replace(products[1], timing=timing)
+    on_gpu = Benchmark(
+        operation="matmul",
+        arrays=products.arrays,
+        device=products.device,
+        rows=[row],
+        peaks=products.peaks,
+        options={},
+    )
+    text = " ".join(on_gpu.to_text().split())
+    assert "the median of 10 runs by CUDA events, without copies" in text
+    assert "one after the other, and the L2 cache is not cleared between runs" in text
+
+
 def test_html(products, check_html, tmp_path):
     html = products._repr_html_()
     check_html(html)

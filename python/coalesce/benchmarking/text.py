@@ -195,13 +195,13 @@ def _of_times(benchmark: BenchmarkData) -> Iterator[str]:
             "CUDA events" if any(r.timing.device != "cpu" for r in measured) else "",
             "the host's clock" if any(r.timing.device == "cpu" for r in measured) else "",
         ]
-        yield (
-            f"ms measured: the median of {runs} runs by {' or '.join(filter(None, clocks))}, "
-            "without copies to and from the GPU; spread: (80th - 20th percentile) / median."
-            if clocks[0]
-            else f"ms measured: the median of {runs} runs by the host's clock; spread: (80th - "
-            "20th percentile) / median."
-        )
+        text = f"ms measured: the median of {runs} runs by {' or '.join(filter(None, clocks))}"
+        if clocks[0]:
+            text += (
+                ", without copies to and from the GPU. The variants run one after the other, and "
+                "the L2 cache is not cleared between runs"
+            )
+        yield f"{text}. spread: (80th - 20th percentile) / median."
 
 
 def _of_peaks(benchmark: BenchmarkData) -> Iterator[str]:

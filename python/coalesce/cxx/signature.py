@@ -234,8 +234,8 @@ def find_entry(
     )
     if wanted is None:
         raise ValueError(
-            f"the source has {len(entries)} kernels; choose one with entry=NAME. "
-            f"The names are {listed}"
+            f"the source has {len(entries)} kernels; choose one with entry=NAME, or with --entry "
+            f"NAME on the command line. The names are {listed}"
         )
     if matches:
         listed = ", ".join(names[entry] for entry in matches) if instances else listed

@@ -12,11 +12,11 @@ from coalesce._core import model
 from coalesce.common import require
 from coalesce.draw._banks import bank_board
 from coalesce.draw._canvas import Picture
-from coalesce.draw._copies import undrawn_read, undrawn_write
 from coalesce.draw._frames import matrices
 from coalesce.draw._lanes import Kind
 from coalesce.draw._matrix import Matrix
 from coalesce.draw._warp import warp_access
+from coalesce.simulate.copies import undrawn_read, undrawn_write
 from coalesce.simulate.events import Trace
 
 if TYPE_CHECKING:

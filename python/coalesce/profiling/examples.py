@@ -21,6 +21,7 @@ from coalesce.profiling.classification import (
     classify,
 )
 from coalesce.profiling.lane_runs import Thread
+from coalesce.simulate.copies import undrawn_read, undrawn_write
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
@@ -177,14 +178,12 @@ class Example:
     @property
     def not_drawn(self) -> str:
         """A sentence that says why `picture` returns None. Empty if there is a picture."""
-        from coalesce.draw import _copies
-
         if self.kind != "async_copy":
             return ""
         given = (self.addresses, self.width, self.mask, self.opcode)
         if self.space == "shared":
-            return _copies.undrawn_write(*given, (), 0)
-        return _copies.undrawn_read(*given, self.target, self.target_mask)
+            return undrawn_write(*given, (), 0)
+        return undrawn_read(*given, self.target, self.target_mask)
 
     def picture(self, title: str = "") -> Picture | None:
         """Draw the lanes, and the cache lines or the banks of shared memory that they access.

@@ -1,8 +1,9 @@
-"""Says which asynchronous copies cannot be drawn.
+"""Says for which asynchronous copies one end alone does not show the cost of the copy.
 
-An asynchronous copy reads global memory and writes shared memory. A picture shows only one of the
-two. For some copies, the cost depends on both. Then the picture would show another number than a
-GPU counts. So this module returns a sentence instead, which says why there is no picture.
+A copy has two ends: the global memory that it reads, and the shared memory that it writes. A
+picture shows one end. In some copies, the other end contributes to the cost. The number in a
+picture of such a copy would differ from the number that a GPU counts. So there is no picture, but a
+sentence.
 """
 
 from __future__ import annotations
