@@ -40,8 +40,8 @@ class Word {
         "to",
         // Modifiers of arithmetic.
         "approx", "full", "NaN", "xorsign", "abs", "noftz", "s16x2", "u16x2", "e4m3x2", "e5m2x2",
-        "tf32", "pack", "finite", "infinite", "number", "notanumber", "normal", "subnormal",
-        "shiftamt", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16",
+        "e2m3x2", "e3m2x2", "e2m1x2", "tf32", "pack", "finite", "infinite", "number", "notanumber",
+        "normal", "subnormal", "shiftamt", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16",
         // Modifiers of comparisons.
         "eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu",
         "num", "nan", "and", "or", "xor",

@@ -53,7 +53,7 @@ COALESCE_SELECT(select_warp_barrier)
 COALESCE_SELECT(select_half)
 COALESCE_SELECT(select_rounding)
 // select_convert calls this function.
-COALESCE_SELECT(select_fp8)
+COALESCE_SELECT(select_small_float)
 #undef COALESCE_SELECT
 
 Selection select_special(Special which, ptx::Type type);

@@ -396,7 +396,10 @@ Selection select_pack(Modifiers& m) {
 
 Selection select_convert(const InstructionForm& in, Modifiers& m) {
     if (m.take("pack")) return select_pack(m);
-    if (m.has("e4m3x2") || m.has("e5m2x2")) return select_fp8(in, m);
+    for (const Word format :
+         {Word("e4m3x2"), Word("e5m2x2"), Word("e2m3x2"), Word("e3m2x2"), Word("e2m1x2")}) {
+        if (m.has(format)) return select_small_float(in, m);
+    }
     Round r = Round::none;
     const Word mode = m.take_one({"rni", "rzi", "rmi", "rpi", "rn", "rz", "rm", "rp", "rna"});
     if (mode == "rna") r = Round::rna;

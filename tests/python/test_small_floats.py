@@ -1,4 +1,4 @@
-"""Conversions to fp4 and fp6 by CUDA's headers, which compute them with integers on sm_90."""
+"""Conversions of fp4 and fp6 by CUDA's headers: with integers on sm_90, with cvt on sm_100a."""
 
 from __future__ import annotations
 
@@ -50,11 +50,12 @@ def operands() -> np.ndarray:
     return np.array([*np.linspace(-8, 8, 107), *some], np.float32).reshape(64, 2)
 
 
-def test_conversions_of_fp4_and_fp6() -> None:
+@pytest.mark.parametrize("arch", ["sm_90", "sm_100a"])
+def test_conversions_of_fp4_and_fp6(arch: str) -> None:
     x = operands()
     four, back = np.zeros(64, np.uint8), np.zeros((128, 2), np.float32)
     six = [np.zeros(64, np.uint16) for _ in range(2)]
-    coalesce.Kernel(SOURCE)[1, 64](x, four, *six, back)
+    coalesce.Kernel(SOURCE, device="sim", arch=arch)[1, 64](x, four, *six, back)
     wanted = encoded(x, 2, 1)
     np.testing.assert_array_equal(four, wanted[:, 0] | wanted[:, 1] << 4)
     signed = np.concatenate([numbers(2, 1), -numbers(2, 1)])
@@ -66,8 +67,105 @@ def test_conversions_of_fp4_and_fp6() -> None:
     np.testing.assert_array_equal(back[64:], signed[wanted])
 
 
-def test_instructions_of_newer_architectures_are_refused() -> None:
-    kernel = coalesce.Kernel(SOURCE, arch="sm_100a")
-    given = (operands(), np.zeros(64, np.uint8), *(np.zeros(64, np.uint16),) * 2)
-    with pytest.raises(coalesce.UnsupportedInstruction, match=r"cvt\.rn\.satfinite\.e2m1x2\.f32"):
-        kernel[1, 64](*given, np.zeros((128, 2), np.float32))
+OTHERS = """
+#include <cuda_fp4.h>
+#include <cuda_fp6.h>
+__global__ void convert(const __half2* x, const __nv_bfloat162* y, unsigned* out) {
+    const int t = threadIdx.x;
+    const __half2_raw h = x[t];
+    const __nv_bfloat162_raw b = y[t];
+    const float2 f = __half22float2(x[t]);
+    unsigned* next = out + t;
+#define PUT(value) *next = (value), next += blockDim.x
+    for (const auto mode : {cudaRoundNearest, cudaRoundZero}) {
+        PUT(__nv_cvt_halfraw2_to_fp4x2(h, __NV_E2M1, mode));
+        PUT(__nv_cvt_bfloat16raw2_to_fp4x2(b, __NV_E2M1, mode));
+        PUT(__nv_cvt_float2_to_fp4x2(f, __NV_E2M1, mode));
+        for (const auto format : {__NV_E2M3, __NV_E3M2}) {
+            PUT(__nv_cvt_halfraw2_to_fp6x2(h, format, mode));
+            PUT(__nv_cvt_bfloat16raw2_to_fp6x2(b, format, mode));
+            PUT(__nv_cvt_float2_to_fp6x2(f, format, mode));
+        }
+    }
+    __half2_raw back = __nv_cvt_fp4x2_to_halfraw2(t, __NV_E2M1);
+    PUT(back.x | back.y << 16);
+    for (const auto format : {__NV_E2M3, __NV_E3M2}) {
+        back = __nv_cvt_fp6x2_to_halfraw2(t % 64 | (t + 7) % 64 << 8, format);
+        PUT(back.x | back.y << 16);
+    }
+}
+"""
+
+
+def test_instructions_give_the_results_of_the_header() -> None:
+    """On sm_100a, the header uses an instruction for each conversion; on sm_90, it computes."""
+    random = np.random.default_rng(1)
+    x = np.concatenate([random.normal(size=200) * 4, [0, -0.0, np.inf, -np.inf, 6e4, 2e-7] * 8])
+    x = np.append(x, [np.nan] * 8).astype(np.float16)
+    y = (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    results = []
+    for arch in ("sm_90", "sm_100a"):
+        kernel = coalesce.Kernel(OTHERS, device="sim", arch=arch)
+        assert ("e2m1x2" in kernel.ptx) == (arch == "sm_100a")
+        out = np.zeros((21, 128), np.uint32)
+        kernel[1, 128](x, y, out)
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+
+
+def test_negative_numbers_become_zero() -> None:
+    source = """
+    __global__ void convert(const float2* x, unsigned short* out) {
+        asm("cvt.rn.satfinite.relu.e3m2x2.f32 %0, %1, %2;"
+            : "=h"(out[threadIdx.x]) : "f"(x[threadIdx.x].y), "f"(x[threadIdx.x].x));
+    }"""
+    x, out = operands(), np.zeros(64, np.uint16)
+    coalesce.Kernel(source, device="sim", arch="sm_100a")[1, 64](x, out)
+    wanted = encoded(np.maximum(x, 0) + 0, 3, 2)
+    np.testing.assert_array_equal(out, wanted[:, 0] | wanted[:, 1] << 8)
+
+
+def test_rounding_towards_zero() -> None:
+    """The header uses .rz on newer architectures, so the text of the PTX is changed here."""
+    source = """
+    #include <cuda_fp6.h>
+    extern "C" __global__ void convert(const float2* x, unsigned short* out) {
+        out[threadIdx.x] = __nv_cvt_float2_to_fp6x2(x[threadIdx.x], __NV_E2M3, MODE);
+    }"""
+    x, out = operands(), np.zeros((2, 64), np.uint16)
+    coalesce.Kernel(source.replace("MODE", "cudaRoundZero"), device="sim")[1, 64](x, out[0])
+    nearest = source.replace("MODE", "cudaRoundNearest")
+    ptx = coalesce.Kernel(nearest, device="sim", arch="sm_100a").ptx
+    assert "cvt.rn.satfinite.e2m3x2" in ptx
+    ptx = ptx.replace("cvt.rn.satfinite.e2m3x2", "cvt.rz.satfinite.e2m3x2")
+    coalesce.Kernel(ptx, "convert", device="sim")[1, 64](x, out[1])
+    np.testing.assert_array_equal(*out)
+
+
+def test_conversions_to_bfloat16() -> None:
+    """No header function returns bfloat16, so the text of the PTX is changed here."""
+    source = """
+    #include <cuda_fp4.h>
+    extern "C" __global__ void convert(unsigned* out) {
+        const __half2_raw back = __nv_cvt_fp4x2_to_halfraw2(threadIdx.x, __NV_E2M1);
+        out[threadIdx.x] = back.x | back.y << 16;
+    }"""
+    ptx = coalesce.Kernel(source, device="sim", arch="sm_100a").ptx
+    assert "cvt.rn.f16x2.e2m1x2" in ptx
+    ptx = ptx.replace("cvt.rn.f16x2.e2m1x2", "cvt.rn.bf16x2.e2m1x2")
+    out = np.zeros(256, np.uint32)
+    coalesce.Kernel(ptx, "convert", device="sim")[1, 256](out)
+    signed = np.concatenate([numbers(2, 1), -numbers(2, 1)]).astype(np.float32)
+    upper, lower = divmod(np.arange(256), 16)
+    np.testing.assert_array_equal((out << 16).view(np.float32), signed[lower])
+    np.testing.assert_array_equal((out & 0xFFFF0000).view(np.float32), signed[upper])
+
+
+def test_exponents_without_fraction_are_refused() -> None:
+    source = """
+    __global__ void convert(const float2* x, unsigned short* out) {
+        asm("cvt.rp.satfinite.ue8m0x2.f32 %0, %1, %2;" : "=h"(*out) : "f"(x->y), "f"(x->x));
+    }"""
+    kernel = coalesce.Kernel(source, device="sim", arch="sm_100a")
+    with pytest.raises(coalesce.UnsupportedInstruction, match=r"cvt\.rp\.satfinite\.ue8m0x2\.f32"):
+        kernel[1, 1](operands(), np.zeros(1, np.uint16))
