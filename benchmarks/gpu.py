@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ctypes as c
 import statistics
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
+from coalesce.benchmarking.gpu import nvidia_smi
+from coalesce.benchmarking.rounds import spread_of
 
 import coalesce
 from coalesce.arrays.devices import GpuStatus
@@ -168,16 +168,12 @@ def state() -> dict[str, str]:
     """Return the GPU's name, driver, clocks, power and throttle reasons from nvidia-smi."""
     fields = ["name", "driver_version", "clocks.sm", "clocks.mem", "power.draw", "temperature.gpu",
               "clocks_event_reasons.active"]  # fmt: skip
-    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return dict(zip(fields, done.stdout.strip().splitlines()[0].split(", "), strict=False))
+    return nvidia_smi(fields) or {}
 
 
 def median_and_spread(times: Sequence[float]) -> tuple[float, float]:
     """Return the median and (80th - 20th percentile) / median."""
-    low, high = np.percentile(times, [20, 80])
-    middle = statistics.median(times)
-    return middle, float(high - low) / middle
+    return statistics.median(times), spread_of(times)
 
 
 def _cublas() -> Any:

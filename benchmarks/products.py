@@ -5,20 +5,14 @@ from __future__ import annotations
 import ctypes as c
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from gpu import Gpu, Work
 
 import coalesce
-from coalesce._core import cuda
 from coalesce.arrays import foreign
-from coalesce.catalogue.run import KernelLaunch
-from coalesce.catalogue.table import OPERATIONS
-from coalesce.launch import gpu as on_gpu
-from coalesce.launch.arguments import prepare
-from coalesce.launch.record import LaunchRecord
+from coalesce.benchmarking import gpu as on_gpu
 
 # The error from rounding the operands, relative to the sum of the magnitudes of the terms.
 ROUNDING = {"bf16": 2.0**-7, "tf32": 2.0**-10}
@@ -40,26 +34,8 @@ def launches(gpu: Gpu, operation: str, arrays: Sequence[Any], **options: Any) ->
 
     `arrays` and the option `out` are in GPU memory. The launches are those of `coalesce`.
     """
-    steps: list[tuple[Any, ...]] = []
-    stream = gpu.stream.value
-
-    def launcher(launch: KernelLaunch) -> LaunchRecord:
-        names = [p.name for p in launch.kernel.signature.parameters]
-        given = prepare(launch.kernel.signature, launch.arguments)
-        values = [on_gpu.value_of(x, names, given) for x in given]
-        function = launch.kernel._function(launch.device)
-        cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
-        step = (function, launch.grid, launch.block, launch.shared_bytes, values, stream)
-        steps.append((step, given))  # the list keeps the arrays alive
-        return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", launch.device.name)
-
-    OPERATIONS[operation].run(arrays, options, launcher=launcher)
-
-    return [partial(_enqueue, *step) for step in steps]
-
-
-def _enqueue(step: tuple[Any, ...], _given: Any) -> None:
-    cuda.launch(*step)
+    made = on_gpu.launches(operation, arrays, options, gpu.stream.value or 0)
+    return [launch for _, launch in made]
 
 
 class Product:

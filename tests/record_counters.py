@@ -261,19 +261,19 @@ def run(name: str, only: str, timed: bool) -> list[dict[str, Any]]:
     return launches
 
 
-def environment() -> dict[str, Any]:
-    """Return the versions and settings that a recording depends on."""
+def environment(tool: str = "ncu") -> dict[str, Any]:
+    """Return the versions and settings that a recording with a tool depends on."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", "0"]
     gpu, driver = subprocess.run(
         query, capture_output=True, text=True, check=True
     ).stdout.strip().split(", ")  # fmt: skip
-    version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, check=True)
+    version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
     major, minor = nvrtc.nvrtc().version
     return {
         "gpu": gpu,
         "driver": driver,
         "nvrtc": f"{major}.{minor}",
-        "ncu": version.stdout.split("Version ")[-1].split(" ")[0],
+        tool: version.stdout.split("Version ")[-1].split()[0],
         "coalesce": coalesce.__version__,
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
     }

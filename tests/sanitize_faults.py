@@ -86,12 +86,12 @@ def run(file: str, test: str) -> None:
     function(name)
 
 
-def sanitized(tool: str, file: str, test: str) -> dict[str, Any]:
-    """Return the report of a tool for a test."""
+def sanitized(tool: str, script: str, *arguments: str, limit: int = LIMIT) -> dict[str, Any]:
+    """Return the report of a tool for a Python script."""
     command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", sys.executable]
-    command += [__file__, "--run", file, test]
+    command += [script, *arguments]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
         output, hung = ended.stdout + ended.stderr, False
     except subprocess.TimeoutExpired as stopped:
         output, hung = (stopped.stdout or b"").decode(errors="replace"), True
@@ -115,15 +115,14 @@ def main() -> None:
     if options.run:
         run(*options.run)
         return
-    if shutil.which("compute-sanitizer") is None:
-        sys.exit("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
+    require_tool()
     from test_check_table import TESTS
 
     rows = {"nothing": CONTROL, **TESTS}
     cases = [(row, file, test) for row, (file, *tests) in rows.items() for test in tests]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         running = {
-            (row, test, tool): pool.submit(sanitized, tool, file, test)
+            (row, test, tool): pool.submit(sanitized, tool, __file__, "--run", file, test)
             for row, file, test in cases
             for tool in TOOLS
         }
@@ -131,13 +130,21 @@ def main() -> None:
         for (row, test, tool), future in running.items():
             reported = found[row].setdefault(test.strip('"'), {})[tool] = future.result()
             print(f"{row[:40]:40} {test[:50]:50} {tool:10} {reported}", flush=True)
-    version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True)
-    recorded = record_counters.environment()
-    recorded.pop("ncu")
-    recorded["compute-sanitizer"] = re.findall(r"Version ([\d.]+)", version.stdout)[0]
-    short = recorded["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
-    path = options.output / f"sanitizer_{short}.json"
-    path.write_text(json.dumps({**recorded, "rows": found}, indent=1) + "\n")
+    write("sanitizer", {"rows": found}, options.output)
+
+
+def require_tool() -> None:
+    """End the script with a message if compute-sanitizer is missing."""
+    if shutil.which("compute-sanitizer") is None:
+        sys.exit("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
+
+
+def write(name: str, found: dict[str, Any], folder: Path) -> None:
+    """Write what the tools reported, and the versions, to <name>_<gpu>.json in a folder."""
+    recorded = record_counters.environment("compute-sanitizer")
+    short = recorded["gpu"].lower().replace("nvidia ", "").split()[0]
+    path = folder / f"{name}_{short}.json"
+    path.write_text(json.dumps({**recorded, **found}, indent=1) + "\n")
     print(f"wrote {path}")
 
 

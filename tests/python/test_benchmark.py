@@ -18,7 +18,8 @@ import coalesce
 from coalesce import cli
 from coalesce.arrays import devices
 from coalesce.arrays.peaks import peaks_of
-from coalesce.benchmarking import Benchmark, peers
+from coalesce.benchmarking import Benchmark, rounds
+from coalesce.benchmarking import gpu as benchmark_gpu
 from coalesce.benchmarking import run as benchmark_run
 from coalesce.catalogue import reference
 from coalesce.timing import Timing
@@ -283,24 +284,230 @@ def test_a_peer_without_a_gpu(matrices):
 
 
 GPU = devices.Device("cuda:0", "NVIDIA H200", "cuda", (9, 0), 1, 132)
+SIM = devices.resolve("sim")
 
 
-class FakeEvent:
-    """An event of a clock that advances by a millisecond at every call."""
+class FakeGpu:
+    """A GPU without hardware. Calls advance its clock, and `log` has what was queued, in order.
 
-    now = 0.0
+    It stands in for the core's device and for the driver's functions that `GpuClock` calls.
+    """
 
-    def __init__(self, **_):
-        self.at = None
+    def __init__(self):
+        self.now = 0.0
+        self.log = []
+        self.recorded = {}
 
-    def record(self):
-        self.at = FakeEvent.now
+    def call(self, name, ms, function=lambda: None):
+        """Return a call that takes some milliseconds."""
+
+        def call(*arguments, **options):
+            self.now += ms
+            self.log.append(name)
+            return function(*arguments, **options)
+
+        return call
+
+    # The core's device.
+    def allocate(self, *_):
+        return types.SimpleNamespace(address=0)
+
+    def attribute(self, number):
+        return number
+
+    def fill(self, *_):
+        self.call("flush", 100.0)()
 
     def synchronize(self):
-        assert self.at is not None
+        pass
 
-    def elapsed_time(self, end):
-        return end.at - self.at
+    # The driver's functions on events.
+    def create(self, event, *_):
+        event._obj.value = len(self.recorded) + 1
+        self.recorded[event._obj.value] = None
+        return 0
+
+    def record(self, event, stream):
+        assert stream is None
+        self.recorded[event.value] = self.now
+        return 0
+
+    def elapsed(self, ms, begin, end):
+        ms._obj.value = self.recorded[end.value] - self.recorded[begin.value]
+        return 0
+
+    def __getattr__(self, name):
+        known = {
+            "cuEventCreate": self.create,
+            "cuEventRecord": self.record,
+            "cuEventElapsedTime": self.elapsed,
+        }
+        assert name.startswith("cu")
+        return known.get(name, lambda *_: 0)
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch):
+    """Replace the GPU by a fake, without nvidia-smi."""
+    gpu = FakeGpu()
+    core = types.SimpleNamespace(Device=lambda _: gpu)
+    monkeypatch.setattr(benchmark_gpu, "cuda", core)
+    monkeypatch.setattr(benchmark_gpu.ctypes, "CDLL", lambda _: gpu)
+    monkeypatch.setattr(devices, "resolve", lambda *_: GPU)
+    monkeypatch.setenv("PATH", "")
+    return gpu
+
+
+class TestRounds:
+    def test_how_often_a_candidate_is_timed(self):
+        def runs(batch, runs):
+            return len(rounds.interleaved({"one": batch}, runs)["one"])
+
+        assert runs(lambda n: [(1.0,)] * n, "auto") == 10
+        assert runs(lambda n: [(60.0, 40.0)] * n, "auto") == 6
+        noisy = iter(range(1, 100_000))
+        assert runs(lambda n: [(next(noisy) * 1e-6,) for _ in range(n)], "auto") == 200
+        assert runs(lambda n: [(1.0,)] * n, 7) == 7
+
+    def test_candidates_take_turns_in_both_orders(self):
+        log = []
+
+        def batch(name):
+            return lambda n: log.append(f"{name}{n}") or [(1.0,)] * n
+
+        times = rounds.interleaved({name: batch(name) for name in "abc"}, 5)
+        assert {name: len(ms) for name, ms in times.items()} == {"a": 5, "b": 5, "c": 5}
+        assert " ".join(log) == "a1 b1 c1 a2 b2 c2 c2 b2 a2 a1 b1 c1"
+
+    @pytest.mark.parametrize(
+        ("l2", "queued"),
+        [
+            # The untimed run follows the flush, and fills L2.
+            ("kept", ["flush", "flush", "pack", "multiply"] + ["pack", "multiply"] * 2),
+            ("flushed", ["flush", "pack", "multiply"] * 2),
+        ],
+    )
+    def test_runs_by_events(self, fake_gpu, l2, queued):
+        clock = benchmark_gpu.GpuClock(GPU, l2)
+        calls = [fake_gpu.call("pack", 0.25), fake_gpu.call("multiply", 2.0)]
+        assert clock.runs(calls, 2) == [(0.25, 2.0)] * 2
+        assert fake_gpu.log == queued
+
+    def test_an_error_of_the_driver(self, fake_gpu):
+        fake_gpu.cuEventSynchronize = lambda _: 700
+        with pytest.raises(coalesce.CoalesceError, match="cuEventSynchronize"):
+            benchmark_gpu.GpuClock(GPU, "kept").runs([fake_gpu.call("k", 1.0)], 1)
+
+
+@pytest.fixture
+def variants_on_fake_gpu(fake_gpu, monkeypatch):
+    """Variants run on the simulator; each launch takes 1 ms more than the launch before."""
+    run = benchmark_run._run
+
+    def on_simulator(operation, name, arrays, _, *rest):
+        return run(operation, name, arrays, SIM, *rest)
+
+    def launches(_operation, _arrays, options):
+        name = options["variant"]
+        return [(f"{name}_kernel", fake_gpu.call(name, {"naive": 4.0, "tiled": 2.0}[name]))]
+
+    monkeypatch.setattr(benchmark_run, "_run", on_simulator)
+    monkeypatch.setattr(benchmark_run, "launches", launches)
+    monkeypatch.setattr(benchmark_run, "to_device", lambda array, **_: array)
+    return fake_gpu
+
+
+def test_variants_take_turns_on_a_gpu(variants_on_fake_gpu, matrices):
+    found = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], runs=3)
+    turns = [name for name in variants_on_fake_gpu.log if name != "flush"]
+    assert turns[4:] == ["naive"] * 3 + ["tiled"] * 5 + ["naive"] * 2  # 1 of each turn is untimed
+    assert found["naive"].timing.kernel_ms == 4
+    assert found["tiled"].timing.parts == (("tiled_kernel", 2.0),)
+    assert found["tiled"].timing.gflops == pytest.approx(2e-6 * 48 * 56 * 40 / 2)
+    assert found.correct
+    assert found["tiled"].speedup == 2
+
+
+@pytest.mark.usefixtures("variants_on_fake_gpu")
+@pytest.mark.parametrize("l2", ["kept", "flushed"])
+def test_the_table_states_what_l2_holds(matrices, l2):
+    found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], runs=1, l2=l2)
+    text = " ".join(found.to_text().split())
+    assert f"L2 {l2}: " in text
+    assert ("kept" if l2 == "flushed" else "flushed") not in text
+    assert "fit into the L2 cache" in text or l2 == "flushed"
+    assert "take turns" in text
+    assert found.l2 == found.to_dict()["l2"] == l2
+    assert f"L2 {l2}: " in found._repr_html_()
+
+
+def test_l2_is_a_choice(matrices):
+    with pytest.raises(ValueError, match="l2 must be one of 'kept', 'flushed'; got 'cold'"):
+        coalesce.benchmark("matmul", *matrices, l2="cold")
+
+
+def test_modelled_times_ignore_l2(matrices, products):
+    found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], device="sim", l2="flushed")
+    assert found.l2 is None
+    assert found.gpu_state is None
+    assert products.to_dict()["l2"] is None
+    assert "L2 flushed" not in found.to_text()
+
+
+class TestState:
+    """A shell script stands in for nvidia-smi."""
+
+    @pytest.fixture
+    def answers(self, monkeypatch, tmp_path):
+        def answers(body):
+            script = tmp_path / "nvidia-smi"
+            script.write_text(f"#!/bin/sh\n{body}\n", "utf-8")
+            script.chmod(0o755)
+            monkeypatch.setenv("PATH", str(tmp_path))
+
+        return answers
+
+    def test_clock_power_and_reasons(self, answers):
+        answers('echo "1755 MHz, 697.31 W, 0x0000000000000044"')
+        calls = []
+        state = benchmark_gpu.read_state("0", lambda: calls.append(1))
+        assert state == benchmark_gpu.GpuState(
+            1755.0, 697.31, ("sw_power_cap", "hw_thermal_slowdown")
+        )
+        assert calls
+
+    def test_a_field_that_is_missing(self, answers):
+        answers('echo "1755 MHz, [N/A], 0x0000000000000000"')
+        assert benchmark_gpu.read_state() == benchmark_gpu.GpuState(1755.0, None, ())
+
+    def test_an_old_driver(self, answers):
+        answers('case "$2" in *event*) exit 2;; esac; echo "900 MHz, 70.00 W, 0x0000000000000001"')
+        assert benchmark_gpu.read_state().throttle_reasons == ("gpu_idle",)
+
+    def test_without_nvidia_smi(self, monkeypatch, answers):
+        answers("exit 9")
+        assert benchmark_gpu.read_state() is None
+        monkeypatch.setenv("PATH", "")
+        assert benchmark_gpu.read_state() is None
+
+    @pytest.mark.usefixtures("variants_on_fake_gpu")
+    def test_in_the_table_and_in_json(self, matrices, answers):
+        answers('echo "$1" >&2; echo "1755 MHz, 697.31 W, 0x0000000000000004"')
+        found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], runs=1)
+        text = " ".join(found.to_text().split())
+        assert "SM clock 1755 MHz, power 697 W, throttle reasons: sw_power_cap." in text
+        assert json.loads(json.dumps(found.to_dict()))["gpu_state"] == {
+            "sm_mhz": 1755.0,
+            "power_watts": 697.31,
+            "throttle_reasons": ["sw_power_cap"],
+        }
+
+    @pytest.mark.usefixtures("variants_on_fake_gpu")
+    def test_nothing_without_nvidia_smi(self, matrices):
+        found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], runs=1)
+        assert found.gpu_state is None
+        assert found.to_dict()["gpu_state"] is None
+        assert "nvidia-smi" not in found.to_text()
 
 
 def test_a_peer_without_its_library(matrices, monkeypatch):
@@ -312,15 +519,8 @@ def test_a_peer_without_its_library(matrices, monkeypatch):
         coalesce.benchmark("matmul", *matrices, variants=["cublas"])
 
 
-def test_peers_on_a_gpu(matrices, monkeypatch):
+def test_peers_on_a_gpu(matrices, monkeypatch, fake_gpu):
     """NumPy stands in for CuPy."""
-
-    def ticking(function):
-        def call(*arguments, **options):
-            FakeEvent.now += 1.0
-            return function(*arguments, **options)
-
-        return call
 
     class Context:
         def __init__(self, ordinal):
@@ -333,16 +533,15 @@ def test_peers_on_a_gpu(matrices, monkeypatch):
             return None
 
     cupy = types.SimpleNamespace(
-        matmul=ticking(np.matmul),
+        matmul=fake_gpu.call("cublas", 1.0, np.matmul),
         empty=np.empty,
         asarray=np.asarray,
         asnumpy=np.copy,
         ascontiguousarray=np.ascontiguousarray,
         cuda=types.SimpleNamespace(
-            Device=Context, Event=FakeEvent, get_elapsed_time=FakeEvent.elapsed_time
+            Device=Context, Stream=types.SimpleNamespace(null=contextlib.nullcontext())
         ),
     )
-    monkeypatch.setattr(devices, "resolve", lambda *_: GPU)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     found = coalesce.benchmark("matmul", *matrices, variants=["cublas", "numpy"], runs=4)
     timing = found["cublas"].timing
@@ -382,6 +581,7 @@ class FakeTensor:
         return self
 
 
+@pytest.mark.usefixtures("fake_gpu")
 @pytest.mark.parametrize("operation", ["matmul", "transpose", "row_sums", "column_sums"])
 def test_pytorch_on_a_gpu(matrices, monkeypatch, operation):
     """NumPy stands in for PyTorch."""
@@ -403,11 +603,11 @@ def test_pytorch_on_a_gpu(matrices, monkeypatch, operation):
         cuda=types.SimpleNamespace(
             is_available=lambda: True,
             device=lambda ordinal: contextlib.nullcontext(ordinal),
-            Event=FakeEvent,
+            stream=contextlib.nullcontext,
+            default_stream=lambda _: None,
         ),
         backends=types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=tf32)),
     )
-    monkeypatch.setattr(devices, "resolve", lambda *_: GPU)
     monkeypatch.setitem(sys.modules, "torch", torch)
     arrays = matrices if operation == "matmul" else matrices[:1]
     found = coalesce.benchmark(operation, *arrays, variants=["torch"], runs=2)
@@ -432,14 +632,6 @@ def _installed(name):
     except ImportError:
         return False
     return True
-
-
-def test_how_often_a_peer_is_timed():
-    assert len(peers._timed(lambda n: [1.0] * n, "auto")) == 10
-    assert len(peers._timed(lambda n: [100.0] * n, "auto")) == 5
-    noisy = iter(range(1, 100_000))
-    assert len(peers._timed(lambda n: [next(noisy) * 1e-6 for _ in range(n)], "auto")) == 200
-    assert len(peers._timed(lambda n: [1.0] * n, 7)) == 7
 
 
 def test_a_gpu_with_unknown_peaks(products):
@@ -563,6 +755,40 @@ class TestCommandLine:
         (hint,) = [line for line in out.splitlines() if "coalesce explain" in line]
         status, _, _ = self.run(capsys, *hint.partition("coalesce ")[2].split())
         assert status == 0
+
+    @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
+    def test_plot(self, capsys, tmp_path, name, begins):
+        pytest.importorskip("matplotlib")
+        words = ["bench", "row_sums", "-n", "32", "--device", "sim", "--plot", str(tmp_path / name)]
+        assert self.run(capsys, *words)[0] == 0
+        content = (tmp_path / name).read_bytes()
+        assert content.startswith(begins)
+
+    def test_mistakes_of_plots(self, capsys, tmp_path, monkeypatch):
+        def fails(file):
+            status, out, err = self.run(
+                capsys, "bench", "row_sums", "--device", "sim", "--plot", file
+            )
+            assert status == 1
+            assert not out  # Nothing was run.
+            return err
+
+        assert "--plot needs a file that ends in .png or .svg; got a.jpg" in fails("a.jpg")
+        assert "there is no folder" in fails(str(tmp_path / "no" / "a.png"))
+        without(monkeypatch, "matplotlib")
+        message = fails(str(tmp_path / "a.png"))
+        assert message == (
+            "coalesce: coalesce.plots needs matplotlib, which is not installed: "
+            "pip install matplotlib\n"
+        )
+
+    @pytest.mark.usefixtures("variants_on_fake_gpu")
+    def test_l2(self, capsys):
+        status, out, _ = self.run(
+            capsys, "bench", "matmul", "-n", "32", "--variants", "tiled", "--l2", "flushed"
+        )
+        assert status == 0
+        assert "L2 flushed: before each run, 268 MB are written" in " ".join(out.split())
 
     def test_bench_of_patterns(self, capsys):
         status, out, _ = self.run(

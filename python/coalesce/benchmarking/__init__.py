@@ -9,10 +9,11 @@ from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import Peaks
 from coalesce.benchmarking import run
 from coalesce.benchmarking.data import BenchmarkRow
+from coalesce.benchmarking.gpu import L2, GpuState
 from coalesce.benchmarking.result import Benchmark
 from coalesce.profiling.data import ArrayInfo
 
-__all__ = ["ArrayInfo", "Benchmark", "BenchmarkRow", "Peaks", "benchmark"]
+__all__ = ["ArrayInfo", "Benchmark", "BenchmarkRow", "GpuState", "Peaks", "benchmark"]
 
 
 def benchmark(
@@ -21,14 +22,16 @@ def benchmark(
     variants: Sequence[str] | None = None,
     device: str | Device | None = None,
     runs: int | Literal["auto"] = "auto",
+    l2: L2 = "kept",
     verify: bool = True,
     progress: bool | Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Benchmark:
     """Time variants of an operation on the same arrays, and check each result against NumPy.
 
-    Times on a GPU are measured with CUDA events, after a warm-up. Times on the simulator are
-    modelled, and the table says so.
+    Times on a GPU are measured with CUDA events, after a warm-up. The variants take turns in
+    rounds, so that all of them see the same clocks. The order is reversed in every second round.
+    Times on the simulator are modelled, and the table says so.
 
     Parameters
     ----------
@@ -50,7 +53,12 @@ def benchmark(
         The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes at least 5
         runs. It stops when all runs together have taken 0.2 s, or after 200 runs. It stops earlier,
         after 10 runs or more, if their spread is below 2 %. The spread is
-        (80th - 20th percentile) / median. On the simulator, the time of one run is modelled.
+        (80th - 20th percentile) / median. On the simulator, the time of one run is modelled: a
+        further run would get the same time.
+    l2 : {"kept", "flushed"}
+        What L2 holds when a timed run on a GPU begins. With ``"kept"``, it holds what the variant's
+        previous run left there. With ``"flushed"``, it holds none of the arrays: 256 MiB of other
+        memory are written before each run. Modelled times and NumPy's times ignore `l2`.
     verify : bool
         Whether to compare each result with NumPy's float64 result. NumPy then computes the
         operation once on the CPU.
@@ -85,5 +93,5 @@ def benchmark(
     >>> result.correct
     True
     """
-    settings = run.BenchmarkSettings(runs, verify, progress)
+    settings = run.BenchmarkSettings(runs, verify, progress, l2)
     return run.benchmark(operation, lambda _: arrays, variants, device, options, settings)

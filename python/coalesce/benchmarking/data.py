@@ -8,6 +8,7 @@ from typing import Any
 
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import Peaks
+from coalesce.benchmarking.gpu import L2, GpuState
 from coalesce.common.timing import Timing
 from coalesce.profiling.data import ArrayInfo
 
@@ -68,6 +69,8 @@ class BenchmarkData:
         rows: Sequence[BenchmarkRow],
         peaks: Peaks | None,
         options: Mapping[str, Any],
+        l2: L2 | None = None,
+        gpu_state: GpuState | None = None,
     ) -> None:
         # Not for users: `benchmark` calls this.
         self.operation = operation
@@ -76,6 +79,8 @@ class BenchmarkData:
         self.rows = tuple(rows)
         self.peaks = peaks
         self.options = dict(options)
+        self.l2 = l2
+        self.gpu_state = gpu_state
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -100,6 +105,12 @@ class BenchmarkData:
     def timings(self) -> dict[str, Timing]:
         """A dict from the names of the variants to their timings."""
         return {row.variant: row.timing for row in self.rows}
+
+    @property
+    def comparable(self) -> dict[str, Timing]:
+        """The timings of the variants that have a time and no wrong result."""
+        rows = (row for row in self.rows if row.correct is not False and not row.timing.no_time)
+        return {row.variant: row.timing for row in rows}
 
     @property
     def correct(self) -> bool:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
+from coalesce.benchmarking.gpu import Call, GpuClock
+from coalesce.benchmarking.rounds import Batch, Times
 from coalesce.common.errors import DeviceUnavailable
-
-Runs = int | Literal["auto"]
-Call = Callable[[], Any]
 
 _OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
 # For each library, a description and its operations.
@@ -30,8 +30,6 @@ PEERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "torch": ("PyTorch", _OPERATIONS),
 }
 _PACKAGES = {"cupy": "cupy-cuda13x", "torch": "torch"}
-_MOST_SECONDS = 0.2  # the longest time for all timed runs together
-_MOST_RUNS = 200
 
 
 def check_peer(name: str, operation: str, device: Device) -> None:
@@ -54,20 +52,22 @@ def check_peer(name: str, operation: str, device: Device) -> None:
     _library(name)
 
 
-def run_peer(
-    name: str, operation: str, arrays: Sequence[Any], device: Device, runs: Runs
-) -> tuple[np.ndarray[Any, Any], list[float]]:
-    """Run an operation with another library, called `name`.
+def run_numpy(operation: str, arrays: Sequence[Any]) -> tuple[np.ndarray[Any, Any], Batch]:
+    """Run an operation with NumPy. Return its result, and a function that times more runs."""
+    call = _call(np, operation, arrays)
+    return call(), partial(_on_the_clock, call)
 
-    Return the result as a NumPy array, and a list of the times of the runs in milliseconds.
+
+def run_on_gpu(
+    name: str, operation: str, arrays: Sequence[Any], device: Device, clock: GpuClock
+) -> tuple[np.ndarray[Any, Any], Batch]:
+    """Run an operation with another library, called `name`, on a GPU.
+
+    Return the result as a NumPy array, and a function that times more runs.
     """
-    if name == "numpy":
-        call = _call(np, operation, arrays)
-        result = call()
-        return result, _timed(lambda count: _on_the_clock(call, count), runs)
     library, module = _library(name)
     run = _with_cupy if library == "cupy" else _with_torch
-    return run(module, operation, arrays, device.ordinal, runs)
+    return run(module, operation, arrays, device.ordinal, clock)
 
 
 def _library(peer: str) -> tuple[str, Any]:
@@ -115,39 +115,40 @@ def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Call:
 
 
 def _with_cupy(
-    cupy: Any, operation: str, arrays: Sequence[Any], ordinal: int, runs: Runs
-) -> tuple[np.ndarray[Any, Any], list[float]]:
-    with cupy.cuda.Device(ordinal):
+    cupy: Any, operation: str, arrays: Sequence[Any], ordinal: int, clock: GpuClock
+) -> tuple[np.ndarray[Any, Any], Batch]:
+    with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:
         call = _call(
             cupy, operation, [cupy.ascontiguousarray(cupy.asarray(array)) for array in arrays]
         )
         result = cupy.asnumpy(call())
 
-        def events() -> tuple[Any, Any]:
-            return cupy.cuda.Event(), cupy.cuda.Event()
+    def batch(count: int) -> Sequence[Times]:
+        with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:  # the stream of the clock
+            return clock.runs([call], count)
 
-        times = _timed(
-            lambda count: _by_events(call, events, cupy.cuda.get_elapsed_time, count), runs
-        )
-    return result, times
+    return result, batch
 
 
 def _with_torch(
-    torch: Any, operation: str, arrays: Sequence[Any], ordinal: int, runs: Runs
-) -> tuple[np.ndarray[Any, Any], list[float]]:
-    with torch.cuda.device(ordinal), _without_tf32(torch):
+    torch: Any, operation: str, arrays: Sequence[Any], ordinal: int, clock: GpuClock
+) -> tuple[np.ndarray[Any, Any], Batch]:
+    @contextmanager
+    def settings() -> Iterator[None]:
+        stream = torch.cuda.default_stream(ordinal)  # the stream of the clock
+        with torch.cuda.device(ordinal), torch.cuda.stream(stream), _without_tf32(torch):
+            yield
+
+    with settings():
         on_gpu = [torch.from_numpy(np.ascontiguousarray(array)).cuda() for array in arrays]
         call = _torch_call(torch, operation, on_gpu)
         result = call().cpu().numpy()
 
-        def events() -> tuple[Any, Any]:
-            return tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))
+    def batch(count: int) -> Sequence[Times]:
+        with settings():
+            return clock.runs([call], count)
 
-        def elapsed(begin: Any, end: Any) -> float:
-            return float(begin.elapsed_time(end))
-
-        times = _timed(lambda count: _by_events(call, events, elapsed, count), runs)
-    return result, times
+    return result, batch
 
 
 def _torch_call(torch: Any, operation: str, tensors: Sequence[Any]) -> Call:
@@ -176,56 +177,10 @@ def _without_tf32(torch: Any) -> Iterator[None]:
         settings.allow_tf32 = before
 
 
-def _by_events(
-    call: Call,
-    events: Callable[[], tuple[Any, Any]],
-    elapsed: Callable[[Any, Any], float],
-    count: int,
-) -> list[float]:
-    """Return the milliseconds of each of `count` calls on a GPU.
-
-    All calls are queued before the first wait. So the GPU does not wait for the host between them.
-    """
-    pairs = [events() for _ in range(count)]
-    for begin, end in pairs:
-        begin.record()
-        call()
-        end.record()
-    pairs[-1][1].synchronize()
-    return [elapsed(begin, end) for begin, end in pairs]
-
-
-def _on_the_clock(call: Call, count: int) -> list[float]:
-    times = []
+def _on_the_clock(call: Call, count: int) -> list[Times]:
+    times: list[Times] = []
     for _ in range(count):
         start = time.perf_counter()
         call()
-        times.append(1e3 * (time.perf_counter() - start))
+        times.append((1e3 * (time.perf_counter() - start),))
     return times
-
-
-def _timed(batch: Callable[[int], list[float]], runs: Runs) -> list[float]:
-    """Return the times of `runs` runs after one warm-up run.
-
-    ``"auto"`` follows the rule for the package's own kernels (csrc/cuda/statistics.hpp), in batches
-    of 5 runs. It stops after 200 runs or 0.2 s. It stops earlier, after at least 10 runs, if the
-    spread is below 2 %.
-    """
-    batch(1)
-    if runs != "auto":
-        return batch(runs)
-    times = batch(5)
-    while len(times) < _MOST_RUNS and sum(times) < 1e3 * _MOST_SECONDS:
-        if len(times) >= 10 and spread_of(times) < 0.02:
-            break
-        times += batch(5)
-    return times
-
-
-def spread_of(times: Sequence[float]) -> float:
-    """Return the spread of times: (80th - 20th percentile) / median.
-
-    csrc/cuda/statistics.hpp has the same formula.
-    """
-    low, median, high = np.percentile(times, [20, 50, 80])
-    return float((high - low) / median) if median else 0.0

@@ -36,6 +36,11 @@ class Benchmark(BenchmarkData):
         the package does not know them.
     options : dict
         The options of the operation, such as ``{"tile": 16}``.
+    l2 : {"kept", "flushed"} or None
+        What L2 holds when a run begins. None if all times are modelled, or measured on the CPU.
+    gpu_state : GpuState or None
+        The clock, the power and the throttle reasons of the GPU. nvidia-smi reported them while the
+        variants ran again, after the timed runs. None without a GPU or without nvidia-smi.
 
     Examples
     --------
@@ -53,6 +58,8 @@ class Benchmark(BenchmarkData):
     ) -> Axes:
         """Plot a bar for each variant, with `coalesce.plots.ladder`.
 
+        Variants with a wrong result or without a time have no bar.
+
         Parameters
         ----------
         of : {"time", "gflops", "gbps"}
@@ -69,10 +76,12 @@ class Benchmark(BenchmarkData):
         ------
         ImportError
             matplotlib is not installed.
+        ValueError
+            No variant has a time and a right result.
         """
         from coalesce import plots
 
-        return plots.ladder(self.timings, of=of, ax=ax, theme=theme)
+        return plots.ladder(self.comparable, of=of, ax=ax, theme=theme)
 
     def to_text(self, width: int = 100, *, color: bool = False) -> str:
         """Return the table as text.
@@ -129,6 +138,8 @@ class Benchmark(BenchmarkData):
 
             - ``operation``, ``arrays``, ``options``, ``device``: the attributes of the benchmark;
             - ``peaks``: None, or a dict of the attributes of `Peaks`;
+            - ``l2``: the attribute of the benchmark;
+            - ``gpu_state``: None, or a dict of the attributes of `GpuState`;
             - ``rows``: for each row, a dict of the attributes of `BenchmarkRow`. Its item
               ``timing`` is a dict of the attributes of `Timing`.
         """
@@ -138,6 +149,8 @@ class Benchmark(BenchmarkData):
             "options": self.short_options,
             "device": self.device.name,
             "peaks": None if self.peaks is None else asdict(self.peaks),
+            "l2": self.l2,
+            "gpu_state": None if self.gpu_state is None else asdict(self.gpu_state),
             "rows": [_plain(row) for row in self.rows],
         }
 

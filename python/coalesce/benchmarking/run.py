@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from coalesce import catalogue
 from coalesce.arrays import devices, foreign
+from coalesce.arrays.creation import to_device
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import peaks_of
 from coalesce.benchmarking.data import BenchmarkRow
-from coalesce.benchmarking.peers import PEERS, Runs, check_peer, run_peer, spread_of
+from coalesce.benchmarking.gpu import L2, GpuClock, launches, state_under_load
+from coalesce.benchmarking.peers import PEERS, check_peer, run_numpy, run_on_gpu
 from coalesce.benchmarking.result import Benchmark
+from coalesce.benchmarking.rounds import Batch, Runs, Times, interleaved, spread_of
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue import products, table
 from coalesce.catalogue.operands import Operand
@@ -40,6 +44,43 @@ class BenchmarkSettings:
     runs: Runs = "auto"
     verify: bool = True
     progress: bool | Report | None = None
+    l2: L2 = "kept"
+
+
+@dataclass
+class _Gpu:
+    """A GPU that variants run on, its clock, and the arrays that were copied to its memory."""
+
+    device: Device
+    clock: GpuClock
+    copies: dict[int, Any] = field(default_factory=dict)
+
+    def array(self, operand: Operand) -> Any:
+        """Return an operand in GPU memory: the user's array, or a copy of it in C order."""
+        if operand.on_gpu:
+            return operand.given
+        if id(operand.given) not in self.copies:
+            host = np.ascontiguousarray(_host(operand.given, operand.dtype))
+            self.copies[id(operand.given)] = to_device(host, device=self.device.name)
+        return self.copies[id(operand.given)]
+
+    def option(self, name: str, value: Any) -> Any:
+        """Return the value of an option. An array is copied to GPU memory, as an operand is."""
+        return value if np.isscalar(value) else self.array(catalogue_operands.operand(name, value))
+
+
+@dataclass
+class _Candidate:
+    """A variant or library that ran once, and what is needed to time it."""
+
+    name: str
+    timing: Timing
+    work: tuple[float, float] = (0.0, 0.0)  # operations and bytes
+    batch: Batch | None = None  # None if the time is modelled
+    parts: tuple[str, ...] = ()  # the names of the kernels
+    error: float | None = None
+    correct: bool | None = None
+    bound: str | None = None
 
 
 def benchmark(
@@ -54,6 +95,7 @@ def benchmark(
     catalogue.check_operation(operation)
     require.runs(settings.runs)
     require.flag("verify", settings.verify)
+    require.choice("l2", settings.l2, ("kept", "flushed"))
     options = {name: value for name, value in options.items() if value is not None}
     names = _names(operation, variants, options)
     _check_options(operation, names, options)
@@ -65,16 +107,31 @@ def benchmark(
             check_peer(name, operation, where)
             _check_plain(name, options)
 
-    rows: list[BenchmarkRow] = []
+    on_gpu = where.kind == "cuda" and set(names) != {"numpy"}
+    gpu = _Gpu(where, GpuClock(where, settings.l2)) if on_gpu else None
+    candidates: list[_Candidate] = []
     exact: dict[str, Reference] = {}
     with reporter(settings.progress, f"timing {operation}", "variants") as report:
         for done, name in enumerate(names):
             if report is not None:
                 report(done, len(names))
-            rows.append(_row(operation, name, given[name], where, options, settings, exact))
+            run = _peer if name in PEERS else _variant
+            candidate, result = run(operation, name, given[name], where, options, settings, gpu)
+            if settings.verify:
+                _verify(candidate, result, operation, given[name], options, exact)
+            candidates.append(candidate)
+        taking_turns = {c.name: c.batch for c in candidates if c.batch and c.name != "numpy"}
+        times = interleaved(taking_turns, settings.runs)
+        state = None
+        if taking_turns:
+            state = state_under_load(where, lambda: [run(1) for run in taking_turns.values()])
+        for c in candidates:
+            if c.name == "numpy" and c.batch:
+                times |= interleaved({c.name: c.batch}, settings.runs)
         if report is not None:
             report(len(names), len(names))
     first = given[names[0]]
+    rows = [_row(c, times.get(c.name), where, first[0].dtype) for c in candidates]
     return Benchmark(
         operation=operation,
         arrays=[ArrayInfo(o.name, o.shape, str(o.dtype)) for o in first],
@@ -82,48 +139,99 @@ def benchmark(
         rows=_with_speedups(rows),
         peaks=peaks_of(where, first[0].dtype),
         options={name: value for name, value in options.items() if name != "c"},
+        l2=settings.l2 if taking_turns else None,
+        gpu_state=state,
     )
 
 
-def _row(
+def _peer(
     operation: str,
     name: str,
     given: Sequence[Operand],
     device: Device,
     options: Mapping[str, Any],
     settings: BenchmarkSettings,
-    exact: dict[str, Reference],
-) -> BenchmarkRow:
-    """Run one variant or library and check its result."""
-    bound = None
-    if name in PEERS:
-        on_host = [_host(o.given, o.dtype) for o in given]
-        result, times = run_peer(name, operation, on_host, device, settings.runs)
-        timing = _timing_of_peer(name, operation, given, device, times)
+    gpu: _Gpu | None,
+) -> tuple[_Candidate, Any]:
+    """Run a library once. Return the candidate and the result."""
+    del options, settings
+    on_host = [_host(o.given, o.dtype) for o in given]
+    if name == "numpy":
+        result, batch = run_numpy(operation, on_host)
     else:
-        array, run = _run(operation, name, [o.given for o in given], device, options, settings)
-        if not run.records:
-            raise table.nothing_to("time", operation, (o.shape for o in given))
-        result, timing = _host(array), run.timing()
-        modelled = run.own.modelled
-        bound = None if modelled is None else modelled.why
-    peaks = None if name == "numpy" else peaks_of(device, given[0].dtype)
+        assert gpu is not None
+        result, batch = run_on_gpu(name, operation, on_host, device, gpu.clock)
+    where = "cpu" if name == "numpy" else device.name
+    timing = Timing(0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, where, "measured")
+    return _Candidate(name, timing, _work_of_peer(operation, given), batch), result
+
+
+def _variant(
+    operation: str,
+    name: str,
+    given: Sequence[Operand],
+    device: Device,
+    options: Mapping[str, Any],
+    settings: BenchmarkSettings,
+    gpu: _Gpu | None,
+) -> tuple[_Candidate, Any]:
+    """Run a variant once. Return the candidate and the result."""
+    array, run = _run(operation, name, [o.given for o in given], device, options, settings)
+    if not run.records:
+        raise table.nothing_to("time", operation, (o.shape for o in given))
+    modelled = run.own.modelled
+    candidate = _Candidate(name, run.timing(), bound=None if modelled is None else modelled.why)
+    if gpu is not None:
+        asked = _options(operation, name, options)
+        steps = launches(
+            operation,
+            [gpu.array(operand) for operand in given],
+            {option: gpu.option(option, value) for option, value in asked.items()},
+        )
+        candidate.work = run.work
+        candidate.parts = tuple(kernel for kernel, _ in steps)
+        candidate.batch = partial(gpu.clock.runs, [call for _, call in steps])
+    return candidate, _host(array)
+
+
+def _verify(
+    candidate: _Candidate,
+    result: np.ndarray[Any, Any],
+    operation: str,
+    given: Sequence[Operand],
+    options: Mapping[str, Any],
+    exact: dict[str, Reference],
+) -> None:
+    """Compare a result with NumPy's. `exact` has the results that NumPy computed before."""
+    name = candidate.name
+    key = name if operation in ("access", "transpose") and name not in PEERS else ""
+    if key not in exact:
+        on_host = [_host(o.given, o.dtype) for o in given]
+        exact[key] = reference(operation, name, on_host, _on_host(options))
+    candidate.error = exact[key].error(result)
+    candidate.correct = candidate.error <= exact[key].tolerance(result.dtype, name)
+
+
+def _row(
+    candidate: _Candidate, times: Sequence[Times] | None, device: Device, dtype: np.dtype[Any]
+) -> BenchmarkRow:
+    timing = candidate.timing if times is None else _timing(candidate, times)
+    peaks = None if candidate.name == "numpy" else peaks_of(device, dtype)
     shares = (
         timing.gflops / peaks.gflops if peaks and peaks.gflops and timing.gflops else None,
         timing.gbps / peaks.gbps if peaks else None,
     )
     if timing.no_time:
         shares = None, None
-    error = tolerance = None
-    if settings.verify:
-        key = name if operation in ("access", "transpose") and name not in PEERS else ""
-        if key not in exact:
-            on_host = [_host(o.given, o.dtype) for o in given]
-            exact[key] = reference(operation, name, on_host, _on_host(options))
-        error = exact[key].error(result)
-        tolerance = exact[key].tolerance(result.dtype, name)
-    correct = None if error is None or tolerance is None else error <= tolerance
-    return BenchmarkRow(name, timing, error, correct, *shares, None, bound)
+    return BenchmarkRow(
+        candidate.name,
+        timing,
+        candidate.error,
+        candidate.correct,
+        *shares,
+        None,
+        candidate.bound,
+    )
 
 
 def _run(
@@ -134,34 +242,46 @@ def _run(
     options: Mapping[str, Any],
     settings: BenchmarkSettings,
 ) -> tuple[Any, Run]:
+    """Run a variant on the user's arrays.
+
+    On a GPU, this call measures the copies to the GPU and back. On the simulator, it models the
+    time.
+    """
+    timed: bool | int = 1 if device.kind == "cuda" or settings.runs == "auto" else settings.runs
     asked = table.operation(operation)
-    taken = {o: v for o, v in options.items() if asked.takes(name, o)}
-    timed: bool | int = True if settings.runs == "auto" else settings.runs
-    return asked.run(arrays, {asked.choice: name, **taken}, device=device, timed=timed)
+    return asked.run(arrays, _options(operation, name, options), device=device, timed=timed)
 
 
-def _timing_of_peer(
-    name: str, operation: str, given: Sequence[Operand], device: Device, times: Sequence[float]
-) -> Timing:
+def _options(operation: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a variant has, and the choice of the variant."""
+    asked = table.operation(operation)
+    return {asked.choice: name, **{o: v for o, v in options.items() if asked.takes(name, o)}}
+
+
+def _work_of_peer(operation: str, given: Sequence[Operand]) -> tuple[float, float]:
+    """Return the operations and the bytes of an operation."""
     item_size = given[0].dtype.itemsize
     rows, cols = given[0].shape
     if operation == "matmul":
-        work = products.product_work(*products.product_extents(*given), item_size)
-    else:
-        written = {"transpose": rows * cols, "row_sums": rows, "column_sums": cols}[operation]
-        work = products.pass_work(rows * cols, written, int(operation != "transpose"), item_size)
-    kernel_ms = float(np.median(times))
+        return products.product_work(*products.product_extents(*given), item_size)
+    written = {"transpose": rows * cols, "row_sums": rows, "column_sums": cols}[operation]
+    return products.pass_work(rows * cols, written, int(operation != "transpose"), item_size)
+
+
+def _timing(candidate: _Candidate, times: Sequence[Times]) -> Timing:
+    """Return the timing of a candidate, with the times of its runs."""
+    totals = [sum(one) for one in times]
+    kernel_ms = float(np.median(totals))
     rate = 1e-6 / kernel_ms if kernel_ms > 0 else 0.0
-    return Timing(
+    medians = (float(np.median(part)) for part in zip(*times, strict=True))
+    return replace(
+        candidate.timing,
         kernel_ms=kernel_ms,
-        spread=spread_of(times),
+        spread=spread_of(totals),
         runs=len(times),
-        h2d_ms=0.0,
-        d2h_ms=0.0,
-        gflops=work[0] * rate,
-        gbps=work[1] * rate,
-        device="cpu" if name == "numpy" else device.name,
-        source="measured",
+        gflops=candidate.work[0] * rate,
+        gbps=candidate.work[1] * rate,
+        parts=tuple(zip(candidate.parts, medians, strict=False)),
     )
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from coalesce.benchmarking.gpu import FLUSHED_BYTES
+from coalesce.benchmarking.rounds import RUNS_PER_ROUND
 from coalesce.common.timing import milliseconds
 from coalesce.launch.modelled import of_bytes
 from coalesce.render import tables
@@ -197,11 +199,40 @@ def _of_times(benchmark: BenchmarkData) -> Iterator[str]:
         ]
         text = f"ms measured: the median of {runs} runs by {' or '.join(filter(None, clocks))}"
         if clocks[0]:
-            text += (
-                ", without copies to and from the GPU. The variants run one after the other, and "
-                "the L2 cache is not cleared between runs"
-            )
+            text += ", without copies to and from the GPU"
         yield f"{text}. spread: (80th - 20th percentile) / median."
+    yield from _of_the_gpu(benchmark)
+
+
+def _of_the_gpu(benchmark: BenchmarkData) -> Iterator[str]:
+    """Yield how runs on a GPU were timed, and the state of the GPU."""
+    if benchmark.l2 is None:
+        return
+    yield (
+        "Rounds: after a warm-up, the variants on the GPU take turns. Each makes "
+        f"{RUNS_PER_ROUND} runs in a round, and the order is reversed in every second round."
+    )
+    yield (
+        "L2 kept: each run finds in L2 what the variant's previous run left there."
+        if benchmark.l2 == "kept"
+        else f"L2 flushed: before each run, {of_bytes(FLUSHED_BYTES)} are written, so that L2 "
+        "holds none of the arrays."
+    )
+    state = benchmark.gpu_state
+    if state is None:
+        return
+    parts = [
+        f"SM clock {state.sm_mhz:.0f} MHz" if state.sm_mhz is not None else "",
+        f"power {state.power_watts:.0f} W" if state.power_watts is not None else "",
+        f"throttle reasons: {', '.join(state.throttle_reasons) or 'none'}"
+        if state.throttle_reasons is not None
+        else "",
+    ]
+    if any(parts):
+        yield (
+            "GPU state, from nvidia-smi while the variants ran again after the timed runs: "
+            f"{', '.join(filter(None, parts))}."
+        )
 
 
 def _of_peaks(benchmark: BenchmarkData) -> Iterator[str]:
@@ -227,7 +258,7 @@ def _of_peaks(benchmark: BenchmarkData) -> Iterator[str]:
     if parts:
         yield f"Peaks of an {peaks.gpu}: {' and '.join(parts)} ({peaks.source})."
     moved = [r.timing.gbps * r.timing.kernel_ms * 1e6 for r in benchmark if r.gbps_share]
-    if moved and max(moved) < peaks.cache_bytes:
+    if benchmark.l2 != "flushed" and moved and max(moved) < peaks.cache_bytes:
         yield (
             f"The arrays, {of_bytes(max(moved))}, fit into the L2 cache, "
             f"{of_bytes(peaks.cache_bytes)}: they need not come from DRAM, and GB/s may exceed it."

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"coalesce: not enough memory: {error}", file=sys.stderr)
         return 1
-    except (ValueError, TypeError, OSError, coalesce.CoalesceError) as error:
+    except (ValueError, TypeError, OSError, ImportError, coalesce.CoalesceError) as error:
         print(f"coalesce: {error}", file=sys.stderr)
         return 1
 
@@ -126,8 +126,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from coalesce.cli.report import bench
+    from coalesce.cli.report import bench, check_plot, write_plot
 
+    if options.plot:
+        check_plot(options.plot)
     timed = bench(
         options.operation,
         options.variants,
@@ -136,9 +138,12 @@ def _bench(options: argparse.Namespace) -> int:
         dtype=options.dtype,
         device=options.device,
         runs=options.runs or "auto",
+        l2=options.l2,
     )
     print(timed)
     _write(timed, options.html, options.json)
+    if options.plot and timed.comparable:
+        write_plot(timed, options.plot)
     return 0 if timed.correct else 1
 
 

@@ -228,7 +228,17 @@ def _add_bench(commands: Any) -> None:
         metavar="N",
         help="the number of timed runs (default: runs are added until the median is stable)",
     )
+    bench.add_argument(
+        "--l2",
+        choices=("kept", "flushed"),
+        default="kept",
+        help="before each run on a GPU, keep what the variant's previous run left in L2, or flush "
+        "L2 (default: kept)",
+    )
     _add_files(bench)
+    bench.add_argument(
+        "--plot", metavar="FILE", help="also write a plot of the times; FILE ends in .png or .svg"
+    )
 
 
 def _add_check(commands: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from coalesce.arrays import devices
 from coalesce.benchmarking import Benchmark
 from coalesce.benchmarking import html as benchmark_html
 from coalesce.benchmarking import run as benchmark_run
-from coalesce.benchmarking.peers import Runs
+from coalesce.benchmarking.gpu import L2
+from coalesce.benchmarking.rounds import Runs
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.cli import demo, explain
+from coalesce.plots.axes import matplotlib
 from coalesce.profiling import Profile, comparison_html, profile
 from coalesce.profiling import html as profile_html
 from coalesce.profiling.comparison import compare
@@ -41,6 +44,7 @@ def bench(
     dtype: str,
     device: str | None,
     runs: Runs = "auto",
+    l2: L2 = "kept",
 ) -> Benchmark:
     """Time variants of an operation on arrays of random numbers.
 
@@ -53,14 +57,42 @@ def bench(
         size = _LENGTH[kind] if operation == "access" else demo.DEFAULT_SIZE[kind]
     if variants and "gather" in variants:
         explain.operands(operation, "gather", size, np.dtype(dtype), options)
+
+    @cache
+    def arrays(layout: str) -> tuple[Any, ...]:  # all variants of a layout share their arrays
+        return explain.operands(operation, layout, size, np.dtype(dtype), {})
+
     return benchmark_run.benchmark(
         operation,
-        lambda name: explain.operands(operation, name, size, np.dtype(dtype), {}),
+        lambda name: arrays(name if name in ("aos", "soa") else ""),
         variants or None,
         device,
         options,
-        benchmark_run.BenchmarkSettings(runs),
+        benchmark_run.BenchmarkSettings(runs, l2=l2),
     )
+
+
+def check_plot(path: str) -> None:
+    """Check that a plot can be written to a file, before the variants run."""
+    if Path(path).suffix not in (".png", ".svg"):
+        raise ValueError(f"--plot needs a file that ends in .png or .svg; got {path}")
+    _check_folder(path)
+    matplotlib()
+
+
+def write_plot(timed: Benchmark, path: str) -> None:
+    """Write the bars of a benchmark to a file."""
+    axes = timed.plot()
+    figure: Any = axes.figure
+    figure.savefig(path)
+    matplotlib().close(figure)
+
+
+def _check_folder(path: str | Path) -> None:
+    if not Path(path).parent.is_dir():  # fail now, not after minutes of simulation
+        raise ValueError(
+            f"there is no folder {Path(path).parent}, so {Path(path).name} cannot be written"
+        )
 
 
 def report(
@@ -74,10 +106,7 @@ def report(
     device: str | None,
 ) -> Benchmark:
     """Write a page about an operation to `path`. Return the benchmark that the page shows."""
-    if not Path(path).parent.is_dir():  # fail now, not after minutes of simulation
-        raise ValueError(
-            f"there is no folder {Path(path).parent}, so {Path(path).name} cannot be written"
-        )
+    _check_folder(path)
     if size is None:
         size = _LENGTH["sim"] if operation == "access" else _SIDE
     timed = bench(operation, variants, given, size=size, dtype=dtype, device=device)
@@ -130,11 +159,9 @@ def _ladders(timed: Benchmark, profiles: Mapping[str, Profile]) -> Iterator[Mark
         return
     from coalesce import plots
 
-    right = {row.variant: row.timing for row in timed if row.correct is not False}
-    right = {name: timing for name, timing in right.items() if not timing.no_time}
     drawn = []
-    if right:
-        drawn.append((plots.ladder(right, theme="transparent"), "Milliseconds of each variant"))
+    if timed.comparable:
+        drawn.append((timed.plot(theme="transparent"), "Milliseconds of each variant"))
     if profiles:
         axes = plots.ladder(profiles, of="sectors", theme="transparent")
         drawn.append((axes, "Sectors per request of each variant's loads of global memory"))

@@ -38,7 +38,7 @@ def axes_of(
     `panels` is the number of Axes. A new figure has the colours of `theme`, and `size` is its width
     and height in inches.
     """
-    plt = _matplotlib()
+    plt = matplotlib()
     if theme is not None:
         require.choice("theme", theme, _COLOURS)
     if ax is not None:
@@ -123,7 +123,8 @@ def legend_of_sources(panel: Axes, *, both: bool, marker: bool = False) -> None:
     )
 
 
-def _matplotlib() -> Any:
+def matplotlib() -> Any:
+    """Return pyplot. If matplotlib is missing, raise ImportError."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
