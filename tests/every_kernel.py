@@ -153,7 +153,8 @@ def main() -> None:
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         found: dict[str, dict[str, Any]] = {
-            group: {"kernels": ran} for group, ran in zip(groups(), pool.map(compiled, groups()))
+            group: {"kernels": ran}
+            for group, ran in zip(groups(), pool.map(compiled, groups()), strict=True)
         }
         print(
             f"{time.monotonic() - begin:.0f} s: {sum(g['kernels'] for g in found.values())} {RAN}"

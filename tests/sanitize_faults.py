@@ -142,7 +142,7 @@ def require_tool() -> None:
 def write(name: str, found: dict[str, Any], folder: Path) -> None:
     """Write what the tools reported, and the versions, to <name>_<gpu>.json in a folder."""
     recorded = record_counters.environment("compute-sanitizer")
-    short = recorded["gpu"].lower().replace("nvidia ", "").split()[0]
+    short = recorded["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
     path = folder / f"{name}_{short}.json"
     path.write_text(json.dumps({**recorded, **found}, indent=1) + "\n")
     print(f"wrote {path}")

@@ -69,7 +69,7 @@ class BenchmarkData:
         rows: Sequence[BenchmarkRow],
         peaks: Peaks | None,
         options: Mapping[str, Any],
-        l2: L2 | None = None,
+        l2: L2 = "kept",
         gpu_state: GpuState | None = None,
     ) -> None:
         # Not for users: `benchmark` calls this.
@@ -79,7 +79,10 @@ class BenchmarkData:
         self.rows = tuple(rows)
         self.peaks = peaks
         self.options = dict(options)
-        self.l2 = l2
+        measured = (row.timing for row in self.rows if row.timing.source == "measured")
+        on_gpu = any(timing.device != "cpu" for timing in measured)
+        self.l2 = l2 if on_gpu else None
+        self.ignores_l2 = not on_gpu and l2 == "flushed"
         self.gpu_state = gpu_state
 
     def __len__(self) -> int:

@@ -139,7 +139,7 @@ def benchmark(
         rows=_with_speedups(rows),
         peaks=peaks_of(where, first[0].dtype),
         options={name: value for name, value in options.items() if name != "c"},
-        l2=settings.l2 if taking_turns else None,
+        l2=settings.l2,
         gpu_state=state,
     )
 

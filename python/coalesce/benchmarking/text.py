@@ -206,6 +206,8 @@ def _of_times(benchmark: BenchmarkData) -> Iterator[str]:
 
 def _of_the_gpu(benchmark: BenchmarkData) -> Iterator[str]:
     """Yield how runs on a GPU were timed, and the state of the GPU."""
+    if benchmark.ignores_l2:
+        yield "L2 flushed: no effect, because no time was measured on a GPU."
     if benchmark.l2 is None:
         return
     yield (
