@@ -668,7 +668,7 @@ def test_notes_say_how_times_were_measured(products):
     )
     text = " ".join(on_gpu.to_text().split())
     assert "the median of 10 runs by CUDA events, without copies" in text
-    assert "one after the other, and the L2 cache is not cleared between runs" in text
+    assert "L2 kept: each run finds in L2 what the variant's previous run left there." in text
 
 
 def test_html(products, check_html, tmp_path):
