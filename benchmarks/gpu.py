@@ -12,11 +12,10 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from coalesce.benchmarking.gpu import nvidia_smi
-from coalesce.benchmarking.rounds import spread_of
-
 import coalesce
 from coalesce.arrays.devices import GpuStatus
+from coalesce.benchmarking.gpu import nvidia_smi
+from coalesce.benchmarking.rounds import spread_of
 
 # cudaDataType of the operands and of the result, cublasComputeType.
 _KINDS = {
