@@ -1,80 +1,190 @@
 // Records the requests of one block, for the replay of the caches.
 //
+// METHOD
 // CacheObserver (cache_replay.hpp) passes each access of a running block to add(). When the block
-// has ended, L1Replay (l1_replay.hpp) replays the requests. Then clear() prepares the object for
-// another block.
+// has ended, L1Replay (l1_replay.hpp) replays the requests.
+//
+// Most blocks of a grid make the same requests, only at other addresses: the addresses in each
+// array differ by a constant. Therefore addresses are recorded relative to the first address that
+// the block accesses in the same array. While a block runs, its requests are compared with those of
+// an earlier block. As long as they are equal, nothing is recorded. If all are equal, the replay of
+// the earlier block is used for this block, too.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "model/block_schedule.hpp"
 #include "sim/memory.hpp"
 
 namespace coalesce::analysis {
 
+struct L1Result;      // l1_replay.hpp
 struct ReplayMemory;  // l1_replay.hpp
 
-// The requests of one block.
+// The properties of an instruction that the replay needs.
+struct CacheSite {
+    // The effect on the caches. load_past means a load that bypasses L1.
+    enum class Effect : uint8_t { load, load_past, store, atomic };
+    Effect effect;
+    uint8_t bytes;     // the bytes that each lane accesses
+    bool local;        // accesses local memory
+    bool adds_floats;  // an atomic that adds floating-point numbers
+};
+
+// Relative addresses. Each array that a block accesses has a region of relative addresses. The
+// regions are numbered in the order of the first accesses. The middle of a region is the start of
+// the line that the block accesses first. Region 0 is for local memory.
+inline constexpr uint32_t region_bits = model::line_region_bits + 7;
+static_assert(model::line_bytes == 1 << 7);
+inline constexpr uint64_t middle_of_region = uint64_t{1} << (region_bits - 1);
+
+// The form of a regular request. It selects the code that replays the request. The form is
+// determined when the request is recorded, because then the host predicts the branches well: a warp
+// often repeats a sequence of forms. In the replay, the requests of different warps are mixed, so
+// the host would often predict these branches wrongly.
+enum class RequestForm : uint8_t {
+    other,
+    one_address,    // the same address for all lanes
+    line_per_lane,  // the stride is a multiple of the size of a line
+    whole_lines,    // neighbouring lanes use neighbouring addresses, and the lines are complete
+};
+
+struct MemoryRequest {
+    // For a regular request (a constant stride): the relative address of lane 0. For a scattered
+    // request: the index of its first address in RecordedBlock::addresses. For a pause (see
+    // `pause`): the number of cycles.
+    uint64_t first;
+    // For a regular request: the distance in bytes between the addresses of neighbouring lanes.
+    // For a scattered request: its lane mask.
+    int32_t stride;
+    uint32_t pc : 29;
+    uint32_t form : 2;  // a RequestForm
+    uint32_t scattered : 1;
+
+    bool operator==(const MemoryRequest&) const = default;
+
+    // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
+    static constexpr uint32_t pause = (1u << 29) - 1;
+};
+
+// The requests of a block, with relative addresses.
+struct RecordedBlock {
+    // The result of the replay depends on the block number modulo `variants` (L1Replay).
+    static constexpr uint32_t variants = 8;
+
+    explicit RecordedBlock(uint32_t warps) : requests(warps) {}
+    void clear();
+
+    std::vector<std::vector<MemoryRequest>> requests;  // by warp
+    std::vector<uint64_t> addresses;                   // relative addresses of scattered requests
+    // The results of the replay, by variant; null if there is none yet. CacheReplay protects them
+    // with its lock.
+    std::array<std::shared_ptr<const L1Result>, variants> results;
+};
+
+// Remembers how many L1 cycles a request takes. Requests take equally long if they have the same
+// stride, the same number of bytes per lane, and the same lower bits in the first address.
+class CyclesByStride {
+  public:
+    template <class Compute>
+    uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute);
+
+  private:
+    struct Entry {
+        uint64_t key = 0;  // no request has this key, because each accesses at least one byte
+        uint32_t cycles = 0;
+    };
+    std::array<Entry, 256> entries_;
+};
+
+// The requests of a block that runs.
 class BlockRequests {
   public:
     // `l1_bytes` is the size of the block's share of L1.
-    BlockRequests(uint32_t warps, uint32_t l1_bytes);
+    BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps, uint32_t l1_bytes);
     ~BlockRequests();
-    // Records an access. For an access to shared memory, only the number of wavefronts is kept.
+
+    // Earlier blocks, with which others are compared.
+    using Candidates = std::vector<std::shared_ptr<RecordedBlock>>;
+    // Prepares for another block.
+    void start(Candidates candidates);
+
+    // Adds an access. For an access to shared memory, only the number of wavefronts is kept.
     void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
         OfWarp& own = warps_[warp.index];
         own.wavefronts += wavefronts;
-        if (e.space != ptx::Space::shared) add(own, e);
+        if (e.space != ptx::Space::shared) add(warp, e);
     }
     // Adds to the number of operations that the warp executed.
     void execute(const sim::Warp& warp, uint32_t operations) {
         warps_[warp.index].operations += operations;
     }
+
+    // Call this when the block has ended. Returns its requests: those of a candidate if they are
+    // equal.
+    [[nodiscard]] std::shared_ptr<RecordedBlock> finish();
+    // Returns true if finish() has returned a candidate.
+    [[nodiscard]] bool is_as_expected() const { return expected_ != nullptr; }
+    // For each region of relative addresses: the difference between an address and the relative
+    // address. Region 0 (local memory) has the difference 0.
+    [[nodiscard]] const std::vector<uint64_t>& origins() const { return origins_; }
+    // L1 cycles by instruction, only of requests whose cycles depend on the addresses: those whose
+    // form is `other`, and those with scattered addresses.
+    [[nodiscard]] const std::vector<uint64_t>& cycles() const { return cycles_; }
     // operations() returns the number of executed operations of all warps together.
     // most_operations() returns the largest number of operations of one warp.
     [[nodiscard]] uint64_t operations() const;
     [[nodiscard]] uint64_t most_operations() const;
-    // Forgets the requests, so that the memory can be used for another block.
-    void clear();
+    // Memory for the replay of this block. The replay of the next block reuses it.
+    [[nodiscard]] ReplayMemory& memory() { return *memory_; }
 
   private:
-    friend class L1Replay;
-    // The form of a regular request. It selects the code that replays the request. The form is
-    // determined when the request is recorded, because then the host predicts the branches well: a
-    // warp often repeats a sequence of forms. In the replay, the requests of different warps are
-    // mixed, so the host would often predict these branches wrongly.
-    enum class Form : uint8_t {
-        other,
-        one_address,    // the same address for all lanes
-        line_per_lane,  // the stride is a multiple of the size of a line
-        whole_lines,    // neighbouring lanes use neighbouring addresses, and the lines are complete
-    };
-    struct MemoryRequest {
-        // For a regular request (a constant stride): the address of lane 0. For a scattered
-        // request: the index of its first address in `addresses_`. For a pause (see `pause`): the
-        // number of cycles.
-        uint64_t first;
-        // For a regular request: the distance in bytes between the addresses of neighbouring lanes.
-        // For a scattered request: its lane mask.
-        int32_t stride;
-        uint32_t pc : 29;
-        uint32_t form : 2;  // a Form
-        uint32_t scattered : 1;
-    };
-    // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
-    static constexpr uint32_t pause = (1u << 29) - 1;
     struct OfWarp {
-        std::vector<MemoryRequest> requests;
+        // The next request that is expected and the end of the expected requests.
+        const MemoryRequest *next = nullptr, *end = nullptr;
         uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
         uint64_t operations = 0;
     };
-    void add(OfWarp& own, const sim::MemoryEvent& e);
-    static Form form_of(uint64_t first, int32_t stride, uint32_t bytes);
+    // The array that an instruction accessed last, and the difference between an address in this
+    // array and the relative address.
+    struct Origin {
+        uint64_t begin = 0, bytes = 0, difference = 0;
+        [[nodiscard]] bool has(uint64_t address) const { return address - begin < bytes; }
+    };
 
+    void add(const sim::Warp& warp, const sim::MemoryEvent& e);
+    [[nodiscard]] MemoryRequest regular(const sim::Block& block, const sim::MemoryEvent& e,
+                                        int64_t stride);
+    [[nodiscard]] MemoryRequest scattered(const sim::Block& block, const sim::MemoryEvent& e);
+    [[nodiscard]] bool is_expected(OfWarp& own, const MemoryRequest& r);
+    void record(uint32_t warp, const MemoryRequest& r);
+    void expect(std::shared_ptr<RecordedBlock> candidate);
+    [[nodiscard]] bool begins_as_expected(const RecordedBlock& candidate) const;
+    template <class Suits>
+    bool choose_another(Suits&& suits);
+    void stop_comparing();
+    void add_cycles(const MemoryRequest& r, const sim::MemoryEvent& e);
+    [[nodiscard]] uint64_t relative(const sim::Block& block, const sim::MemoryEvent& e,
+                                    uint64_t address);
+    [[nodiscard]] Origin origin_of(const sim::Block& block, const sim::MemoryEvent& e,
+                                   uint64_t address);
+
+    const std::vector<CacheSite>& sites_;
     std::vector<OfWarp> warps_;
-    std::vector<uint64_t> addresses_;
-    // Memory for the replay of this block. The replay of the next block reuses it.
+    Candidates candidates_;  // those that have not been chosen yet
+    // All requests so far are equal to those of this block. Null if no candidate is like this
+    // block.
+    std::shared_ptr<RecordedBlock> expected_;
+    std::shared_ptr<RecordedBlock> own_;  // the requests of this block, if none is expected
+    std::vector<uint64_t> origins_;
+    std::vector<uint64_t> arrays_;   // for each region: the address of its array
+    std::vector<Origin> origin_of_;  // by instruction
+    std::vector<uint64_t> cycles_;
+    uint64_t addresses_[sim::warp_size];  // relative addresses of a scattered request, packed
+    CyclesByStride cycles_by_stride_;
     std::unique_ptr<ReplayMemory> memory_;
 };
 

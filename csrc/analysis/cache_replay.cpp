@@ -33,6 +33,15 @@ constexpr size_t most_waiting_requests = size_t{1} << 17;
 constexpr double enough_requests = 1 << 14;
 constexpr uint32_t most_sample = 5;
 
+// The base address of local memory in the replay. It is far from the addresses of arrays.
+constexpr uint64_t local_base = uint64_t{1} << 52;
+
+// The largest number of blocks with which other blocks are compared. Blocks are no longer compared
+// if the requests of more than `enough_failures` blocks differ from those of all candidates, and
+// such blocks are the majority.
+constexpr size_t most_candidates = 8;
+constexpr uint64_t enough_failures = 16;
+
 }  // namespace
 
 struct CacheReplay::Machine {
@@ -72,7 +81,7 @@ struct CacheReplay::Machine {
             const Traffic& t = *r.traffic;
             all.add(t, t.count);
             for (uint32_t nth = 0; nth < t.count; ++nth) {
-                const uint64_t line = t.line_at(nth);
+                const uint64_t line = r.origin + t.line_at(nth);
                 const bool is_sampled = model::L2Cache::is_in_sample(line, sample);
                 if (sample) read_first(t, line, is_sampled);
                 if (!is_sampled) continue;
@@ -237,6 +246,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
             effect = load_past;
         }
         sites_.push_back({effect, i.bytes, i.space == Space::local, i.traits.adds_floats});
+        has_atomics_ = has_atomics_ || effect == atomic;
         has_barriers_ = has_barriers_ || i.traits.block_barrier;
     }
     misses_.resize(sites_.size());
@@ -247,46 +257,78 @@ std::unique_ptr<BlockRequests> CacheReplay::begin(const sim::Block& block,
                                                   std::unique_ptr<BlockRequests> spare) {
     const std::lock_guard lock(mutex_);
     if (block.linear >= limit_) return nullptr;
-    if (!spare) return std::make_unique<BlockRequests>(block.warp_count, share_bytes_);
-    spare->clear();
+    if (!spare) spare = std::make_unique<BlockRequests>(sites_, block.warp_count, share_bytes_);
+    spare->start(candidates_);
     return spare;
 }
 
 void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
-    const uint64_t slot = block.linear % first_round_ * block.warp_count;
-    L1Replay replay(requests, sites_, *atomics_, block.linear, slot, has_barriers_);
-    auto filtered = std::make_shared<const Filtered>(replay.run());
+    const std::shared_ptr<const L1Result> result = replay(block, requests);
     // If another thread replays L2, it also replays this block, or a later call does.
     std::unique_lock lock(machine_mutex_, std::defer_lock);
-    if (keep(block, requests, replay, std::move(filtered)))
+    if (keep(block, requests, result))
         lock.lock();
     else if (!lock.try_lock())
         return;
     advance(false);
 }
 
+// Returns the result of the block's L1 replay. The result does not depend on the order in which
+// host threads replay blocks: it is determined by the requests of the block and by its number.
+std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
+                                                    BlockRequests& requests) {
+    const auto variant = uint32_t(block.linear % RecordedBlock::variants);
+    const std::shared_ptr<RecordedBlock> recorded = requests.finish();
+    {
+        const std::lock_guard lock(mutex_);
+        ++(requests.is_as_expected() ? as_expected_ : not_as_expected_);
+        if (not_as_expected_ >= enough_failures + as_expected_ || has_atomics_) {
+            candidates_.clear();
+        } else if (!requests.is_as_expected()) {
+            if (candidates_.size() == most_candidates) candidates_.erase(candidates_.begin());
+            candidates_.push_back(recorded);
+        }
+        if (recorded->results[variant]) return recorded->results[variant];
+    }
+    L1Replay replay(*recorded, requests.memory(), sites_, atomics_.get(), requests.origins(),
+                    variant, has_barriers_);
+    auto result = std::make_shared<const L1Result>(replay.run());
+    const std::lock_guard lock(mutex_);
+    return recorded->results[variant] = std::move(result);
+}
+
 // Keeps the result of a block's L1 replay. Returns true if so much is kept that the caller should
 // wait until L2 has been replayed.
 bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
-                       const L1Replay& replay, std::shared_ptr<const Filtered> filtered) {
+                       std::shared_ptr<const L1Result> result) {
     const uint64_t operations = requests.operations(), most = requests.most_operations();
+    const model::Filtered& filtered = *result->filtered;
+    // Turn the origins of addresses into those of lines.
+    std::vector<uint64_t> origins = requests.origins();
+    origins[0] = local_base + block.linear % first_round_ * block.warp_count * local_of_warp;
+    for (uint64_t region = 0; region < origins.size(); ++region) {
+        const uint64_t origin = origins[region] - shift_of(region, result->variant);
+        origins[region] = uint64_t(int64_t(origin) / int64_t{model::line_bytes});
+    }
     const std::lock_guard lock(mutex_);
     if (block.linear >= limit_) return false;
     if (block.linear < first_round_) {
-        first_round_lines_ += filtered->lines;
-        first_round_requests_ += filtered->lines_sent;
+        first_round_lines_ += filtered.lines;
+        first_round_requests_ += filtered.lines_sent;
         if (++first_round_ended_ == first_round_) decide();
         if (block.linear >= limit_) return false;
     }
-    for (size_t i = 0; i < misses_.size(); ++i)
-        if (const Misses& m = replay.misses()[i]; m.requests) misses_[i].add(m);
+    for (size_t i = 0; i < misses_.size(); ++i) {
+        if (const Misses& m = result->misses[i]; m.requests) misses_[i].add(m);
+        misses_[i].cycles += requests.cycles()[i];
+    }
     ++blocks_ended_;
     warps_ended_ += block.warp_count;
     operations_ += operations;
     most_in_blocks_ += most;
     most_ = std::max(most_, most);
-    waiting_requests_ += filtered->traffic.size();
-    waiting_.emplace(block.linear, std::move(filtered));
+    waiting_requests_ += filtered.traffic.size();
+    waiting_.emplace(block.linear, Waiting{result->filtered, std::move(origins)});
     return waiting_requests_ > most_waiting_requests;
 }
 
@@ -306,7 +348,7 @@ void CacheReplay::decide() {
     limit_ = enough;
     const auto beyond = waiting_.lower_bound(limit_);
     for (auto each = beyond; each != waiting_.end(); ++each)
-        waiting_requests_ -= each->second->traffic.size();
+        waiting_requests_ -= each->second.filtered->traffic.size();
     waiting_.erase(beyond, waiting_.end());
 }
 
@@ -335,8 +377,10 @@ bool CacheReplay::fill(bool ended) {
             ++next_block_;  // the run ended without this block
             continue;
         }
-        waiting_requests_ -= found->second->traffic.size();
-        machine_->schedule.start(next_block_++, std::move(found->second));
+        Waiting& block = found->second;
+        waiting_requests_ -= block.filtered->traffic.size();
+        machine_->schedule.start(next_block_++, std::move(block.filtered),
+                                 std::move(block.origins));
         waiting_.erase(found);
     }
     return !machine_->schedule.is_empty();

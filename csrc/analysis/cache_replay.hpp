@@ -10,6 +10,9 @@
 // multiprocessor may read data for which a neighbouring multiprocessor already waits. The two reads
 // are then merged into one read of L2 (model/request_coalescer.hpp).
 //
+// Usually, most blocks make the same requests as an earlier block, only at other addresses
+// (block_requests.hpp). The replay of the earlier block is then used for them, too.
+//
 // Host threads replay the L1 of their own blocks at the same time. Only one of them at a time
 // replays L2. The others do not wait for it, unless very many requests are kept.
 //
@@ -46,9 +49,6 @@ struct Occupancy;
 
 namespace coalesce::analysis {
 
-struct CacheSite;
-class L1Replay;
-
 // Replays the caches for one launch. The host threads of the launch share this object.
 class CacheReplay {
   public:
@@ -69,9 +69,10 @@ class CacheReplay {
 
   private:
     void decide();
+    [[nodiscard]] std::shared_ptr<const L1Result> replay(const sim::Block& block,
+                                                         BlockRequests& requests);
     [[nodiscard]] bool keep(const sim::Block& block, const BlockRequests& requests,
-                            const L1Replay& replay,
-                            std::shared_ptr<const model::Filtered> filtered);
+                            std::shared_ptr<const L1Result> result);
     void advance(bool ended);
     bool fill(bool ended);
     void run_slice();
@@ -82,7 +83,7 @@ class CacheReplay {
     const uint32_t share_bytes_;
     const uint64_t most_lines_;
     std::vector<CacheSite> sites_;  // the properties of each instruction
-    bool has_barriers_ = false;
+    bool has_barriers_ = false, has_atomics_ = false;
 
     // Protects the following members.
     std::mutex mutex_;
@@ -93,7 +94,15 @@ class CacheReplay {
     uint32_t sample_ = 0;
     // The results of the L1 replay for blocks that have not started in the modelled schedule yet.
     // The key is the block number.
-    std::map<uint64_t, std::shared_ptr<const model::Filtered>> waiting_;
+    struct Waiting {
+        std::shared_ptr<const model::Filtered> filtered;
+        std::vector<uint64_t> origins;
+    };
+    std::map<uint64_t, Waiting> waiting_;
+    // The requests with which those of the next blocks are compared. Empty if there are none yet,
+    // or if the comparisons have failed too often.
+    BlockRequests::Candidates candidates_;
+    uint64_t as_expected_ = 0, not_as_expected_ = 0;  // numbers of blocks
     size_t waiting_requests_ = 0;  // the number of elements of Filtered::traffic in `waiting_`
     std::vector<Misses> misses_;   // misses, by instruction
     uint64_t blocks_ended_ = 0, warps_ended_ = 0;

@@ -6,7 +6,6 @@
 
 #include "model/atomics.hpp"
 #include "model/coalescing.hpp"
-#include "model/tag_sets.hpp"
 
 namespace coalesce::analysis {
 
@@ -16,21 +15,21 @@ using model::Traffic;
 
 namespace {
 
-// The base address of local memory in the replay, and the number of bytes for each warp. The base
-// is far from the addresses of arrays. Local memory is interleaved: a line of 128 bytes holds one
-// word of each lane.
-constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
+// Returns a pseudo-random number that depends only on x.
+uint64_t scramble(uint64_t x) {
+    x = (x * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
+    return (x * 0xd6e8feb86659fd93) >> 32;
+}
 
 // Returns for how many rounds a warp waits before its first request. In a round of the replay, each
 // warp replays one request. If the kernel has no barriers, each warp first waits for fewer than 64
-// rounds. The number is pseudo-random and depends only on the block and the warp, so every run is
+// rounds. The number is pseudo-random and depends only on the variant and the warp, so every run is
 // the same. The limit of 64 was fitted to the kernels naive_2d and untiled on an H200. With this
 // limit, the model merges about as many reads of the matrix `a` as the H200 does
 // (model/request_coalescer.hpp).
-uint32_t idle_rounds(uint64_t block, uint32_t warp) {
+uint32_t idle_rounds(uint32_t variant, uint32_t warp) {
     constexpr uint64_t most = 64;
-    const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
-    return uint32_t(((x * 0xd6e8feb86659fd93) >> 32) * most >> 32);
+    return uint32_t(scramble(uint64_t{variant} * 64 + warp + 1) * most >> 32);
 }
 
 // Adds the access of one lane, `bytes` bytes at `address`, to the lines of a request. The request
@@ -62,8 +61,8 @@ constexpr int requests_ahead = 12;
 // The conditions are written so that the compiler needs no branches on the form. The host would
 // often predict such branches wrongly.
 inline AlikeLines L1Replay::alike_lines(const MemoryRequest& r, uint32_t bytes) {
-    using enum BlockRequests::Form;
-    const auto is = [&](BlockRequests::Form p) { return r.form == uint32_t(p); };
+    using enum RequestForm;
+    const auto is = [&](RequestForm p) { return r.form == uint32_t(p); };
     const uint64_t line = r.first / model::line_bytes;
     const uint32_t sector = 1u << (r.first / model::sector_bytes % 4);
     const auto whole = uint8_t(is(whole_lines) ? 15 : 0);
@@ -82,7 +81,7 @@ inline AlikeLines L1Replay::alike_lines(const MemoryRequest& r, uint32_t bytes) 
 // the start of the first line. The offset in the line is not needed then, because the accessed
 // sectors are compared, too.
 inline uint64_t L1Replay::start_of(const MemoryRequest& r) {
-    const bool other = r.form == uint32_t(BlockRequests::Form::other);
+    const bool other = r.form == uint32_t(RequestForm::other);
     return r.first & ~uint64_t(other ? 0 : model::line_bytes - 1);
 }
 
@@ -150,70 +149,67 @@ class L1Replay::PartialWrites {
     std::array<uint64_t, 4> known_{};  // a bit for each hash that a line in `lines_` may have
 };
 
-template <class Compute>
-uint32_t ReplayMemory::CyclesByStride::of(uint64_t first, int32_t stride, uint32_t bytes,
-                                          Compute&& compute) {
-    // The number of cycles depends on the tag sets of the lines, and therefore on the lower bits of
-    // the line numbers. If all lanes have the same offset within their lines, this offset does not
-    // matter.
-    constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
-    const bool one_place = stride % int32_t(model::line_bytes) == 0;
-    const uint64_t place = first % bits & ~uint64_t(one_place ? model::line_bytes - 1 : 0);
-    const uint64_t key = place | uint64_t{bytes} << 24 | uint64_t{uint32_t(stride)} << 32;
-    Entry& entry = entries_[(key * 0x9e3779b97f4a7c15) >> 56];
-    if (entry.key != key) entry = {key, compute()};
-    return entry.cycles;
+uint64_t shift_of(uint64_t region, uint32_t variant) {
+    return scramble(region * RecordedBlock::variants + variant) % (1 << 20) * model::line_bytes;
 }
 
-L1Replay::L1Replay(BlockRequests& requests, const std::vector<CacheSite>& sites,
-                   model::AtomicUnits& atomics, uint64_t block, uint64_t first_slot,
-                   bool has_barriers)
-    : requests_(requests),
-      memory_(*requests.memory_),
+L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
+                   const std::vector<CacheSite>& sites, model::AtomicUnits* atomics,
+                   const std::vector<uint64_t>& origins, uint32_t variant, bool has_barriers)
+    : block_(block),
+      memory_(memory),
       cache_(memory_.l1),
       sites_(sites),
-      misses_(memory_.misses),
+      misses_(sites.size()),
       atomics_(atomics),
-      block_(block),
-      first_slot_(first_slot),
+      origins_(origins),
+      variant_(variant),
       has_barriers_(has_barriers),
       keeps_a_request_(cache_.lines().lines() >= 8 * sim::warp_size),
-      unwritten_(requests.warps_.size()) {
+      unwritten_(block.requests.size()) {
     cache_.clear();
-    misses_.assign(sites.size(), {});
+    for (uint64_t region = 0; region < origins.size(); ++region)
+        shifts_.push_back(shift_of(region, variant));
     result_.traffic.reserve(memory_.traffic);
 }
 
 L1Replay::~L1Replay() = default;
 
-Filtered L1Replay::run() {
-    const size_t warps = requests_.warps_.size();
+L1Result L1Replay::run() {
+    const size_t warps = block_.requests.size();
     std::vector<size_t> next(warps);
     std::vector<uint32_t> idle(warps);  // rounds that a warp waits before its first request
     if (!has_barriers_)
-        for (uint32_t warp = 0; warp < warps; ++warp) idle[warp] = idle_rounds(block_, warp);
+        for (uint32_t warp = 0; warp < warps; ++warp) idle[warp] = idle_rounds(variant_, warp);
     for (bool any = true; any;) {
         any = false;
         for (uint32_t warp = 0; warp < warps; ++warp) {
-            const std::vector<MemoryRequest>& own = requests_.warps_[warp].requests;
+            const std::vector<MemoryRequest>& own = block_.requests[warp];
             if (next[warp] == own.size()) continue;
             any = true;
             if (idle[warp] && idle[warp]--) continue;
-            const MemoryRequest& r = own[next[warp]++];
+            const MemoryRequest* const request = &own[next[warp]++];
             // The requests of different warps are stored far apart in the host's memory.
-            __builtin_prefetch(&r + requests_ahead);
+            __builtin_prefetch(request + requests_ahead);
+            const MemoryRequest r = shifted(*request);
             if (!repeat(r)) replay(warp, r);
         }
     }
     memory_.traffic = result_.traffic.size();
     result_.counts = cache_.counts();
-    return std::move(result_);
+    return {std::make_shared<const Filtered>(std::move(result_)), variant_, std::move(misses_)};
+}
+
+// Returns the request with the addresses that this variant uses.
+inline MemoryRequest L1Replay::shifted(MemoryRequest r) const {
+    if (r.pc != MemoryRequest::pause && !r.scattered) r.first += shifts_[r.first >> region_bits];
+    return r;
 }
 
 // Replays two simple kinds of requests: a pause, and a load that was replayed before and whose
 // lines are still in L1. Returns false for any other request.
 inline bool L1Replay::repeat(const MemoryRequest& r) {
-    if (r.pc == BlockRequests::pause) {
+    if (r.pc == MemoryRequest::pause) {
         result_.cycles += uint32_t(r.first);
         return true;
     }
@@ -261,29 +257,18 @@ bool L1Replay::find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p)
     return !(alike.first.sectors & ~sectors);
 }
 
-template <class Use>
-auto L1Replay::with_lanes(const MemoryRequest& r, Use&& use) const {
-    if (!r.scattered)
-        return use(sim::all_lanes,
-                   [&](int lane) { return r.first + uint64_t(int64_t(lane) * r.stride); });
-    const uint64_t* next = &requests_.addresses_[r.first];
-    uint64_t by_lane[sim::warp_size];
-    sim::for_each_lane(uint32_t(r.stride), [&](int lane) { by_lane[lane] = *next++; });
-    return use(sim::LaneMask(r.stride), [&](int lane) { return by_lane[lane]; });
-}
-
-// Returns the L1 cycles of a request with this number of lines.
-uint32_t L1Replay::cycles_of(const MemoryRequest& r, const AlikeLines& alike, int lines) {
-    const CacheSite site = sites_[r.pc];
-    // If a request needs the same banks in each of its lines, each cycle can serve only one line.
-    if (lines <= 1 || site.local || alike.count) return uint32_t(lines);
-    const auto cycles = [&] {
-        return with_lanes(r, [&](sim::LaneMask mask, auto&& address) {
-            return model::l1_cycles(mask, site.bytes, address).data;
-        });
-    };
-    return r.scattered ? cycles()
-                       : memory_.cycles_by_stride.of(r.first, r.stride, site.bytes, cycles);
+// Adds an atomic, with its real addresses.
+void L1Replay::add_atomic(const MemoryRequest& r) {
+    uint64_t addresses[sim::warp_size];
+    const sim::LaneMask mask = r.scattered ? sim::LaneMask(r.stride) : sim::all_lanes;
+    const uint64_t* next = r.scattered ? &block_.addresses[r.first] : nullptr;
+    sim::for_each_lane(mask, [&](int lane) {
+        const uint64_t shift = r.scattered ? 0 : shifts_[r.first >> region_bits];
+        const uint64_t relative =
+            r.scattered ? *next++ : r.first + uint64_t(int64_t(lane) * r.stride) - shift;
+        addresses[lane] = relative + origins_[relative >> region_bits];
+    });
+    atomics_->add(mask, sites_[r.pc].adds_floats, [&](int lane) { return addresses[lane]; });
 }
 
 void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
@@ -326,13 +311,10 @@ void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
         ++missed;
         if (missed == 1 || !result_.traffic.back().extend(t)) result_.traffic.push_back(t);
     }
-    if (site.effect == Effect::atomic)
-        with_lanes(r, [&](sim::LaneMask mask, auto&& address) {
-            atomics_.add(mask, site.adds_floats, address);
-        });
+    if (site.effect == Effect::atomic && atomics_) add_atomic(r);
     last_ = r;
     last_lines_ = regular_load && keeps_a_request_ ? uint32_t(n) : 0;
-    last_cycles_ = cycles_of(r, alike, n);
+    last_cycles_ = site.local || alike.count ? uint32_t(n) : 0;
     last_sectors_ = cache_.counts().l1_loads - loads_before;
     if (regular_load) {
         cache_.lines().close(p.lines, uint32_t(n), state);
@@ -361,23 +343,27 @@ int L1Replay::lines_of(uint32_t warp, const MemoryRequest& r, LineAccess* lines)
     int n = 0;
     uint64_t highest = 0;
     if (site.local) {
-        const uint64_t base = local_base + (first_slot_ + warp) * local_of_warp;
+        // A line of local memory holds one word of each lane.
+        const uint64_t base = shifts_[0] + warp * local_of_warp;
         const auto add_local = [&](int lane, uint64_t address) {
             for (uint32_t word = 0; word < std::max(1u, bytes / 4) && n < sim::warp_size; ++word)
                 add_access(base + (address / 4 + word) * model::line_bytes + uint64_t(lane) * 4,
                            std::min(bytes, 4u), lines, covered, n, highest);
         };
         if (r.scattered) {
-            const uint64_t* address = &requests_.addresses_[r.first];
+            const uint64_t* address = &block_.addresses[r.first];
             sim::for_each_lane(uint32_t(r.stride), [&](int lane) { add_local(lane, *address++); });
         } else {
             for (int lane = 0; lane < sim::warp_size; ++lane)
-                add_local(lane, r.first + uint64_t(int64_t(lane) * r.stride));
+                add_local(lane, r.first - shifts_[0] + uint64_t(int64_t(lane) * r.stride));
         }
     } else if (r.scattered) {
-        const uint64_t* address = &requests_.addresses_[r.first];
-        sim::for_each_lane(uint32_t(r.stride),
-                           [&](int) { add_access(*address++, bytes, lines, covered, n, highest); });
+        const uint64_t* address = &block_.addresses[r.first];
+        sim::for_each_lane(uint32_t(r.stride), [&](int) {
+            const uint64_t shifted = *address + shifts_[*address >> region_bits];
+            add_access(shifted, bytes, lines, covered, n, highest);
+            ++address;
+        });
     } else if (r.stride == int32_t(bytes)) {  // a contiguous range
         const uint64_t end = r.first + uint64_t(sim::warp_size) * bytes;
         for (uint64_t sector = r.first / model::sector_bytes; sector * model::sector_bytes < end;

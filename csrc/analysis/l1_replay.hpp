@@ -11,8 +11,8 @@
 // remembered load, a repetition is replayed in a few steps, however many lines it has.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "analysis/block_requests.hpp"
@@ -26,15 +26,25 @@ class AtomicUnits;
 
 namespace coalesce::analysis {
 
-// The properties of an instruction that the replay needs.
-struct CacheSite {
-    // The effect on the caches. load_past means a load that bypasses L1.
-    enum class Effect : uint8_t { load, load_past, store, atomic };
-    Effect effect;
-    uint8_t bytes;     // the bytes that each lane accesses
-    bool local;        // accesses local memory
-    bool adds_floats;  // an atomic that adds floating-point numbers
+// The result of the replay of a block.
+struct L1Result {
+    // The counts and the requests to L2, with relative addresses (block_requests.hpp). `shift_of`
+    // says how much the replay has added to them.
+    std::shared_ptr<const model::Filtered> filtered;
+    uint32_t variant = 0;
+    // Misses of each instruction. The cycles are only those that BlockRequests::cycles leaves out.
+    std::vector<Misses> misses;
 };
+
+// Where a line of an array is in L1 depends on its address. In a replay, it depends only on the
+// relative address, and so the same for all blocks. Therefore each variant of the replay adds
+// another pseudo-random number to the addresses of each region: the result, a multiple of the size
+// of a line.
+[[nodiscard]] uint64_t shift_of(uint64_t region, uint32_t variant);
+
+// The relative addresses of a warp's local memory begin at `local_of_warp` times its number in the
+// block.
+inline constexpr uint64_t local_of_warp = uint64_t{1} << 26;
 
 // Memory that the replay of one block leaves to the replay of the next block.
 struct ReplayMemory {
@@ -45,34 +55,17 @@ struct ReplayMemory {
         int32_t stride = 0;
         uint8_t bytes = 0;    // 0: nothing is remembered
         uint8_t sectors = 0;  // the sectors that each line has (AlikeLines)
-        uint32_t cycles = 0;  // L1 cycles of the load
+        uint32_t cycles = 0;  // L1 cycles of the load, if its lines are alike; otherwise 0
         uint64_t loaded = 0;  // the number of sectors of all lines
         model::L1Cache::Group lines;
     };
     static constexpr uint32_t most_patterns = 512;
 
-    // Remembers how many L1 cycles a request takes. Requests take equally long if they have the
-    // same stride, the same number of bytes per lane, and the same lower bits in the first address.
-    class CyclesByStride {
-      public:
-        template <class Compute>
-        uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute);
-
-      private:
-        struct Entry {
-            uint64_t key = 0;  // no request has this key, because each accesses at least one byte
-            uint32_t cycles = 0;
-        };
-        std::array<Entry, 256> entries_;
-    };
-
     explicit ReplayMemory(uint32_t l1_bytes) : l1(l1_bytes) {}
 
     model::L1Cache l1;
     std::vector<Pattern> patterns{most_patterns};  // the last load with each hash
-    CyclesByStride cycles_by_stride;
-    size_t traffic = 0;          // the number of elements of the last block's Filtered::traffic
-    std::vector<Misses> misses;  // misses of the block, by instruction
+    size_t traffic = 0;  // the number of elements of the last block's Filtered::traffic
 };
 
 // Describes the `count` lines of a regular request: the first line, and the distance `step` from
@@ -86,24 +79,23 @@ struct AlikeLines {
 
 class L1Replay {
   public:
-    // `first_slot` is the number of warps whose local memory comes before that of the block's first
-    // warp.
-    L1Replay(BlockRequests& requests, const std::vector<CacheSite>& sites,
-             model::AtomicUnits& atomics, uint64_t block, uint64_t first_slot, bool has_barriers);
+    // Prepares to replay the requests of a block. Several variants of the replay differ in what is
+    // pseudo-random. If `atomics` is not null, atomics are added to it. `origins` are those of the
+    // block (BlockRequests::origins).
+    L1Replay(const RecordedBlock& block, ReplayMemory& memory, const std::vector<CacheSite>& sites,
+             model::AtomicUnits* atomics, const std::vector<uint64_t>& origins, uint32_t variant,
+             bool has_barriers);
     ~L1Replay();
 
-    // Returns the counts and the requests to L2.
-    [[nodiscard]] model::Filtered run();
-    // Returns the misses of each instruction. Valid until the next block is replayed.
-    [[nodiscard]] const std::vector<Misses>& misses() const { return misses_; }
+    [[nodiscard]] L1Result run();
 
   private:
-    using MemoryRequest = BlockRequests::MemoryRequest;
     using Pattern = ReplayMemory::Pattern;
     using Effect = CacheSite::Effect;
 
     [[nodiscard]] static AlikeLines alike_lines(const MemoryRequest& r, uint32_t bytes);
     [[nodiscard]] static uint64_t start_of(const MemoryRequest& r);
+    [[nodiscard]] MemoryRequest shifted(MemoryRequest r) const;
     bool repeat(const MemoryRequest& r);
     void replay(uint32_t warp, const MemoryRequest& r);
     [[nodiscard]] bool find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
@@ -114,18 +106,17 @@ class L1Replay {
     }
     [[nodiscard]] int lines_of(uint32_t warp, const MemoryRequest& r,
                                model::LineAccess* lines) const;
-    [[nodiscard]] uint32_t cycles_of(const MemoryRequest& r, const AlikeLines& alike, int lines);
-    // Calls `use(mask, address)` for a request. `address(lane)` returns the address of a lane.
-    template <class Use>
-    auto with_lanes(const MemoryRequest& r, Use&& use) const;
+    void add_atomic(const MemoryRequest& r);
 
-    BlockRequests& requests_;
+    const RecordedBlock& block_;
     ReplayMemory& memory_;
     model::L1Cache& cache_;
     const std::vector<CacheSite>& sites_;
-    std::vector<Misses>& misses_;
-    model::AtomicUnits& atomics_;
-    const uint64_t block_, first_slot_;
+    std::vector<Misses> misses_;
+    model::AtomicUnits* const atomics_;
+    const std::vector<uint64_t>& origins_;
+    std::vector<uint64_t> shifts_;  // by region
+    const uint32_t variant_;
     const bool has_barriers_;
     // True if the cache is so large that one line of a request cannot evict another line of the
     // same request.

@@ -31,11 +31,12 @@ BlockSchedule::BlockSchedule(const Gpu& gpu, uint32_t resident)
         for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm) places_.push_back(sm);
 }
 
-void BlockSchedule::start(uint64_t block, std::shared_ptr<const Filtered> filtered) {
+void BlockSchedule::start(uint64_t block, std::shared_ptr<const Filtered> filtered,
+                          std::vector<uint64_t> origins) {
     const double round = double(filtered->cycles) * resident_;
     double late = drift * resident_ * std::sqrt(round) * at_random(block);
     if (block < first_round_) late *= std::sqrt(1 + left_out_);
-    running_[places_.front()].push_back({std::move(filtered), 0, -late});
+    running_[places_.front()].push_back({std::move(filtered), std::move(origins), 0, -late});
     places_.pop_front();
     ++held_;
 }
@@ -73,9 +74,11 @@ void BlockSchedule::run(uint32_t multiprocessor) {
         const double until = r.time + step;
         const auto& traffic = r.filtered->traffic;
         const size_t first = r.next;
-        for (; r.next < traffic.size() && double(traffic[r.next].time) < until; ++r.next)
-            slice_.requests.push_back(
-                {&traffic[r.next], multiprocessor, (double(traffic[r.next].time) - r.time) / step});
+        for (; r.next < traffic.size() && double(traffic[r.next].time) < until; ++r.next) {
+            const Traffic& t = traffic[r.next];
+            slice_.requests.push_back({&t, r.origins[t.line >> line_region_bits], multiprocessor,
+                                       (double(t.time) - r.time) / step});
+        }
         r.time = until;
         // The requests of different blocks are stored far apart in the host's memory. So the
         // requests for the next slice are prefetched. The next slice probably needs as many of them

@@ -31,6 +31,10 @@
 
 namespace coalesce::model {
 
+// The lines of a block's requests are numbered relative to the block. The upper bits of such a
+// number, from this bit on, are the number of an array.
+inline constexpr uint32_t line_region_bits = 37;
+
 // The result of replaying one block through its L1: counts, requests to L2, and cycles.
 struct Filtered {
     CacheCounts counts;
@@ -53,11 +57,14 @@ class BlockSchedule {
 
     [[nodiscard]] bool has_place() const { return !places_.empty(); }
     [[nodiscard]] bool is_empty() const { return held_ == 0; }
-    void start(uint64_t block, std::shared_ptr<const Filtered> filtered);
+    // `origins` has the differences between lines and the relative lines of `filtered`, by array.
+    void start(uint64_t block, std::shared_ptr<const Filtered> filtered,
+               std::vector<uint64_t> origins = {0});
 
     // Requests of a multiprocessor to L2, all at the same time during a slice.
     struct L2Request {
         const Traffic* traffic;
+        uint64_t origin;  // the difference between a line and the relative line in `traffic`
         uint32_t multiprocessor;
         double time;  // cycles since the launch
     };
@@ -73,6 +80,7 @@ class BlockSchedule {
     // A block that a multiprocessor is executing.
     struct Running {
         std::shared_ptr<const Filtered> filtered;
+        std::vector<uint64_t> origins;
         size_t next = 0;
         double time = 0;  // cycles since the block started; negative before it starts
     };

@@ -112,7 +112,7 @@ void Lifter::load_store(const Instruction& in) {
     if (in.operands.size() != 2) unsupported("a further operand");
     Op op;
     const uint8_t bytes = uint8_t(ptx::size_of(type) * uint32_t(registers));
-    op.set(sim::MemoryOperand{.bytes = bytes});
+    op.set(sim::MemoryOperand{.bytes = bytes, .read_only = in.has("CONSTANT")});
     describe(space, is_load ? sim::Access::load : sim::Access::store, bytes);
     set_address(op, operand(in, is_load ? 1 : 0), space);
     const Operand& data = operand(in, is_load ? 0 : 1);

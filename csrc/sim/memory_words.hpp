@@ -43,13 +43,17 @@ inline constexpr int64_t most_stride = int64_t{1} << 48;
 // constant, or if the upper words of the addresses are not all equal, returns `irregular`.
 inline int64_t stride_of_pairs(const uint32_t* a) {
     const uint32_t* const upper = a + warp_size;
+    const uint32_t first = a[0], stride = a[1] - first, above = upper[0];
     uint32_t different = 0;
-    for (int i = 0; i < warp_size; ++i) different |= upper[i] ^ upper[0];
+    if (stride == 0) {  // this case is frequent, and needs no multiplications
+        for (int i = 0; i < warp_size; ++i) different |= (a[i] ^ first) | (upper[i] ^ above);
+        return different ? LaneStrides::irregular : 0;
+    }
+    for (int i = 0; i < warp_size; ++i)
+        different |= (a[i] ^ (first + uint32_t(i) * stride)) | (upper[i] ^ above);
     if (different) return LaneStrides::irregular;
-    const int64_t stride = stride_of(a);
-    if (stride == LaneStrides::irregular) return stride;
-    const int64_t last = a[0] + stride * (warp_size - 1);
-    return last >= 0 && last <= UINT32_MAX ? stride : LaneStrides::irregular;
+    const int64_t last = first + int64_t{int32_t(stride)} * (warp_size - 1);
+    return last >= 0 && last <= UINT32_MAX ? int32_t(stride) : LaneStrides::irregular;
 }
 
 // Returns the stride of a full warp's addresses, if the lanes access words at a constant stride.
@@ -159,11 +163,58 @@ inline void move_words(uint32_t* d, Words at) {
     }
 }
 
+// Reads the words of all rows from host memory. `first` is the first word of lane 0.
+inline void read_rows(RowWords& rows, const std::byte* first) {
+    // Words are read and written in pairs, because the host can only write one number per cycle.
+    constexpr uint64_t low = UINT32_MAX;
+    for (int i = 0; i < warp_size; i += 2) {
+        const std::byte* const a = first + i * rows.stride;
+        const std::byte* const b = a + rows.stride;
+        for (uint32_t n = 0; n < RowWords::of_row; n += 2) {
+            uint64_t x, y;
+            std::memcpy(&x, a + 4 * n, sizeof x);
+            std::memcpy(&y, b + 4 * n, sizeof y);
+            const uint64_t here = (x & low) | y << 32, next = x >> 32 | (y & ~low);
+            std::memcpy(&rows.words[n][i], &here, sizeof here);
+            std::memcpy(&rows.words[n + 1][i], &next, sizeof next);
+        }
+    }
+    rows.kept = true;
+}
+
+// Loads read-only words with a large stride. Returns false if the words must be loaded in the usual
+// way.
+inline bool load_from_rows(RowWords& rows, uint32_t* d, const Words& at) {
+    constexpr uint64_t bytes = 4 * RowWords::of_row;
+    const uint64_t offset = reinterpret_cast<uintptr_t>(at.host) % bytes;
+    const std::byte* const first = at.host - offset;
+    if (rows.host != first || rows.stride != at.stride) {
+        const bool within =
+            offset % 4 == 0 && offset <= at.before && bytes - 4 - offset <= at.behind;
+        rows.host = within ? first : nullptr;
+        rows.stride = at.stride;
+        rows.kept = false;
+        return false;
+    }
+    if (!rows.kept) read_rows(rows, first);
+    std::memcpy(d, rows.words[offset / 4], sizeof rows.words[0]);
+    return true;
+}
+
 template <Watch watch, ptx::Space space, Access access, int words>
 void access_words(Warp& w, const Op& op) {
     if (w.mask == all_lanes) [[likely]] {
-        if (const Words at = find_words<watch, space, access, words>(w, op); at.host) [[likely]]
-            return move_words<access, words>(w.lanes<uint32_t>(op.operand[0]), at);
+        if (const Words at = find_words<watch, space, access, words>(w, op); at.host) [[likely]] {
+            uint32_t* const d = w.lanes<uint32_t>(op.operand[0]);
+            if constexpr (watch == Watch::accesses && space == ptx::Space::global &&
+                          access == Access::load && words == 1) {
+                constexpr int64_t large = 4 * RowWords::of_row;
+                if (op.memory().read_only && (at.stride >= large || at.stride <= -large) &&
+                    load_from_rows(*w.block->rows, d, at))
+                    return;
+            }
+            return move_words<access, words>(d, at);
+        }
     }
     access_memory<watch, space, access>(w, op);
 }

@@ -67,6 +67,32 @@ inline void put_pairs(Warp& w, Locator at, F&& of) {
     }
 }
 
+// The same function for integers: of(lane) returns both words. The compiler then computes with 32
+// bits per lane, which is faster.
+struct WordPair {
+    uint32_t low, high;
+};
+template <class F>
+inline void put_word_pairs(Warp& w, Locator at, F&& of) {
+    uint32_t* const d = w.lanes<uint32_t>(at);
+    const LaneMask mask = w.mask;
+    if (mask == all_lanes) {
+#pragma GCC ivdep
+        for (int i = 0; i < warp_size; ++i) {
+            const WordPair value = of(i);
+            d[i] = value.low;
+            d[next_register + i] = value.high;
+        }
+        return;
+    }
+#pragma GCC ivdep
+    for (int i = 0; i < warp_size; ++i) {
+        const WordPair value = of(i);
+        d[i] = has_lane(mask, i) ? value.low : d[i];
+        d[next_register + i] = has_lane(mask, i) ? value.high : d[next_register + i];
+    }
+}
+
 struct MachineHandler {
     MachineOp op;
     Handler run;

@@ -40,9 +40,9 @@ void pair_sign(Warp& w, const Op& op) {
 // Returns the sum of two 64-bit values. The first value consists of the words `high` and `low`. The
 // second value is in the pair c. The sum is computed with 32-bit words, which is faster than with
 // 64-bit values.
-inline uint64_t add_words(uint32_t low, uint32_t high, const uint32_t* c, int i) {
+inline WordPair add_words(uint32_t low, uint32_t high, const uint32_t* c, int i) {
     const uint32_t sum = low + c[i];
-    return sum | uint64_t{high + c[next_register + i] + (sum < low)} << 32;
+    return {sum, high + c[next_register + i] + (sum < low)};
 }
 
 template <class T>
@@ -54,7 +54,7 @@ void multiply_wide(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
     const T* b = w.lanes<const T>(op.operand[2]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
-    put_pairs(w, op.operand[0], [=](int i) {
+    put_word_pairs(w, op.operand[0], [=](int i) {
         const uint32_t low = uint32_t(a[i]) * uint32_t(b[i]);
         return add_words(low, uint32_t(wide<T>(a[i]) * wide<T>(b[i]) >> 32), c, i);
     });
@@ -67,7 +67,7 @@ void shift_add_wide(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const int by = op.get<ShiftOperand>().by;
-    put_pairs(w, op.operand[0], [=](int i) {
+    put_word_pairs(w, op.operand[0], [=](int i) {
         return add_words(uint32_t(a[i]) << by, uint32_t(a[i] >> 1 >> (31 - by)), b, i);
     });
 }
@@ -147,10 +147,10 @@ void add_to_pair(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     if constexpr (of_pairs)
-        put_pairs(w, op.operand[0],
-                  [=](int i) { return add_words(b[i], b[next_register + i], a, i); });
+        put_word_pairs(w, op.operand[0],
+                       [=](int i) { return add_words(b[i], b[next_register + i], a, i); });
     else
-        put_pairs(w, op.operand[0], [=](int i) { return add_words(b[i], 0, a, i); });
+        put_word_pairs(w, op.operand[0], [=](int i) { return add_words(b[i], 0, a, i); });
 }
 
 // ATOMS.CAST.SPIN is one attempt of a compare-and-swap. If memory contains b, the attempt succeeds:

@@ -52,6 +52,9 @@ struct MemoryOperand {
     // address register of this load has the same value as for the corresponding load of the
     // previous product.
     bool same_address : 1 = false;
+    // True for a load of memory that no thread writes while the kernel runs (LDG.CONSTANT). Only
+    // set in machine code.
+    bool read_only : 1 = false;
 };
 
 // cp.async. Operand 5 is the global address, operand 0 the shared address, and operand 1 the number
@@ -273,8 +276,7 @@ class Payload {
   public:
     Payload() = default;
     template <class P>
-        requires(Types::number<P> != 0)
-    Payload(const P& payload) : number_(Types::number<P>) {
+    requires(Types::number<P> != 0) Payload(const P& payload) : number_(Types::number<P>) {
         new (bytes_) P(payload);
     }
 

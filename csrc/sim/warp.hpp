@@ -178,6 +178,17 @@ inline uint32_t system_shared_offset(const Program& program, const Launch& launc
     return round_up(program.shared_bytes + launch.shared_bytes, 16);
 }
 
+// Read-only words that lanes with a large stride load: each lane loads from a row of its own. A
+// loop along the rows loads neighbouring words next. So a few words of each row are read together,
+// and kept for the next loads. Otherwise each load would read 32 lines of the host's cache again.
+struct RowWords {
+    static constexpr uint32_t of_row = 16;
+    const std::byte* host = nullptr;  // the first of these words of lane 0; null if there are none
+    int64_t stride = 0;               // the distance in bytes between neighbouring lanes
+    bool kept = false;                // false: only the first of the loads has been executed
+    alignas(64) uint32_t words[of_row][warp_size];
+};
+
 struct Block {
     const Program* program = nullptr;
     const Launch* launch = nullptr;
@@ -201,6 +212,7 @@ struct Block {
     uint32_t shared_bytes = 0;  // includes Program::system_shared_bytes
     // for each instruction: the index of the buffer that AddressSpace::find() tries first
     uint16_t* hints = nullptr;
+    RowWords* rows = nullptr;  // words that the worker keeps for the block that it runs
     // threadIdx.{x,y,z} of each linear thread. The arrays are padded to whole warps.
     const uint32_t* thread_index[3] = {};
     std::vector<Warp> warps;

@@ -29,6 +29,7 @@ WorkerBase::WorkerBase(const Program& program, const Launch& launch, AddressSpac
     }
     hints_.resize(program.instructions.size());
     shared_.hints = hints_.data();
+    shared_.rows = &rows_;
     const uint32_t threads = uint32_t(launch.block.count());
     index_threads(shared_, launch.block, thread_index_);
     // The blocks that the GPU holds at the same time may wait for each other.
@@ -74,6 +75,7 @@ void WorkerBase::run() {
 
 void WorkerBase::start_group(Group& group, uint64_t number) {
     const uint64_t size = launch_.cluster.count();
+    rows_.host = nullptr;
     for (uint32_t rank = 0; rank < size; ++rank) {
         if (group.blocks.size() <= rank) {
             group.blocks.push_back(std::make_unique<Block>(shared_));

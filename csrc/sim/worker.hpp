@@ -87,6 +87,7 @@ class WorkerBase {
     std::map<const Block*, int> at_grid_barrier_;
     MachineConstants machine_;
     std::vector<uint16_t> hints_;
+    RowWords rows_;
     std::vector<uint32_t> thread_index_[3];
 
   private:

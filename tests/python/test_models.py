@@ -294,16 +294,18 @@ def test_profiles_report_the_modelled_values():
     assert "not modelled with a sample" in sampled.to_text()
 
 
-def test_caches_are_the_same_on_any_number_of_host_threads():
+@pytest.mark.parametrize("result", ["atomicAdd(&out[i % 100], sum)", "out[i % 100] = sum"])
+def test_caches_are_the_same_on_any_number_of_host_threads(result):
     source = r"""
     extern "C" __global__ void f(const float *x, float *out, int n, int stride) {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         __shared__ float s[64];
         s[threadIdx.x] = x[i * stride % n];
         __syncthreads();
-        atomicAdd(&out[i % 100], s[63 - threadIdx.x] + x[i % n]);
+        float sum = s[63 - threadIdx.x] + x[i % n];
+        RESULT;
     }"""
-    kernel = coalesce.Kernel(source, "f", device="sim")
+    kernel = coalesce.Kernel(source.replace("RESULT", result), "f", device="sim")
     x, out = np.zeros(5000, np.float32), np.zeros(100, np.float32)
     given = x, out, np.int32(x.size), np.int32(37)
     prepared = prepare(kernel, 700, 64, given, 0, devices.resolve("sim"))

@@ -138,3 +138,75 @@ def test_a_sample_of_the_lines_stands_for_large_launches():
     repeated = "y[i] = x[i % 262144] + x[(i + 262144) % 262144];"
     p = profile(repeated, "const float *x, float *y", x.size // 256, 256, x, x.copy())
     assert p.modelled.caches["dram_read_bytes"] == pytest.approx(x.nbytes / 4, rel=0.01)
+
+
+# What some blocks or lanes do differently from others.
+DIFFERENT = {
+    "nothing": "",
+    "load": "if (block % 3 == 1) sum += c[i];",
+    "array": "sum += (block % 3 == 1 ? c : a)[i];",
+    "addresses": "sum += c[index[i]];",
+    "lanes": "if (lane < block % 3) sum += c[i];",
+    "shared_memory": "tile[lane * (1 + block % 2)] = sum; sum += tile[lane];",
+}
+
+
+@pytest.mark.parametrize("place", ["before", "between", "after"])
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_blocks_are_replayed_with_their_own_addresses(what, place):
+    """The bytes from DRAM show which lines the replayed requests access."""
+    blocks, threads = 40, 96
+    n = blocks * threads
+    random = np.random.default_rng(0)
+    index = np.int32(random.permutation(n))
+    a, b, c = random.random((3, n), np.float32)
+    do = {
+        there: DIFFERENT[what] if there == place else "" for there in ("before", "between", "after")
+    }
+    body = f"""
+    const int block = blockIdx.x;
+    __shared__ float tile[64];
+    float sum = 0;
+    {do["before"]}
+    for (int k = 0; k < 2; ++k) {{
+        sum += a[i];
+        __syncthreads();
+    }}
+    {do["between"]}
+    sum += b[i];
+    {do["after"]}
+    out[i] = sum;"""
+    parameters = "const float *a, const float *b, const float *c, const int *index, float *out"
+    out = np.zeros(n, np.float32)
+    p = profile(body, parameters, blocks, threads, a, b, c, index, out)
+    i = np.arange(n)
+    block, lane = i // threads, i % 32
+    of_c = {
+        "load": i[block % 3 == 1],
+        "array": i[block % 3 == 1],
+        "addresses": index,
+        "lanes": i[lane < block % 3],
+    }.get(what, i[:0])
+    loaded = [i, i, of_c] + ([i] if what == "addresses" else [])
+    # DRAM is read in half lines of 64 bytes, which are 16 elements.
+    halves = sum(len(np.unique(elements // 16)) for elements in loaded)
+    assert p.modelled.caches["dram_read_bytes"] == 64 * halves
+
+
+def test_blocks_with_equal_requests_have_equal_hits():
+    """The hits of a launch are those of one block times the number of blocks."""
+    threads = 128
+    body = """
+    float sum = 0;
+    for (int k = 0; k < 64; ++k) sum += a[blockIdx.x * 8192 + (k * 37 + threadIdx.x) % 8192];
+    out[i] = sum;"""
+    a = np.zeros(64 * 8192, np.float32)
+    found = []
+    for blocks in (1, 2, 64):
+        out = np.zeros(blocks * threads, np.float32)
+        caches = profile(
+            body, "const float *a, float *out", blocks, threads, a, out
+        ).modelled.caches
+        found.append([caches[name] / blocks for name in ("l1_loads", "l1_load_hits")])
+        assert caches["dram_read_bytes"] == blocks * 64 * -(-(63 * 37 + threads) // 16)
+    assert found[0] == found[1] == found[2]

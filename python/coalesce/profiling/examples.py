@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -303,5 +303,17 @@ def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Exampl
     `candidates` are examples of the access. If the access is `wasteful`, wasteful examples are
     preferred, because they show the cause. If there are no candidates, return None.
     """
-    chosen = [e for e in candidates if e.wastes] if wasteful else []
-    return min(chosen or candidates, key=lambda e: abs(e.cost - cost), default=None)
+    chosen = _nearest((e for e in candidates if e.wastes), cost) if wasteful else None
+    return chosen or _nearest(candidates, cost)
+
+
+def _nearest(candidates: Iterable[Example], cost: float) -> Example | None:
+    """Return the first example whose cost is nearest to `cost`. None if there is no example."""
+    found, least = None, float("inf")
+    for example in candidates:
+        distance = abs(example.cost - cost)
+        if distance < least:
+            found, least = example, distance
+        if distance == 0:  # often, all examples cost the same
+            break
+    return found
