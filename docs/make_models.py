@@ -42,6 +42,10 @@ looks up each of them in the modelled cache. In this replay, the warps of a bloc
 request each. On a GPU, some warps are ahead of others, unless barriers keep them together.
 Therefore the model delays the start of each warp by a random number of requests, at most 64.
 
+Often, many blocks of a grid make the same requests, only at other addresses: in each array, all
+addresses differ by the same number. The model replays such requests at most eight times, each time
+with other random numbers. It uses the results for all these blocks.
+
 L1 and shared memory are two parts of the same memory. L1 gets the part that shared memory does not
 use. If several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each
 block.
