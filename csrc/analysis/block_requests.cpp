@@ -47,8 +47,7 @@ BlockRequests::BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps
 BlockRequests::~BlockRequests() = default;
 
 void BlockRequests::start(Candidates candidates) {
-    // Other blocks may be compared with the requests that were recorded last.
-    if (own_ && own_.use_count() == 1)
+    if (own_ && !own_->is_candidate)
         own_->clear();
     else
         own_ = std::make_shared<RecordedBlock>(uint32_t(warps_.size()));

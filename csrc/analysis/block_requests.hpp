@@ -80,6 +80,7 @@ struct RecordedBlock {
 
     std::vector<std::vector<MemoryRequest>> requests;  // by warp
     std::vector<uint64_t> addresses;                   // relative addresses of scattered requests
+    bool is_candidate = false;                         // other blocks are compared with this one
     // The results of the replay, by variant; null if there is none yet. CacheReplay protects them
     // with its lock.
     std::array<std::shared_ptr<const L1Result>, variants> results;

@@ -286,6 +286,7 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
             candidates_.clear();
         } else if (!requests.is_as_expected()) {
             if (candidates_.size() == most_candidates) candidates_.erase(candidates_.begin());
+            recorded->is_candidate = true;
             candidates_.push_back(recorded);
         }
         if (recorded->results[variant]) return recorded->results[variant];
