@@ -31,7 +31,9 @@ INSTANTIATE_TEST_SUITE_P(
                     // A modifier without a meaning is an error and is never ignored.
                     "add.rn.oob.f32 %f0, %f1, %f2", "min.wrong.s32 %r0, %r1, %r2",
                     "mul.wide.s64 %d0, %d1, %d2", "add.sat.u32 %r0, %r1, %r2",
-                    "cvt.rn.satfinite.e2m1x2.f32 %h0, %f1, %f2", "cvt.pack.s16.s32 %r0, %r1, %r2",
+                    "cvt.rp.satfinite.ue8m0x2.f32 %h0, %f1, %f2",
+                    "cvt.rp.satfinite.e2m1x2.f32 %h0, %f1, %f2", "cvt.rn.e2m1x2.f32 %h0, %f1, %f2",
+                    "cvt.rz.satfinite.e4m3x2.f32 %h0, %f1, %f2", "cvt.pack.s16.s32 %r0, %r1, %r2",
                     "vadd2.u32.u32.s32 %r0, %r1, %r2, %r3", "vset4.u32.u32.num %r0, %r1, %r2, %r3",
                     "vset2.u32.u32.eq.max %r0, %r1, %r2, %r3", "redux.sync.min.f32 %f0, %f1, -1",
                     "atom.global.add.u16 %h0, [%out], 1", "atom.global.min.f32 %f0, [%out], %f1",
