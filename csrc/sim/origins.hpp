@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "ptx/module.hpp"
-#include "sim/opcode.hpp"
+#include "sim/traits.hpp"
 
 namespace coalesce::sim {
 
