@@ -39,7 +39,7 @@ def measure(n: int, tile: int, repeats: int) -> dict[tuple[str, int], float]:
     """Return multiply-adds per second by (what is observed, host threads)."""
     source = coalesce.source("matmul", "tiled")
     compiled = nvrtc.compile_cuda(source, arch="sm_90", options=(f"-DTILE={tile}",))
-    program = _core.sim.Program(compiled.ptx)
+    program = _core.sim.SimulatedModule(compiled.ptx)
     random = np.random.default_rng(0)
     a, b = random.random((2, n, n), np.float32)
     out = np.empty_like(a)
