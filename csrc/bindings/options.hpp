@@ -24,7 +24,6 @@ class Options {
         known_.emplace_back(name);
         PyObject* const found = PyDict_GetItemString(given_.ptr(), name);
         if (!found) return;
-        ++read_;
         try {
             value = pybind11::handle(found).cast<T>();
         } catch (const pybind11::cast_error&) {
@@ -43,7 +42,6 @@ class Options {
     }
     // Call this last: it throws if the caller passed other arguments.
     void finish() const {
-        if (read_ == given_.size()) return;
         for (const auto& [name, value] : given_) {
             const auto text = name.cast<std::string>();
             if (std::find(known_.begin(), known_.end(), text) == known_.end())
@@ -54,7 +52,6 @@ class Options {
   private:
     pybind11::kwargs given_;
     std::vector<std::string_view> known_;  // the names of all arguments that the function has read
-    size_t read_ = 0;                      // the number of these that the caller passed
 };
 
 }  // namespace coalesce::bindings
