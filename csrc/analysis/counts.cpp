@@ -62,12 +62,6 @@ constexpr const char* bulk_copies =
 constexpr const char* products_of_warpgroups =
     "products of warpgroups (wgmma) have no modelled time";
 
-bool is_product_of_warpgroup(const sim::Traits& t) {
-    using enum sim::OpCode;
-    return t.code == wgmma || t.code == HGMMA || t.code == QGMMA || t.code == IGMMA ||
-           t.code == BGMMA;
-}
-
 }  // namespace
 
 std::string Counts::not_counted() const {
@@ -87,7 +81,7 @@ std::string Counts::not_modelled() const {
         if (instructions[i].executed == 0) continue;
         const sim::Traits& traits = code->instructions[i].traits;
         if (traits.bulk) return bulk_copies;
-        if (is_product_of_warpgroup(traits))
+        if (traits.warpgroup)
             why = products_of_warpgroups;
         else if (why.empty() && traits.tensor_operations && !traits.tensor_cycles)
             why =

@@ -1,6 +1,5 @@
 // Computes Nsight Compute's metrics from the counts.
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "analysis/counts.hpp"
@@ -65,7 +64,7 @@ double percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * double(part) / double(whole) : 0.0;
 }
 
-// A product of a warpgroup in machine code (HGMMA, QGMMA, IGMMA, BGMMA).
+// What a product of a warpgroup in machine code reads from shared memory.
 struct WarpgroupReads {
     bool empty = false;  // the product without operands that ends an empty group
     // Quarters of a wavefront of shared memory that one warp causes. The tensor cores read each
@@ -75,23 +74,13 @@ struct WarpgroupReads {
     uint64_t quarters = 0;
 };
 
-bool is_warpgroup_product(const sim::InstructionInfo& info) {
-    using enum sim::OpCode;
-    const sim::OpCode code = info.traits.code;
-    return code == HGMMA || code == QGMMA || code == IGMMA || code == BGMMA;
-}
-
 // Reads an instruction such as HGMMA.64x256x8.F32.TF32 R24, R28, gdesc[UR4], R24, gsb0.
 WarpgroupReads reads_of(const sim::InstructionInfo& info) {
     WarpgroupReads reads;
-    uint64_t columns = 0;
-    const std::string_view shape = std::string_view(info.opcode).substr(6);
-    const size_t first = shape.find('x') + 1;
-    std::from_chars(shape.data() + first, shape.data() + shape.size(), columns);
     // If a is in shared memory, too, the descriptors follow the first operand.
     const std::string_view operands = std::string_view(info.text).substr(info.text.find(", ") + 2);
     const bool both = operands.starts_with("gdesc[");
-    reads.quarters = columns / 4 + (both ? 64 / 4 : 0);
+    reads.quarters = info.traits.columns / 4 + (both ? 64 / 4 : 0);
     reads.empty = operands.starts_with("gdesc[URZ]");
     return reads;
 }
@@ -152,7 +141,7 @@ SpaceSums sums_of(const Counts& counts) {
         const InstructionCounts& c = counts.instructions[i];
         const sim::InstructionInfo& info = counts.code->instructions[i];
         const Access access = info.access;
-        if (is_warpgroup_product(info)) {
+        if (info.traits.warpgroup && info.traits.machine_code) {
             const WarpgroupReads reads = reads_of(info);
             s.products += c.executed;
             s.product_quarters += c.executed * reads.quarters;
@@ -398,9 +387,9 @@ void Counts::add_tensor_cores(std::map<std::string, double>& m) const {
     for (size_t i = 0; i < instructions.size(); ++i) {
         const sim::Traits& t = code->instructions[i].traits;
         const double executed = double(instructions[i].executed);
-        if (executed == 0 || (t.pipe != sim::Pipe::tensor && t.tensor_cycles == 0)) continue;
+        if (executed == 0 || !t.uses_tensor_cores()) continue;
         m[pipe + ".sum"] += executed;
-        const bool of_warpgroup = is_warpgroup_product(code->instructions[i]);
+        const bool of_warpgroup = t.warpgroup && t.machine_code;
         if (of_warpgroup) m[pipe + "_op_gmma.sum"] += executed;
         if (t.machine_code) {
             const bool doubles = t.code == sim::OpCode::DMMA;

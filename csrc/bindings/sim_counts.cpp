@@ -103,20 +103,25 @@ py::dict table(const Counts& c) {
     t["kind"] = column(c, [](const Info& i, const Count&) { return kind_name(i); });
     t["generic"] =
         numbers<bool>(c, [](const Info& i, const Count&) { return i.space == Space::generic; });
-    t["strong"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.strong; });
-    t["bulk"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.bulk; });
-    t["cluster"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.cluster; });
+    static constexpr std::pair<const char*, bool sim::Traits::*> traits[] = {
+        {"strong", &sim::Traits::strong},
+        {"bulk", &sim::Traits::bulk},
+        {"cluster", &sim::Traits::cluster},
+        {"calls_outside", &sim::Traits::calls_outside},
+        {"system_fence", &sim::Traits::system_fence},
+        {"tests_mbarrier", &sim::Traits::tests_mbarrier},
+        {"requests_registers", &sim::Traits::requests_registers},
+        {"unrecorded", &sim::Traits::unrecorded},
+        {"tensor_cycles_vary", &sim::Traits::tensor_cycles_vary},
+    };
+    for (const auto& [name, trait] : traits)
+        t[name] = numbers<bool>(
+            c, [trait = trait](const Info& i, const Count&) { return i.traits.*trait; });
     t["mbarrier"] = numbers<bool>(c, [](const Info& i, const Count&) {
         return sim::operation(i.traits.code).has(sim::trait::mbarrier);
     });
-    t["calls_outside"] =
-        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.calls_outside; });
-    t["system_fence"] =
-        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.system_fence; });
-    t["unrecorded"] =
-        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.unrecorded; });
-    t["tensor_cycles_vary"] =
-        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.tensor_cycles_vary; });
+    t["tensor"] =
+        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.uses_tensor_cores(); });
     t["width"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.bytes; });
     t["parameter"] =
         numbers<int32_t>(c, [](const Info& i, const Count&) { return i.origin.parameter; });

@@ -1,5 +1,4 @@
 // Matrix products of a warpgroup, which consists of four warps (sim/warpgroup.hpp).
-#include <charconv>
 #include <optional>
 
 #include "sass/lifter.hpp"
@@ -11,17 +10,6 @@ using Kind = Operand::Kind;
 using sim::Element;
 
 namespace {
-
-// Reads the columns and the depth of a shape such as "64x256x16".
-bool read_shape(std::string_view text, uint32_t& n, uint32_t& k) {
-    constexpr std::string_view rows = "64x";
-    if (!text.starts_with(rows)) return false;
-    const char* const end = text.data() + text.size();
-    const auto [at, error] = std::from_chars(text.data() + rows.size(), end, n);
-    if (error != std::errc{} || at == end || *at != 'x') return false;
-    const auto [rest, wrong] = std::from_chars(at + 1, end, k);
-    return wrong == std::errc{} && rest == end;
-}
 
 std::optional<Element> element_of(std::string_view name) {
     static constexpr struct {
@@ -41,8 +29,9 @@ std::optional<Element> element_of(std::string_view name) {
 // the types of d and of the factors there (HGMMA does not name F16 factors). IGMMA names the types
 // of the factors. BGMMA multiplies bits.
 sim::WarpgroupProduct Lifter::warpgroup_form(const Instruction& in) const {
-    uint32_t n = 0, k = 0;
-    if (in.modifiers.empty() || !read_shape(in.modifiers[0], n, k)) unsupported("its shape");
+    std::optional<sim::WarpgroupShape> shape;
+    if (!in.modifiers.empty()) shape = sim::warpgroup_shape(in.modifiers[0]);
+    if (!shape) unsupported("its shape");
     std::vector<std::string_view> names(in.modifiers.begin() + 1, in.modifiers.end());
     const bool saturates = in.opcode == "IGMMA" && !names.empty() && names.back() == "SAT";
     if (saturates) names.pop_back();
@@ -66,7 +55,7 @@ sim::WarpgroupProduct Lifter::warpgroup_form(const Instruction& in) const {
     if (whole != (in.opcode == "IGMMA" || in.opcode == "BGMMA") || small != (in.opcode == "QGMMA"))
         unsupported("its types");
     std::optional<sim::WarpgroupProduct> w =
-        sim::product_of_warpgroup(types[0], types[1], types[2], n, k);
+        sim::product_of_warpgroup(types[0], types[1], types[2], shape->columns, shape->depth);
     if (!w) unsupported("its types and shape");
     w->product.saturates = saturates;
     knows_modifiers_ = true;

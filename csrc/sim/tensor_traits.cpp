@@ -47,9 +47,8 @@ void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
         else if (source_named(p) != TensorSource::none || p == "f32" || p == "s32")
             types.push_back(p);
     }
-    const bool of_warpgroup = t.code == OpCode::wgmma;
-    if (of_warpgroup) t.tensor_operations /= 4;
-    const bool named = types.size() >= (of_warpgroup ? 3 : 4);
+    if (t.warpgroup) t.tensor_operations /= 4;
+    const bool named = types.size() >= (t.warpgroup ? 3 : 4);
     t.tensor_source = named ? source_named(types[1]) : TensorSource::fp16;
 }
 
@@ -58,11 +57,11 @@ void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
 void read_warpgroup(Traits& t, const std::vector<std::string_view>& parts) {
     using enum TensorSource;
     if (parts.size() < 2) return;
-    const std::string_view shape = parts[1];
-    const size_t first = shape.find('x'), second = shape.find('x', first + 1);
-    if (first == shape.npos || second == shape.npos) return;
-    const uint32_t n = number(shape.substr(first + 1)), k = number(shape.substr(second + 1));
-    t.tensor_operations = 2 * 16 * n * k;  // each of the four warps counts its 16 rows
+    const std::optional<WarpgroupShape> shape = warpgroup_shape(parts[1]);
+    if (!shape) return;
+    t.columns = shape->columns;
+    // Each of the four warps counts its 16 rows.
+    t.tensor_operations = 2 * 16 * shape->columns * shape->depth;
     t.tensor_source = t.code == OpCode::QGMMA   ? fp8
                       : t.code == OpCode::IGMMA ? int8
                       : t.code == OpCode::BGMMA ? int1
@@ -71,14 +70,12 @@ void read_warpgroup(Traits& t, const std::vector<std::string_view>& parts) {
         if (p == "BF16") t.tensor_source = bf16;
         if (p == "TF32") t.tensor_source = tf32;
     }
-    t.tensor_cycles = n / 2;
+    t.tensor_cycles = shape->columns / 2;
 }
 
 void read_machine_code(Traits& t, const std::vector<std::string_view>& parts) {
     using enum TensorSource;
-    if (t.code == OpCode::HGMMA || t.code == OpCode::QGMMA || t.code == OpCode::IGMMA ||
-        t.code == OpCode::BGMMA)
-        return read_warpgroup(t, parts);
+    if (t.warpgroup) return read_warpgroup(t, parts);
     if (parts.size() < 2) return;
     // The second part of the opcode is the shape m, n, k. It is written as in "16816" (16, 8, 16),
     // "168256" (16, 8, 256), "8816" (8, 8, 16) or "16x8x4" (16, 8, 4).
@@ -106,6 +103,18 @@ void read_machine_code(Traits& t, const std::vector<std::string_view>& parts) {
 }
 
 }  // namespace
+
+std::optional<WarpgroupShape> warpgroup_shape(std::string_view text) {
+    constexpr std::string_view rows = "64x";
+    if (!text.starts_with(rows)) return std::nullopt;
+    WarpgroupShape shape;
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data() + rows.size(), end, shape.columns);
+    if (error != std::errc{} || at == end || *at != 'x') return std::nullopt;
+    const auto [rest, wrong] = std::from_chars(at + 1, end, shape.depth);
+    if (wrong != std::errc{} || rest != end) return std::nullopt;
+    return shape;
+}
 
 void read_tensor(Traits& t, std::string_view opcode) {
     const std::vector<std::string_view> parts = parts_of(opcode);

@@ -61,7 +61,7 @@ void read_ptx(Traits& t, const Parts& parts) {
     t.orders = t.orders && !parts.any({"proxy", "mbarrier_init"});
     t.proxy_fence = t.code == OpCode::fence_ && parts.has("proxy") && parts.has("async") &&
                     !parts.has("global");
-    t.asynchronous = t.bulk || t.code == OpCode::wgmma;
+    t.asynchronous = t.bulk || t.warpgroup;
     t.relaxed = t.code == OpCode::barrier_cluster && parts.has("relaxed");
     t.aligned = t.aligned || (t.code == OpCode::barrier && parts.has("aligned"));
     t.has_result = t.has_result || (t.block_barrier && parts.has("red"));
@@ -77,6 +77,8 @@ void read_machine_code(Traits& t, const Parts& parts) {
     t.block_barrier = t.block_barrier && !parts.has("ARV");
     t.calls_outside = t.code == OpCode::CALL && parts.has("ABS");
     t.system_fence = t.code == OpCode::MEMBAR && parts.has("SYS");
+    t.tests_mbarrier = t.code == OpCode::SYNCS && parts.has("PHASECHK");
+    t.requests_registers = t.code == OpCode::USETMAXREG && parts.has("TRY_ALLOC");
     t.unrecorded =
         parts.any({"MMIO", "PRIVATE"}) || t.code == OpCode::BGMMA || t.code == OpCode::ARRIVES;
     t.adds_floats = t.atomic && parts.has("ADD") && parts.any({"F16x2", "BF16x2", "F32", "F64"});
@@ -113,6 +115,7 @@ Traits traits_of(std::string_view opcode) {
     t.bulk = row.has(trait::bulk);
     t.matrix = row.has(trait::matrix);
     t.texture = row.has(trait::texture);
+    t.warpgroup = row.has(trait::warpgroup);
     t.cluster = row.has(trait::cluster);
     if (t.atomic) t.form = form_of(parts);
     if (t.machine_code)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -64,6 +65,8 @@ struct Traits {
     bool bulk = false;     // a copy by the copy engine (TMA)
     bool matrix = false;   // ldmatrix or stmatrix
     bool texture = false;  // an access to a texture or surface, which is not counted
+    // Multiplies matrices by the four warps of a warpgroup: wgmma, HGMMA.
+    bool warpgroup = false;
     // Communicates with other blocks of its cluster: barrier.cluster, mapa, or an ordinary access
     // to shared::cluster.
     bool cluster = false;
@@ -71,6 +74,10 @@ struct Traits {
     bool calls_outside = false;
     // Machine code: a fence for the whole system, for which a GPU runs a routine of the driver.
     bool system_fence = false;
+    // Machine code: tests whether a phase of an mbarrier is complete (SYNCS.PHASECHK).
+    bool tests_mbarrier = false;
+    // Machine code: asks for registers, which other warps may still have (USETMAXREG.TRY_ALLOC).
+    bool requests_registers = false;
     // Machine code: an access of a form for which no counters of a GPU were recorded.
     bool unrecorded = false;
     uint8_t elements = 1;  // the elements of a vector access: 4 for .v4
@@ -84,11 +91,23 @@ struct Traits {
     // Machine code: the instruction occupies a tensor core for longer than `tensor_cycles` if other
     // warps execute certain instructions meanwhile.
     bool tensor_cycles_vary = false;
+    uint32_t columns = 0;  // machine code: the columns of the product of a warpgroup
+    [[nodiscard]] bool uses_tensor_cores() const {
+        return pipe == Pipe::tensor || tensor_cycles > 0;
+    }
     bool operator==(const Traits&) const = default;
 };
 
 // Returns the parts of an opcode between its dots.
 [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view opcode);
+
+// The columns (n) and the depth (k) of a product of a warpgroup.
+struct WarpgroupShape {
+    uint32_t columns = 0, depth = 0;
+};
+
+// Reads a shape as machine code writes it, such as "64x256x16". Returns nothing for other text.
+[[nodiscard]] std::optional<WarpgroupShape> warpgroup_shape(std::string_view text);
 
 // Sets the traits of tensor core instructions. It is defined in tensor_traits.cpp.
 void read_tensor(Traits& traits, std::string_view opcode);

@@ -41,11 +41,15 @@ std::string dump(const Traits& t) {
     add(t.bulk, "bulk");
     add(t.matrix, "matrix");
     add(t.texture, "texture");
+    add(t.warpgroup, "warpgroup");
     add(t.cluster, "cluster");
     add(t.calls_outside, "calls_outside");
     add(t.system_fence, "system_fence");
+    add(t.tests_mbarrier, "tests_mbarrier");
+    add(t.requests_registers, "requests_registers");
     add(t.unrecorded, "unrecorded");
     add(t.tensor_cycles_vary, "tensor_cycles_vary");
+    if (t.columns) text += " columns=" + std::to_string(t.columns);
     if (t.elements != 1) text += " elements=" + std::to_string(t.elements);
     return text;
 }
@@ -163,6 +167,16 @@ constexpr Row machine_code[] = {
     {"CALL.ABS.NOINC", "CALL calls_outside"},
     {"MEMBAR.SC.SYS", "MEMBAR orders system_fence"},
     {"LDG.E.MMIO.SYS", "LDG result strong unrecorded"},
+    {"HGMMA.64x256x16.F32.BF16", "HGMMA tensor result warpgroup columns=256"},
+    {"HGMMA.128x256x16.F32.BF16", "HGMMA tensor result warpgroup"},
+    {"QGMMA.64x8x32.F32.E4M3.E4M3", "QGMMA tensor result warpgroup columns=8"},
+    {"IGMMA.64x16x32.S8.S8", "IGMMA tensor result warpgroup columns=16"},
+    {"BGMMA.64x8x256.AND.POPC", "BGMMA tensor result warpgroup unrecorded columns=8"},
+    {"HMMA.16816.F32", "HMMA tensor result"},
+    {"SYNCS.PHASECHK.TRANS64.TRYWAIT", "SYNCS result atomic strong tests_mbarrier"},
+    {"SYNCS.ARRIVE.TRANS64", "SYNCS result atomic strong"},
+    {"USETMAXREG.TRY_ALLOC.CTAPOOL", "USETMAXREG result requests_registers"},
+    {"USETMAXREG.DEALLOC.CTAPOOL", "USETMAXREG result"},
     {"UCGABAR_ARV", "UCGABAR_ARV cluster"},
     {"UCGABAR_WAIT", "UCGABAR_WAIT cluster"},
 };
