@@ -255,7 +255,11 @@ void Lifter::link() {
                !sim::operation(info.traits.code).has(sim::trait::mbarrier);
     };
     machine_->meetings = meetings(code_, counts);
-    machine_->after_waits = accesses_after_waits(code_, counts);
+    // Other metrics count the instructions of tensor cores.
+    const auto measured = [&](uint32_t i) {
+        return counts(i) || program_.instructions[i].traits.uses_tensor_cores();
+    };
+    machine_->after_waits = accesses_after_waits(code_, measured);
     program_.machine = machine_;
     program_.conventions = {.explicit_reconvergence = true, .first_tag = 0};
     program_.functions.resize(1);

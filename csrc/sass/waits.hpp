@@ -1,4 +1,5 @@
-// Finds the memory accesses that depend on how often a thread waits.
+// Finds the memory accesses that depend on how often a thread waits. The instructions of tensor
+// cores count as accesses, too.
 //
 // METHOD
 // A thread usually waits in a loop. It tests an mbarrier until its phase is complete, or it reads a
@@ -29,7 +30,7 @@ namespace coalesce::sass {
 
 // Returns the numbers of these accesses, each with a branch on which it depends. If the address of
 // an access depends on a test, the second number is that of the access. `accesses` returns true for
-// an instruction whose accesses are counted.
+// an instruction that metrics count.
 [[nodiscard]] std::vector<std::pair<uint32_t, uint32_t>> accesses_after_waits(
     const Code& code, const std::function<bool(uint32_t)>& accesses);
 

@@ -310,14 +310,26 @@ def test_modifiers_of_other_instructions_are_refused(instruction: str) -> None:
          "global"),
         ("s[t] = done(b, 0); __syncwarp(); sum = x[int(s[31 - t]) * t];", "global"),
         ("int ok = done(b, 0); ok = __shfl_xor_sync(~0u, ok, 1); sum = x[ok * t];", "global"),
+        # Bulk copies and products of matrices.
+        ("wait(b, 0); if (t == 0) { expect(b, 128); bring(at(s), x, 128, b); }", ""),
+        ("if (done(b, 0) && t == 0) { expect(b, 128); bring(at(s), x, 128, b); }", "copies"),
+        ("wait(b, 0); multiply(sum);", ""),
+        ("if (__any_sync(~0u, done(b, 0))) multiply(sum);", "tensor"),
     ],
 )  # fmt: skip
 def test_accesses_that_depend_on_a_test_are_not_exact(code: str, spaces: str) -> None:
     k = kernel(
         HELPERS
         + f"""
+    __device__ void multiply(float& sum) {{
+        float d[4] = {{sum}};
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+                     " {{%0, %1, %2, %3}}, {{%4, %4, %4, %4}}, {{%4, %4}}, {{%0, %1, %2, %3}};"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(threadIdx.x));
+        sum = d[0];
+    }}
     extern "C" __global__ void k(const float* x, float* out) {{
-        __shared__ float s[64];
+        __shared__ __align__(128) float s[64];
         __shared__ __align__(8) unsigned long long barrier;
         const unsigned b = at(&barrier);
         const int t = threadIdx.x;
@@ -335,8 +347,10 @@ def test_accesses_that_depend_on_a_test_are_not_exact(code: str, spaces: str) ->
     requests = {
         "global": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
         "shared": "smsp__inst_executed_op_shared_ld.sum",
+        "copies": "smsp__inst_executed_op_tma_ld.sum",
+        "tensor": "sm__inst_executed_pipe_tensor.sum",
     }
-    assert {s for s, metric in requests.items() if metric not in p.exact} == (
+    assert {s for s, metric in requests.items() if metric in p.inexact} == (
         {spaces} if spaces else set()
     )
     assert "smsp__inst_executed.sum" not in p.exact

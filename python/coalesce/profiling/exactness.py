@@ -126,9 +126,9 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
             return dict.fromkeys(metrics, why)
     if table["diverged"].any():
         add(TOTALS, DIVERGED)
-    if (executed & _starts(table["opcode"], "USETMAXREG.TRY_ALLOC")).any():
+    if (executed & table["requests_registers"]).any():
         add(TOTALS, REGISTERS)
-    if (executed & _starts(table["opcode"], "SYNCS.PHASECHK")).any():
+    if (executed & table["tests_mbarrier"]).any():
         add(TOTALS, MBARRIERS)
     if _TENSOR_CYCLES in metrics and (executed & table["tensor_cycles_vary"]).any():
         add([_TENSOR_CYCLES], BESIDE_OTHERS)
@@ -166,6 +166,9 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     ends = executed & _starts(table["opcode"], "UTMACMDFLUSH")
     if table["after_waits"][copies_of_engine | ends].any():
         add(filter(_of_copy_engine, metrics), AFTER_WAITS)
+        add(TOTALS, AFTER_WAITS)
+    if table["after_waits"][table["tensor"]].any():
+        add(filter(_of_tensor_cores, metrics), AFTER_WAITS)
         add(TOTALS, AFTER_WAITS)
     if _watches_in_a_loop(table).any():
         add([n for n in metrics if "global" in n or "generic" in n], WATCHING)
@@ -208,6 +211,11 @@ def _of_copies(metric: str) -> bool:
 
 def _of_copy_engine(metric: str) -> bool:
     return "tma" in metric
+
+
+def _of_tensor_cores(metric: str) -> bool:
+    # Products of warpgroups read shared memory.
+    return "tensor" in metric or "gmma" in metric or metric.startswith("memory_l1_wavefronts")
 
 
 def _watches_in_a_loop(table: Any) -> Any:
