@@ -221,7 +221,7 @@ struct Stepper::Impl {
                 current = next;
                 return next;
             }
-        } while (others && others->run());
+        } while ((others && others->run()) || sim::free_named_lanes(block()));
         sim::throw_deadlock(block());
     }
 

@@ -455,7 +455,7 @@ void Lifter::nothing(const Instruction& in) {
         only(in, {});
     }
     Op op;
-    op.run = engine_.ops->machine(MachineOp::nothing);
+    op.run = engine_.ops->machine(in.opcode == "YIELD" ? MachineOp::yield : MachineOp::nothing);
     append(op);
 }
 

@@ -67,6 +67,7 @@ void start(Block& block, uint64_t linear) {
         w.reads_open.clear();
         w.read_groups.clear();
         w.running = w.unbound = false;
+        w.expected = w.yielded = 0;
         w.at_cluster = w.pending_cluster = 0;
         w.strides.known = w.strides.given_up = 0;
         Path path;

@@ -13,6 +13,8 @@
 // used BREAK still refer to the join that they left. Therefore a join is freed only when no path
 // refers to it.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "errors.hpp"
 #include "sim/device_heap.hpp"
@@ -27,15 +29,18 @@ constexpr size_t many_joins = 24;
 
 void collect_joins(Warp& w) {
     std::vector<bool> named(w.joins.size(), false);
-    const auto name = [&](int32_t j) {
-        for (; j >= 0 && !named[size_t(j)]; j = w.joins[size_t(j)].parent) named[size_t(j)] = true;
+    const auto name = [&](auto&& self, int32_t j) -> void {
+        for (; j >= 0 && !named[size_t(j)]; j = w.joins[size_t(j)].parent) {
+            named[size_t(j)] = true;
+            self(self, w.joins[size_t(j)].next);
+        }
     };
-    name(w.current.join);
-    for (const Path& p : w.paths) name(p.join);
+    name(name, w.current.join);
+    for (const Path& p : w.paths) name(name, p.join);
     // When the lanes that wait at a join continue, they belong to the parent of the join. So the
     // parent is still in use.
     for (const Join& j : w.joins) {
-        if (j.arrived) name(j.parent);
+        if (j.arrived) name(name, j.parent);
     }
     w.free_joins.clear();
     for (size_t j = 0; j < w.joins.size(); ++j) {
@@ -43,18 +48,69 @@ void collect_joins(Warp& w) {
     }
 }
 
-// Returns the innermost barrier with this number that stores lanes of the running path, or -1.
-int32_t find_barrier(const Warp& w, int8_t number) {
-    int32_t j = w.current.join;
-    while (j >= 0) {
-        const Join& join = w.joins[size_t(j)];
-        if (join.barrier == number && (join.pending & w.current.mask)) break;
+void collect_many_joins(Warp& w) {
+    if (w.free_joins.empty() && w.joins.size() >= many_joins) collect_joins(w);
+}
+
+// Calls visit(j, part) for each innermost barrier j with this number that stores some of the lanes;
+// `part` are these lanes. `first` is the innermost join of all the lanes. Returns the lanes that no
+// such barrier stores.
+template <class Visit>
+LaneMask each_barrier(Warp& w, int8_t number, int32_t first, LaneMask lanes, Visit&& visit) {
+    for (int32_t j = first; j >= 0 && lanes;) {
+        const Join join = w.joins[size_t(j)];
+        const LaneMask part = join.pending & lanes;
+        if (join.links) {
+            lanes &= ~part | each_barrier(w, number, join.parent, part, visit);
+            j = join.next;
+            continue;
+        }
+        if (join.barrier == number && part) {
+            visit(j, part);
+            lanes &= ~part;
+        }
         j = join.parent;
     }
-    return j;
+    return lanes;
+}
+
+// Calls visit(join, part) for each join to which lanes of the path refer, and the lanes that do.
+template <class Visit>
+void each_reference(const Warp& w, const Path& path, Visit&& visit) {
+    if (path.join < 0 || !w.joins[size_t(path.join)].links) return visit(path.join, path.mask);
+    for (int32_t j = path.join; j >= 0;) {
+        const Join link = w.joins[size_t(j)];
+        if (link.pending & path.mask) visit(link.parent, link.pending & path.mask);
+        j = link.next;
+    }
 }
 
 }  // namespace
+
+void unite(Warp& w, const Path& other) {
+    if (other.join != w.current.join) {
+        collect_many_joins(w);
+        std::vector<std::pair<int32_t, LaneMask>> references;
+        const auto add = [&](int32_t join, LaneMask lanes) {
+            for (auto& [known, its] : references)
+                if (known == join) return void(its |= lanes);
+            references.emplace_back(join, lanes);
+        };
+        each_reference(w, w.current, add);
+        each_reference(w, other, add);
+        int32_t list = -1;
+        for (const auto& [join, lanes] : references) {
+            Join link;
+            link.pending = lanes;
+            link.parent = join;
+            link.explicit_only = link.links = true;
+            link.next = list;
+            list = new_join(w, link);
+        }
+        w.current.join = references.size() == 1 ? references[0].first : list;
+    }
+    w.current.mask |= other.mask;
+}
 
 void set_barrier(Warp& w, const Op& op, uint32_t at) {
     const LaneMask lanes = w.current.mask;
@@ -65,6 +121,7 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
     int32_t parent = w.current.join;
     while (parent >= 0) {
         const Join& join = w.joins[size_t(parent)];
+        if (join.links) break;
         const bool again =
             join.barrier == barrier.number && !(join.pending & ~lanes) && !(join.kept & lanes);
         if ((join.pending & lanes) && !again) break;
@@ -78,32 +135,37 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
     join.explicit_only = true;
     join.barrier = barrier.number;
     w.current.join = parent;
-    if (w.free_joins.empty() && w.joins.size() >= many_joins) collect_joins(w);
-    if (w.free_joins.empty()) {
-        w.current.join = int32_t(w.joins.size());
-        w.joins.push_back(join);
-    } else {
-        w.current.join = w.free_joins.back();
-        w.free_joins.pop_back();
-        w.joins[size_t(w.current.join)] = join;
-    }
+    collect_many_joins(w);
+    w.current.join = new_join(w, join);
     go_to(w, at + 1);
 }
 
 void sync_barrier(Warp& w, const Op& op, uint32_t at) {
-    const int32_t j = find_barrier(w, op.get<ReconvergenceBarrier>().number);
-    if (j < 0) return go_to(w, at + 1);
-    Join& join = w.joins[size_t(j)];
-    if (join.pending == w.current.mask && join.arrived == 0) {
-        // All lanes for which the join waits are active at this instruction. So they need not wait:
-        // they continue as if they had never diverged.
-        join.pending = 0;
-        w.current.join = join.parent;
-        return go_to(w, at + 1);
+    const LaneMask lanes = w.current.mask;
+    const int8_t number = op.get<ReconvergenceBarrier>().number;
+    const int32_t innermost = w.current.join;
+    w.yielded &= ~lanes;
+    if (innermost >= 0) {
+        Join& join = w.joins[size_t(innermost)];
+        if (join.barrier == number && join.pending == lanes && join.arrived == 0) {
+            // All lanes for which the join waits are active at this instruction. So they need not
+            // wait: they continue as if they had never diverged.
+            join.pending = 0;
+            w.current.join = join.parent;
+            return go_to(w, at + 1);
+        }
     }
-    join.pc = at + 1;
+    const Path path = w.current;
     w.running = false;
-    arrive(w, j, w.current.mask & join.pending);
+    const LaneMask rest = each_barrier(w, number, innermost, lanes, [&](int32_t j, LaneMask part) {
+        w.joins[size_t(j)].pc = at + 1;
+        arrive(w, j, part);
+    });
+    if (!rest) return;
+    w.running = true;
+    w.current = path;
+    w.current.mask = w.mask = rest;
+    go_to(w, at + 1);
 }
 
 void break_barrier(Warp& w, const Op& op, uint32_t at) {
@@ -112,20 +174,21 @@ void break_barrier(Warp& w, const Op& op, uint32_t at) {
         const LaneMask p = w.predicate(op.guard);
         lanes &= op.guard_negated ? ~p : p;
     }
-    const int32_t j = lanes ? find_barrier(w, op.get<ReconvergenceBarrier>().number) : -1;
-    if (j >= 0) {
-        w.joins[size_t(j)].pending &= ~lanes;
-        if (w.joins[size_t(j)].pending) settle(w, j);
-    }
+    each_barrier(w, op.get<ReconvergenceBarrier>().number, w.current.join, lanes,
+                 [&](int32_t j, LaneMask part) {
+                     w.joins[size_t(j)].pending &= ~part;
+                     if (w.joins[size_t(j)].pending) settle(w, j);
+                 });
     go_to(w, at + 1);
 }
 
 void keep_barrier(Warp& w, const Op& op, uint32_t at) {
-    const int32_t j = find_barrier(w, op.get<ReconvergenceBarrier>().number);
-    if (j >= 0 && op.control == Control::keep_barrier)
-        w.joins[size_t(j)].kept |= w.current.mask;
-    else if (j >= 0)
-        w.joins[size_t(j)].kept &= ~w.current.mask;
+    const bool keeps = op.control == Control::keep_barrier;
+    each_barrier(w, op.get<ReconvergenceBarrier>().number, w.current.join, w.current.mask,
+                 [&](int32_t j, LaneMask part) {
+                     LaneMask& kept = w.joins[size_t(j)].kept;
+                     kept = keeps ? kept | part : kept & ~part;
+                 });
     go_to(w, at + 1);
 }
 

@@ -335,14 +335,14 @@ void throw_deadlock(const Block& block) {
     enum Reason { at_barrier, at_cluster, at_lanes, behind_branch };
     std::map<std::pair<uint32_t, Reason>, Group> groups;
     uint64_t gone = 0;
-    bool barrier = false, cluster = false;
+    bool lanes = false, cluster = false;
     for (const Warp& w : block.warps) {
         const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);
         gone += threads - uint32_t(std::popcount(w.live));
         LaneMask left = w.live;
         for (const Path& p : w.paths) {
             if (p.wait == Wait::none) continue;
-            barrier = barrier || p.wait == Wait::barrier;
+            lanes = lanes || p.wait == Wait::lanes;
             cluster = cluster || p.wait == Wait::cluster;
             groups[{p.pc, p.wait == Wait::barrier   ? at_barrier
                           : p.wait == Wait::cluster ? at_cluster
@@ -358,10 +358,10 @@ void throw_deadlock(const Block& block) {
             left &= ~w.joins[j].arrived;
         }
     }
-    std::string message = cluster
+    std::string message = lanes ? "lanes wait for other lanes of their warp that never arrive"
+                          : cluster
                               ? "the barrier of a cluster is reached by only some of its threads"
-                          : barrier ? "a barrier is reached by only some threads of the block"
-                                    : "lanes wait for other lanes of their warp that never arrive";
+                              : "a barrier is reached by only some threads of the block";
     message +=
         ": block " + triple(block.index.x, block.index.y, block.index.z) + " cannot continue";
     const Program& program = *block.program;
@@ -388,12 +388,13 @@ void throw_deadlock(const Block& block) {
         message +=
             "\n  " + plural(gone, "thread") + (gone == 1 ? " has" : " have") + " left the kernel";
     }
-    if (!barrier && !cluster)
+    if (lanes)
         message +=
-            "\n  CUDA requires that all lanes of the mask execute the instruction. It does not "
-            "define what happens otherwise.\n  Some GPUs do not wait: an H100 continues without "
+            "\n  CUDA requires that all lanes of the mask execute the instruction, with the same "
+            "mask. It does not define what happens otherwise.\n  Some GPUs do not wait: an H100 "
+            "continues without "
             "these lanes, and a shuffle reads 0 from them.";
-    throw Deadlock(message, !barrier && !cluster);
+    throw Deadlock(message, lanes);
 }
 
 }  // namespace coalesce::sim

@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint32_t most_calls_deep = 10000;
 
+}  // namespace
+
 int32_t new_join(Warp& w, const Join& join) {
     if (w.free_joins.empty()) {
         w.joins.push_back(join);
@@ -23,8 +25,6 @@ int32_t new_join(Warp& w, const Join& join) {
     w.joins[size_t(at)] = join;
     return at;
 }
-
-}  // namespace
 
 // Tests whether all lanes for which a join waits have arrived. If so, they continue together as one
 // path, the join is removed, and the function returns true.
@@ -192,6 +192,31 @@ void diverge(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint3
     place(w, path);
 }
 
+namespace {
+
+// No join waits any more for these lanes, which leave the kernel. `j` is their innermost join.
+void forget_lanes(Warp& w, int32_t j, LaneMask lanes) {
+    for (; j >= 0; j = w.joins[size_t(j)].parent) {
+        Join& join = w.joins[size_t(j)];
+        join.pending &= ~lanes;
+        if (join.next >= 0) forget_lanes(w, join.next, lanes);
+    }
+}
+
+// Lanes have left the kernel. Other lanes may wait for them at the innermost join. Then they can
+// continue now. If no lanes wait at a join, the join is removed. Then the next outer join is tested
+// in the same way.
+void settle_outwards(Warp& w, int32_t j) {
+    while (j >= 0) {
+        const Join join = w.joins[size_t(j)];
+        if (join.next >= 0) settle_outwards(w, join.next);
+        if (!join.links && (!settle(w, j) || join.arrived)) break;
+        j = join.parent;
+    }
+}
+
+}  // namespace
+
 void leave(Warp& w) {
     const LaneMask lanes = w.current.mask;
     w.live &= ~lanes;
@@ -199,18 +224,12 @@ void leave(Warp& w) {
     // The lanes of this path exit. Other lanes may wait for them. These other lanes must now
     // determine again for which lanes they wait.
     for (Path& p : w.paths) {
-        if (p.wait == Wait::lanes && (p.members & lanes)) p.wait = Wait::none;
+        if (p.wait != Wait::lanes || !(p.members & lanes)) continue;
+        if (p.members & lanes & w.expected) throw_deadlock(*w.block);
+        p.wait = Wait::none;
     }
-    for (int32_t j = w.current.join; j >= 0; j = w.joins[size_t(j)].parent)
-        w.joins[size_t(j)].pending &= ~lanes;
-    // Other lanes may wait at the innermost join for the lanes that leave here. Then they can
-    // continue now. If no lanes wait at a join, the join is removed. Then the next outer join is
-    // tested in the same way.
-    for (int32_t j = w.current.join; j >= 0;) {
-        const Join join = w.joins[size_t(j)];
-        if (!settle(w, j) || join.arrived) break;
-        j = join.parent;
-    }
+    forget_lanes(w, w.current.join, lanes);
+    settle_outwards(w, w.current.join);
 }
 
 void enter(Warp& w, const CallSite& site, uint32_t function, uint32_t after) {
@@ -340,6 +359,7 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
         w.current.mask = w.mask = here = same;
     }
     const LaneMask members = named & w.live;
+    w.expected &= ~here;
     if (!(members & ~here)) return true;
 
     LaneMask together = here;
@@ -348,7 +368,8 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     };
     const bool any_place = is_warp_barrier(op);  // the lanes may wait at different instructions
     for (const Path& p : w.paths) {
-        if (p.wait != Wait::lanes) continue;
+        // Groups with other member masks may wait, too.
+        if (p.wait != Wait::lanes || p.members != members) continue;
         const bool same = p.pc == at && p.frame.registers == w.current.frame.registers;
         const bool syncs = any_place && is_warp_barrier(w.block->program->ops[p.pc]);
         if (same || syncs) together |= p.mask;
@@ -377,9 +398,8 @@ void release(Warp& w) {
         });
         for (Path& p : moved) {
             p.wait = Wait::none;
-            if (w.block->program->conventions.explicit_reconvergence && p.pc == w.current.pc &&
-                p.join == w.current.join) {
-                w.current.mask |= p.mask;  // WARPSYNC makes these lanes reconverge
+            if (w.block->program->conventions.explicit_reconvergence && p.pc == w.current.pc) {
+                unite(w, p);  // WARPSYNC makes these lanes reconverge
                 continue;
             }
             ++p.pc;
@@ -400,13 +420,17 @@ bool next_path(Warp& w) {
     return false;
 }
 
-bool free_waiting_lanes(Warp& w) {
+namespace {
+
+// The lanes that wait at a join continue without the lanes that have not arrived. This is done for
+// the first join that `wanted` accepts. Returns true if there is such a join.
+template <class Wanted>
+bool free_lanes(Warp& w, Wanted&& wanted) {
     for (size_t j = 0; j < w.joins.size(); ++j) {
         Join& join = w.joins[j];
         const bool free =
             std::find(w.free_joins.begin(), w.free_joins.end(), int32_t(j)) != w.free_joins.end();
-        if (free || join.explicit_only || join.arrived == 0 || join.arrived == join.pending)
-            continue;
+        if (free || join.arrived == 0 || join.arrived == join.pending || !wanted(join)) continue;
         Path path;
         path.pc = join.pc;
         path.mask = join.arrived;
@@ -419,6 +443,32 @@ bool free_waiting_lanes(Warp& w) {
         return true;
     }
     return false;
+}
+
+}  // namespace
+
+bool free_waiting_lanes(Warp& w) {
+    if (!w.block->program->conventions.explicit_reconvergence)
+        return free_lanes(w, [](const Join&) { return true; });
+    return free_lanes(
+        w, [&](const Join& join) { return !(join.pending & ~join.arrived & ~w.yielded); });
+}
+
+bool free_named_lanes(Block& block) {
+    bool freed = false;
+    for (uint32_t i = 0; i < block.warp_count; ++i) {
+        Warp& w = block.warps[i];
+        LaneMask named = 0;
+        for (const Path& p : w.paths) {
+            if (p.wait == Wait::lanes) named |= p.members;
+        }
+        const bool here = free_lanes(w, [&](const Join& join) {
+            w.expected |= join.arrived & named;
+            return (join.arrived & named) != 0;
+        });
+        freed = freed || here;
+    }
+    return freed;
 }
 
 void rotate(Warp& w) {

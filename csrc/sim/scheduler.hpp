@@ -29,6 +29,9 @@ void start(Block& block, uint64_t linear);
 void arrive(Warp& w, int32_t join, LaneMask lanes);
 bool settle(Warp& w, int32_t join);
 
+// Stores a join, and returns its number.
+int32_t new_join(Warp& warp, const Join& join);
+
 // The following functions are in convergence.cpp. They execute the machine instructions by which
 // lanes diverge and reconverge, such as BSSY and BSYNC.
 void set_barrier(Warp& w, const Op& op, uint32_t at);
@@ -37,6 +40,8 @@ void break_barrier(Warp& w, const Op& op, uint32_t at);
 void keep_barrier(Warp& w, const Op& op, uint32_t at);
 void call_outside(Warp& w, const Op& op, uint32_t at);
 void jump(Warp& w, const Op& op, uint32_t at);
+// The lanes of `other` become part of the running path. Both paths are at the same op.
+void unite(Warp& w, const Path& other);
 
 // Adds a path (lanes that execute together) to the warp's queue. But if the path is already at the
 // place of its join (where it must wait for other lanes), it arrives at the join instead.
@@ -115,9 +120,16 @@ bool next_path(Warp& warp);
 
 // Lets lanes that wait at a join continue without other lanes that do not arrive. The independent
 // thread scheduling of the hardware guarantees that such lanes continue. For example, a lane that
-// holds a lock must continue while its neighbours spin on the lock. Returns true if there were
-// waiting lanes to free.
+// holds a lock must continue while its neighbours spin on the lock. In machine code, the
+// lanes that do not arrive must have executed YIELD, which the assembler adds to such loops.
+// Returns true if there were waiting lanes to free.
 bool free_waiting_lanes(Warp& warp);
+
+// Call this if no path of the block can run. Lanes may wait at a warp synchronisation for lanes of
+// their warp that wait at a join. Lets these lanes continue, because they may reach the
+// synchronisation later. If they leave the kernel instead, leave() throws the error for this.
+// Returns true if there were such lanes.
+bool free_named_lanes(Block& block);
 
 // Moves the running path behind the warp's other paths.
 void rotate(Warp& warp);

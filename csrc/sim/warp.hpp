@@ -67,6 +67,11 @@ struct Join {
     int8_t barrier = -1;  // for machine code: the number of the barrier, B0 to B15
     // for machine code: the lanes whose running function has saved its caller's barrier (BMOV)
     LaneMask kept = 0;
+    // After WARPSYNC, lanes that refer to different joins continue as one path. The path then
+    // refers to a list of joins that only link: each says that the lanes of `pending` refer to
+    // `parent`.
+    bool links = false;
+    int32_t next = -1;  // the next join of the list, or -1
 };
 
 // A pending cp.async of one warp instruction. The copy is performed when a thread waits for it. So
@@ -123,6 +128,10 @@ struct Warp {
     // True if lanes of this warp have continued without other lanes with which they should have
     // reconverged (free_waiting_lanes).
     bool unbound = false;
+    // Lanes that continued because other lanes wait for them at a warp synchronisation
+    // (free_named_lanes). They must get there before they leave the kernel.
+    LaneMask expected = 0;
+    LaneMask yielded = 0;  // for machine code: the lanes that executed YIELD after their last BSYNC
     std::vector<Path> paths;
     std::vector<Join> joins;
     std::vector<int32_t> free_joins;

@@ -53,10 +53,7 @@ class WarpRunner {
                     rotate(w);
                     if (waits) return;
                     ++stalled_slices;
-                    if ((spins_ || stalled_slices > most_stalled_slices) && free_waiting_lanes(w)) {
-                        spins_ = short_slices = true;
-                        stalled_slices = 0;
-                    }
+                    if (spins_ && free_waiting_lanes(w)) stalled_slices = 0;
                 }
                 return;
             }
@@ -64,6 +61,18 @@ class WarpRunner {
             worked = true;
         } while (next_path(w));
         if (launch_.instruction_limit) end_slice(*w.block);
+    }
+
+    // Call this after most_stalled_slices. Lanes that wait for reconvergence continue, in all warps
+    // of the block: any of them may have the lock for which the others wait. Returns true if there
+    // were such lanes.
+    bool free_lanes(Block& block) {
+        short_slices = true;
+        bool freed = false;
+        for (Warp& w : block.warps) freed = (!w.done() && free_waiting_lanes(w)) || freed;
+        spins_ = spins_ || freed;
+        stalled_slices = 0;
+        return freed;
     }
 
     // Executes the next operation of the running path of the warp.
@@ -158,6 +167,7 @@ class WarpRunner {
                 w.current.pc = at;
                 return wait_for_cluster(w, op, at);
             case Control::yield:
+                w.yielded |= w.mask;
                 end_turn();
                 return go_to(w, at + 1);
             case Control::set_barrier:

@@ -137,6 +137,7 @@ class Worker : public WorkerBase {
             }
             has_run_ = has_run_ || progress;
             if (!progress) {
+                if (free_named_lanes(block)) continue;
                 if (!waits_for_cluster(block)) throw_deadlock(block);
                 block.fruitless_turns = 0;
                 return Ran::until_it_waits;
@@ -147,7 +148,7 @@ class Worker : public WorkerBase {
                 return set_aside(block);
             }
             if (runner_.stalled_slices > most_stalled_slices) {
-                runner_.short_slices = true;
+                if (runner_.free_lanes(block)) continue;
                 std::this_thread::yield();
                 block.fruitless_turns = 1;
                 return Ran::until_it_watches;

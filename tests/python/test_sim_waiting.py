@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import coalesce
 
@@ -97,6 +98,26 @@ def test_spin_locks(device):
         block=40,
     )
     np.testing.assert_array_equal(state, [0, 720, 719])
+
+
+@pytest.mark.parametrize("threads", [96, 352])
+def test_a_lock_that_is_held_in_any_warp(device, threads):
+    """Lanes of all warps must continue with the lock, however many warps wait for it."""
+    total = np.zeros(1, np.int32)
+    run(
+        device,
+        """
+        __device__ int lock;
+        extern "C" __global__ void k(int *total) {
+            while (atomicCAS(&lock, 0, 1) != 0) {}
+            *(volatile int *)total = *(volatile int *)total + threadIdx.x;
+            __threadfence();
+            atomicExch(&lock, 0);
+        }""",
+        total,
+        block=threads,
+    )
+    assert total == threads * (threads - 1) // 2
 
 
 def test_producer_and_consumer_warps(device):
