@@ -160,6 +160,87 @@ def test_cublas_matrices(tmp_path: Path) -> None:
     np.testing.assert_array_equal(shown[12], v[:4])
 
 
+def test_cublas_products_of_other_types(tmp_path: Path) -> None:
+    """Halves, bfloat16 and bytes: single, strided and separate matrices, and dot products."""
+    body = """
+    cublasHandle_t h;
+    OK(cublasCreate(&h));
+    const int m = 20, n = 17, k = 18, each = 20 * 20;
+    std::vector<__half> a(2 * each), b(2 * each), c(2 * each);
+    std::vector<__nv_bfloat16> v(2 * each);
+    std::vector<signed char> bytes(each);
+    for (int i = 0; i < 2 * each; ++i) {
+        a[i] = float(i % 13 - 6), b[i] = float(i % 7 - 3), c[i] = float(i % 5);
+        v[i] = float(i % 11 - 5);
+    }
+    for (int i = 0; i < each; ++i) bytes[i] = i % 255 - 127;
+    __half *da = on_device(a), *db = on_device(b), two = 2, three = 3;
+    float alpha = 2, beta = 3;
+    const auto N = CUBLAS_OP_N, T = CUBLAS_OP_T;
+    __half *dc = on_device(c);
+    OK(cublasHgemm(h, T, N, m, n, k, &two, da, 20, db, 20, &three, dc, 20));
+    show(on_host(dc, 2 * each));
+    dc = on_device(c);
+    OK(cublasHgemmStridedBatched(h, N, N, m, n, k, &two, da, 20, each, db, 20, each, &three, dc,
+                                 20, each, 2));
+    show(on_host(dc, 2 * each));
+    dc = on_device(c);
+    OK(cublasGemmStridedBatchedEx(h, N, N, m, n, k, &alpha, da, CUDA_R_16F, 20, each, db,
+                                  CUDA_R_16F, 20, each, &beta, dc, CUDA_R_16F, 20, each, 2,
+                                  CUBLAS_COMPUTE_32F_FAST_16F, CUBLAS_GEMM_DEFAULT));
+    show(on_host(dc, 2 * each));
+    dc = on_device(c);
+    __half **as = on_device<__half *>({da, da + each}), **bs = on_device<__half *>({db, db + each}),
+           **cs = on_device<__half *>({dc, dc + each});
+    OK(cublasHgemmBatched(h, N, N, m, n, k, &two, as, 20, bs, 20, &three, cs, 20, 2));
+    show(on_host(dc, 2 * each));
+    OK(cudaMemcpy(dc, c.data(), 4 * each, cudaMemcpyHostToDevice));
+    OK(cublasGemmBatchedEx(h, N, N, m, n, k, &two, (void **)as, CUDA_R_16F, 20, (void **)bs,
+                           CUDA_R_16F, 20, &three, (void **)cs, CUDA_R_16F, 20, 2,
+                           CUBLAS_COMPUTE_16F, CUBLAS_GEMM_DEFAULT));
+    show(on_host(dc, 2 * each));
+    signed char *d8 = on_device(bytes);
+    int *d32 = on_device(std::vector<int>(each, 1)), one = 1, minus = -1;
+    OK(cublasGemmEx(h, N, T, m, n, k, &one, d8, CUDA_R_8I, 20, d8, CUDA_R_8I, 20, &minus, d32,
+                    CUDA_R_32I, 20, CUBLAS_COMPUTE_32I, CUBLAS_GEMM_DEFAULT));
+    show(on_host(d32, each));
+    __nv_bfloat16 *dv = on_device(v), dot;
+    float *df = on_device(std::vector<float>(each, 1));
+    OK(cublasSgemmEx(h, N, N, m, n, k, &alpha, dv, CUDA_R_16BF, 20, dv, CUDA_R_16BF, 20, &beta,
+                     df, CUDA_R_32F, 20));
+    show(on_host(df, each));
+    __half half_dot;
+    OK(cublasDotEx(h, 50, da, CUDA_R_16F, 2, db, CUDA_R_16F, -1, &half_dot, CUDA_R_16F,
+                   CUDA_R_32F));
+    OK(cublasDotcEx(h, 12, dv, CUDA_R_16BF, 1, dv, CUDA_R_16BF, 1, &dot, CUDA_R_16BF, CUDA_R_32F));
+    printf("%g %g %d\\n", float(half_dot), float(dot),
+           cublasDotEx(h, 1, da, CUDA_R_16F, 1, dv, CUDA_R_16BF, 1, &dot, CUDA_R_16F, CUDA_R_32F));
+    """
+    done = run(tmp_path, "cublas_v2.h", body)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = [np.array(line.split(), float) for line in done.stdout.splitlines()]
+    m, n, k, i = 20, 17, 18, np.arange(800)
+
+    def matrices(data: np.ndarray) -> np.ndarray:
+        return data.reshape(-1, 20, 20).transpose(0, 2, 1)
+
+    a, b, c, v = (matrices(i % r - r // 2 + 0.0) for r in (13, 7, 5, 11))
+    c = matrices(i % 5 + 0.0)
+    first = 2 * a[0, :k, :m].T @ b[0, :k, :n] + 3 * c[0, :m, :n]
+    np.testing.assert_array_equal(matrices(shown[0])[0, :m, :n], first)
+    both = 2 * a[:, :m, :k] @ b[:, :k, :n] + 3 * c[:, :m, :n]
+    for got in shown[1:5]:
+        np.testing.assert_array_equal(matrices(got)[:, :m, :n], both)
+    x = matrices(i[:400] % 255 - 127)[0]
+    np.testing.assert_array_equal(matrices(shown[5])[0, :m, :n], x[:m, :k] @ x[:n, :k].T - 1)
+    expected = 2 * v[0, :m, :k] @ v[0, :k, :n] + 3
+    np.testing.assert_array_equal(matrices(shown[6])[0, :m, :n], expected)
+    j = np.arange(50)
+    dot = np.float16((2 * j % 13 - 6) @ (j % 7 - 3)[::-1])
+    np.testing.assert_array_equal(shown[7], [dot, 110 + 25, 15])
+    assert "cublasDotEx() is not simulated for these types" in done.stderr
+
+
 def test_functions_that_are_not_replaced_are_refused(tmp_path: Path) -> None:
     refused = run(tmp_path, "cublas_v2.h", 'printf("%p", (void *)&cublasCsyrk);')
     assert refused.returncode == 1

@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <mutex>
 #include <new>
@@ -70,16 +71,19 @@ __global__ void cublas_swap(int n, T* x, int incx, T* y, int incy) {
 // Each reduction runs in one block, so that the terms are always added in the same order. The sum
 // is a double, because the squares of large floats do not fit into a float.
 enum class Sum { dot, norm, magnitudes };
+__device__ double wide(double value) { return value; }
+__device__ double wide(__half value) { return __half2float(value); }
+__device__ double wide(__nv_bfloat16 value) { return __bfloat162float(value); }
 template <Sum kind, typename T>
 __global__ void cublas_sum(int n, const T* x, int incx, const T* y, int incy, T* result) {
     __shared__ double part[threads];
     double sum = 0;
     for (long long i = threadIdx.x; i < n; i += threads) {
-        const double a = x[at(i, n, incx)];
+        const double a = wide(x[at(i, n, incx)]);
         if (kind == Sum::magnitudes)
             sum += fabs(a);
         else
-            sum += a * (kind == Sum::dot ? y[at(i, n, incy)] : a);
+            sum += a * (kind == Sum::dot ? wide(y[at(i, n, incy)]) : a);
     }
     part[threadIdx.x] = sum;
     for (int half = threads / 2; half > 0; half /= 2) {
@@ -148,13 +152,14 @@ struct Batch {
     T* const* each;
     __device__ T* get(int number) const { return each ? each[number] : first + number * stride; }
 };
-template <typename In, typename Out, typename Sum>
-__global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Sum> alpha,
+// The products are added up in the type Sum. The factors have the type Scalar.
+template <typename In, typename Out, typename Sum, typename Scalar>
+__global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Scalar> alpha,
                             Batch<const In> as, int lda, Batch<const In> bs, int ldb,
-                            Factor<Sum> beta, Batch<Out> cs, int ldc) {
+                            Factor<Scalar> beta, Batch<Out> cs, int ldc) {
     __shared__ Sum left[tile][tile + 1], right[tile][tile + 1];
     const In *const a = as.get(blockIdx.z), *const b = bs.get(blockIdx.z);
-    const Sum factor = alpha.get();
+    const Sum factor = Sum(alpha.get());
     if (factor == Sum(0)) k = 0;  // as in BLAS: a and b are not read
     const int x = threadIdx.x, y = threadIdx.y;
     const long long row0 = (long long)blockIdx.x * tile, column0 = (long long)blockIdx.y * tile;
@@ -177,7 +182,7 @@ __global__ void cublas_gemm(bool ta, bool tb, int m, int n, int k, Factor<Sum> a
     }
     if (row >= m || column >= n) return;
     Out& to = cs.get(blockIdx.z)[row + column * ldc];
-    to = Out(factor * sum + scaled(beta.get(), Sum(to)));
+    to = Out(factor * sum + scaled(Sum(beta.get()), Sum(to)));
 }
 
 unsigned blocks_of(long long n, int each) { return unsigned((n + each - 1) / each); }
@@ -231,10 +236,10 @@ cublasStatus_t index_of(cublasHandle_t h, int n, const T* x, int incx, int* resu
 
 bool is_operation(cublasOperation_t op) { return op >= CUBLAS_OP_N && op <= CUBLAS_OP_C; }
 
-template <typename In, typename Out, typename Sum>
+template <typename In, typename Out, typename Sum, typename Scalar>
 cublasStatus_t multiply(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
-                        int n, int k, const Sum* alpha, Batch<const In> a, int lda,
-                        Batch<const In> b, int ldb, const Sum* beta, Batch<Out> c, int ldc,
+                        int n, int k, const Scalar* alpha, Batch<const In> a, int lda,
+                        Batch<const In> b, int ldb, const Scalar* beta, Batch<Out> c, int ldc,
                         int count) {
     if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
     const bool ta = opa != CUBLAS_OP_N, tb = opb != CUBLAS_OP_N;
@@ -244,9 +249,76 @@ cublasStatus_t multiply(cublasHandle_t h, cublasOperation_t opa, cublasOperation
         return CUBLAS_STATUS_INVALID_VALUE;
     if (m == 0 || n == 0 || count == 0) return CUBLAS_STATUS_SUCCESS;
     const dim3 grid(blocks_of(m, tile), blocks_of(n, tile), unsigned(count));
-    cublas_gemm<In, Out, Sum><<<grid, dim3(tile, tile), 0, h->stream>>>(
+    cublas_gemm<In, Out, Sum, Scalar><<<grid, dim3(tile, tile), 0, h->stream>>>(
         ta, tb, m, n, k, factor(h, alpha), a, lda, b, ldb, factor(h, beta), c, ldc);
     return launched();
+}
+
+// The three arguments of a matrix, or of several matrices, whose type is known at run time.
+struct AnyBatch {
+    void* first;
+    long long stride;
+    void* const* each;
+    template <typename T>
+    Batch<T> of() const {
+        return {static_cast<T*>(first), stride, reinterpret_cast<T* const*>(each)};
+    }
+};
+AnyBatch any(const void* first, long long stride = 0, const void* const* each = nullptr) {
+    return {const_cast<void*>(first), stride, const_cast<void* const*>(each)};
+}
+
+cublasStatus_t not_simulated(const char* function) {
+    std::fprintf(stderr, "coalesce: %s() is not simulated for these types\n", function);
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+// cublasGemmEx() and its relatives. The types of the matrices and of the sums are arguments.
+cublasStatus_t multiply_any(const char* name, cublasHandle_t h, cublasOperation_t opa,
+                            cublasOperation_t opb, int m, int n, int k, const void* alpha,
+                            AnyBatch a, cudaDataType type_a, int lda, AnyBatch b,
+                            cudaDataType type_b, int ldb, const void* beta, AnyBatch c,
+                            cudaDataType type_c, int ldc, int count, cublasComputeType_t compute) {
+    const auto with = [&](auto in, auto out, auto sum, auto scalar) {
+        using In = decltype(in);
+        using Out = decltype(out);
+        using Scalar = decltype(scalar);
+        return multiply<In, Out, decltype(sum)>(
+            h, opa, opb, m, n, k, static_cast<const Scalar*>(alpha), a.of<const In>(), lda,
+            b.of<const In>(), ldb, static_cast<const Scalar*>(beta), c.of<Out>(), ldc, count);
+    };
+    const __half half{};
+    const __nv_bfloat16 bfloat{};
+    const auto is = [&](cudaDataType in, cudaDataType out) {
+        return type_a == in && type_b == in && type_c == out;
+    };
+    switch (compute) {
+        case CUBLAS_COMPUTE_16F:
+        case CUBLAS_COMPUTE_16F_PEDANTIC:
+            if (is(CUDA_R_16F, CUDA_R_16F)) return with(half, half, 0.0f, half);
+            break;
+        case CUBLAS_COMPUTE_32F:
+        case CUBLAS_COMPUTE_32F_PEDANTIC:
+        case CUBLAS_COMPUTE_32F_FAST_16F:
+        case CUBLAS_COMPUTE_32F_FAST_16BF:
+        case CUBLAS_COMPUTE_32F_FAST_TF32:
+            if (is(CUDA_R_16F, CUDA_R_16F)) return with(half, half, 0.0f, 0.0f);
+            if (is(CUDA_R_16F, CUDA_R_32F)) return with(half, 0.0f, 0.0f, 0.0f);
+            if (is(CUDA_R_16BF, CUDA_R_16BF)) return with(bfloat, bfloat, 0.0f, 0.0f);
+            if (is(CUDA_R_16BF, CUDA_R_32F)) return with(bfloat, 0.0f, 0.0f, 0.0f);
+            if (is(CUDA_R_8I, CUDA_R_32F)) return with(int8_t{}, 0.0f, 0.0f, 0.0f);
+            if (is(CUDA_R_32F, CUDA_R_32F)) return with(0.0f, 0.0f, 0.0f, 0.0f);
+            break;
+        case CUBLAS_COMPUTE_32I:
+        case CUBLAS_COMPUTE_32I_PEDANTIC:
+            if (is(CUDA_R_8I, CUDA_R_32I)) return with(int8_t{}, 0, 0, 0);
+            break;
+        case CUBLAS_COMPUTE_64F:
+        case CUBLAS_COMPUTE_64F_PEDANTIC:
+            if (is(CUDA_R_64F, CUDA_R_64F)) return with(0.0, 0.0, 0.0, 0.0);
+            break;
+    }
+    return not_simulated(name);
 }
 
 cublasStatus_t copy_matrix(int rows, int columns, int bytes, const void* a, int lda, void* b,
@@ -455,33 +527,87 @@ cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int bytes, const void
 DEFINE(S, s, float)
 DEFINE(D, d, double)
 
+// The sums are floats. cuBLAS may round them to a half after each addition.
+cublasStatus_t cublasHgemm(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
+                           int n, int k, const __half* alpha, const __half* a, int lda,
+                           const __half* b, int ldb, const __half* beta, __half* c, int ldc) {
+    return multiply<__half, __half, float>(h, opa, opb, m, n, k, alpha, {a, 0, nullptr}, lda,
+                                           {b, 0, nullptr}, ldb, beta, {c, 0, nullptr}, ldc, 1);
+}
+cublasStatus_t cublasHgemmBatched(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb,
+                                  int m, int n, int k, const __half* alpha, const __half* const a[],
+                                  int lda, const __half* const b[], int ldb, const __half* beta,
+                                  __half* const c[], int ldc, int count) {
+    return multiply<__half, __half, float>(h, opa, opb, m, n, k, alpha, {nullptr, 0, a}, lda,
+                                           {nullptr, 0, b}, ldb, beta, {nullptr, 0, c}, ldc, count);
+}
+cublasStatus_t cublasHgemmStridedBatched(cublasHandle_t h, cublasOperation_t opa,
+                                         cublasOperation_t opb, int m, int n, int k,
+                                         const __half* alpha, const __half* a, int lda,
+                                         long long stride_a, const __half* b, int ldb,
+                                         long long stride_b, const __half* beta, __half* c, int ldc,
+                                         long long stride_c, int count) {
+    return multiply<__half, __half, float>(h, opa, opb, m, n, k, alpha, {a, stride_a, nullptr}, lda,
+                                           {b, stride_b, nullptr}, ldb, beta,
+                                           {c, stride_c, nullptr}, ldc, count);
+}
+
 cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
                             int n, int k, const void* alpha, const void* a, cudaDataType type_a,
                             int lda, const void* b, cudaDataType type_b, int ldb, const void* beta,
                             void* c, cudaDataType type_c, int ldc, cublasComputeType_t compute,
                             cublasGemmAlgo_t) {
-    const auto with = [&](auto in, auto out, auto sum) {
-        using In = decltype(in);
-        using Out = decltype(out);
-        using Sum = decltype(sum);
-        return multiply<In, Out, Sum>(
-            h, opa, opb, m, n, k, static_cast<const Sum*>(alpha),
-            {static_cast<const In*>(a), 0, nullptr}, lda, {static_cast<const In*>(b), 0, nullptr},
-            ldb, static_cast<const Sum*>(beta), {static_cast<Out*>(c), 0, nullptr}, ldc, 1);
+    return multiply_any("cublasGemmEx", h, opa, opb, m, n, k, alpha, any(a), type_a, lda, any(b),
+                        type_b, ldb, beta, any(c), type_c, ldc, 1, compute);
+}
+cublasStatus_t cublasGemmBatchedEx(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb,
+                                   int m, int n, int k, const void* alpha, const void* const a[],
+                                   cudaDataType type_a, int lda, const void* const b[],
+                                   cudaDataType type_b, int ldb, const void* beta, void* const c[],
+                                   cudaDataType type_c, int ldc, int count,
+                                   cublasComputeType_t compute, cublasGemmAlgo_t) {
+    return multiply_any("cublasGemmBatchedEx", h, opa, opb, m, n, k, alpha, any(nullptr, 0, a),
+                        type_a, lda, any(nullptr, 0, b), type_b, ldb, beta, any(nullptr, 0, c),
+                        type_c, ldc, count, compute);
+}
+cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k,
+    const void* alpha, const void* a, cudaDataType type_a, int lda, long long stride_a,
+    const void* b, cudaDataType type_b, int ldb, long long stride_b, const void* beta, void* c,
+    cudaDataType type_c, int ldc, long long stride_c, int count, cublasComputeType_t compute,
+    cublasGemmAlgo_t) {
+    return multiply_any("cublasGemmStridedBatchedEx", h, opa, opb, m, n, k, alpha, any(a, stride_a),
+                        type_a, lda, any(b, stride_b), type_b, ldb, beta, any(c, stride_c), type_c,
+                        ldc, count, compute);
+}
+cublasStatus_t cublasSgemmEx(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
+                             int n, int k, const float* alpha, const void* a, cudaDataType type_a,
+                             int lda, const void* b, cudaDataType type_b, int ldb,
+                             const float* beta, void* c, cudaDataType type_c, int ldc) {
+    return multiply_any("cublasSgemmEx", h, opa, opb, m, n, k, alpha, any(a), type_a, lda, any(b),
+                        type_b, ldb, beta, any(c), type_c, ldc, 1, CUBLAS_COMPUTE_32F);
+}
+
+cublasStatus_t cublasDotEx(cublasHandle_t h, int n, const void* x, cudaDataType type_x, int incx,
+                           const void* y, cudaDataType type_y, int incy, void* result,
+                           cudaDataType type, cudaDataType sum) {
+    const auto with = [&](auto value) {
+        using T = decltype(value);
+        return sum_of<Sum::dot>(h, n, static_cast<const T*>(x), incx, static_cast<const T*>(y),
+                                incy, static_cast<T*>(result));
     };
-    const bool single = compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_PEDANTIC;
-    const bool twice = compute == CUBLAS_COMPUTE_64F || compute == CUBLAS_COMPUTE_64F_PEDANTIC;
-    const auto is = [&](cudaDataType in, cudaDataType out) {
-        return type_a == in && type_b == in && type_c == out;
-    };
-    if (single && is(CUDA_R_16F, CUDA_R_16F)) return with(__half{}, __half{}, 0.0f);
-    if (single && is(CUDA_R_16F, CUDA_R_32F)) return with(__half{}, 0.0f, 0.0f);
-    if (single && is(CUDA_R_16BF, CUDA_R_16BF)) return with(__nv_bfloat16{}, __nv_bfloat16{}, 0.0f);
-    if (single && is(CUDA_R_16BF, CUDA_R_32F)) return with(__nv_bfloat16{}, 0.0f, 0.0f);
-    if (single && is(CUDA_R_32F, CUDA_R_32F)) return with(0.0f, 0.0f, 0.0f);
-    if (twice && is(CUDA_R_64F, CUDA_R_64F)) return with(0.0, 0.0, 0.0);
-    std::fprintf(stderr, "coalesce: cublasGemmEx() is not simulated for these types\n");
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (type_x == type && type_y == type) {
+        if (type == CUDA_R_16F && sum == CUDA_R_32F) return with(__half{});
+        if (type == CUDA_R_16BF && sum == CUDA_R_32F) return with(__nv_bfloat16{});
+        if (type == CUDA_R_32F && sum == CUDA_R_32F) return with(0.0f);
+        if (type == CUDA_R_64F && sum == CUDA_R_64F) return with(0.0);
+    }
+    return not_simulated("cublasDotEx");
+}
+cublasStatus_t cublasDotcEx(cublasHandle_t h, int n, const void* x, cudaDataType type_x, int incx,
+                            const void* y, cudaDataType type_y, int incy, void* result,
+                            cudaDataType type, cudaDataType sum) {
+    return cublasDotEx(h, n, x, type_x, incx, y, type_y, incy, result, type, sum);
 }
 
 }  // extern "C"

@@ -5,6 +5,8 @@
 #define CUBLAS_V2_H_
 #define CUBLAS_API_H_
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 #include <library_types.h>
 
@@ -29,10 +31,17 @@ typedef enum {
     CUBLAS_TF32_TENSOR_OP_MATH = 3
 } cublasMath_t;
 typedef enum {
+    CUBLAS_COMPUTE_16F = 64,
+    CUBLAS_COMPUTE_16F_PEDANTIC = 65,
     CUBLAS_COMPUTE_32F = 68,
     CUBLAS_COMPUTE_32F_PEDANTIC = 69,
     CUBLAS_COMPUTE_64F = 70,
-    CUBLAS_COMPUTE_64F_PEDANTIC = 71
+    CUBLAS_COMPUTE_64F_PEDANTIC = 71,
+    CUBLAS_COMPUTE_32I = 72,
+    CUBLAS_COMPUTE_32I_PEDANTIC = 73,
+    CUBLAS_COMPUTE_32F_FAST_16F = 74,
+    CUBLAS_COMPUTE_32F_FAST_16BF = 75,
+    CUBLAS_COMPUTE_32F_FAST_TF32 = 77
 } cublasComputeType_t;
 typedef enum {
     CUBLAS_GEMM_DFALT = -1,
@@ -128,6 +137,41 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t opa, cublasOpera
                             int lda, const void *b, cudaDataType type_b, int ldb, const void *beta,
                             void *c, cudaDataType type_c, int ldc, cublasComputeType_t compute,
                             cublasGemmAlgo_t algorithm);
+cublasStatus_t cublasGemmBatchedEx(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb,
+                                   int m, int n, int k, const void *alpha, const void *const a[],
+                                   cudaDataType type_a, int lda, const void *const b[],
+                                   cudaDataType type_b, int ldb, const void *beta, void *const c[],
+                                   cudaDataType type_c, int ldc, int count,
+                                   cublasComputeType_t compute, cublasGemmAlgo_t algorithm);
+cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k,
+    const void *alpha, const void *a, cudaDataType type_a, int lda, long long stride_a,
+    const void *b, cudaDataType type_b, int ldb, long long stride_b, const void *beta, void *c,
+    cudaDataType type_c, int ldc, long long stride_c, int count, cublasComputeType_t compute,
+    cublasGemmAlgo_t algorithm);
+cublasStatus_t cublasSgemmEx(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
+                             int n, int k, const float *alpha, const void *a, cudaDataType type_a,
+                             int lda, const void *b, cudaDataType type_b, int ldb,
+                             const float *beta, void *c, cudaDataType type_c, int ldc);
+cublasStatus_t cublasHgemm(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m,
+                           int n, int k, const __half *alpha, const __half *a, int lda,
+                           const __half *b, int ldb, const __half *beta, __half *c, int ldc);
+cublasStatus_t cublasHgemmBatched(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb,
+                                  int m, int n, int k, const __half *alpha, const __half *const a[],
+                                  int lda, const __half *const b[], int ldb, const __half *beta,
+                                  __half *const c[], int ldc, int count);
+cublasStatus_t cublasHgemmStridedBatched(cublasHandle_t h, cublasOperation_t opa,
+                                         cublasOperation_t opb, int m, int n, int k,
+                                         const __half *alpha, const __half *a, int lda,
+                                         long long stride_a, const __half *b, int ldb,
+                                         long long stride_b, const __half *beta, __half *c, int ldc,
+                                         long long stride_c, int count);
+cublasStatus_t cublasDotEx(cublasHandle_t h, int n, const void *x, cudaDataType type_x, int incx,
+                           const void *y, cudaDataType type_y, int incy, void *result,
+                           cudaDataType type, cudaDataType sum);
+cublasStatus_t cublasDotcEx(cublasHandle_t h, int n, const void *x, cudaDataType type_x, int incx,
+                            const void *y, cudaDataType type_y, int incy, void *result,
+                            cudaDataType type, cudaDataType sum);
 
 #ifdef __cplusplus
 }
