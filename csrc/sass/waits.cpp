@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bitset>
+#include <span>
+#include <utility>
 
 #include "sim/control_flow.hpp"
 #include "sim/opcode.hpp"
@@ -27,10 +29,8 @@ bool is_value(const Operand& o) {
     return (o.kind == Kind::reg || o.kind == Kind::predicate) && o.number >= 0;
 }
 
-// The largest number of instructions of a loop that waits for a value in global memory.
+// The largest number of instructions of a loop that waits for a value that another thread writes.
 constexpr uint32_t longest_wait = 64;
-
-using Test = bool (*)(const Instruction&);
 
 // Returns true for a test whose result differs from run to run.
 bool tests(const Instruction& in) {
@@ -38,14 +38,18 @@ bool tests(const Instruction& in) {
            (in.opcode == "USETMAXREG" && in.has("TRY_ALLOC"));
 }
 
-// Returns true for a read of a value that another thread may change meanwhile: a strong load, or an
-// atomic that adds zero.
+// Returns true for a read of a value that another thread may change meanwhile: a strong load, an
+// atomic that adds zero, or an atomic that takes a lock. (For ATOMS.CAST, see
+// analysis/contention.hpp.)
 bool polls(const Instruction& in) {
     if (in.opcode == "LDG" || in.opcode == "LD") return in.has("STRONG");
-    const bool adds = in.has("ADD") || in.has("OR");
-    if ((in.opcode != "ATOMG" && in.opcode != "ATOM") || !adds || in.operands.empty()) return false;
+    if (!in.opcode.starts_with("ATOM") || in.has("CAST") || in.operands.size() < 2) return false;
+    if (in.has("CAS") || in.has("EXCH")) {
+        const Operand& old = in.operands[in.operands[0].kind == Kind::predicate ? 1 : 0];
+        return old.kind == Kind::reg && old.number >= 0;
+    }
     const Operand& last = in.operands.back();
-    return last.kind == Kind::reg && last.number < 0;
+    return (in.has("ADD") || in.has("OR")) && last.kind == Kind::reg && last.number < 0;
 }
 
 bool is_guarded(const Instruction& in) {
@@ -132,23 +136,66 @@ bool is_any(const Instruction& in, const Operand& o, const Values& values, size_
            are(o.uniform_base, uniforms, std::max<size_t>(o.wide_uniform ? 2 : 1, group_of(in, o)));
 }
 
+// Returns true if the instruction may write one of the registers of an address.
+bool changes_address(const Instruction& in, const Operand& address) {
+    Values values;
+    const size_t results = std::min(results_of(in).possible, in.operands.size());
+    for (size_t n = 0; n < results; ++n) {
+        const Operand& o = in.operands[n];
+        if (!is_value(o) || o.kind == Kind::predicate) continue;
+        const size_t end = o.uniform ? predicates : uniforms;
+        for (size_t v = value_of(o); v < std::min(end, value_of(o) + width_of(in, true)); ++v)
+            values.set(v);
+    }
+    return is_any(in, address, values, 1);
+}
+
+// Finds the loads with which a thread waits for a value in shared memory. In machine code, volatile
+// loads of shared memory look like other loads. But only a volatile load stays in a short loop that
+// does not change its address, if the loop has no store, atomic, barrier or call.
+std::vector<bool> repeated_loads(const Code& code) {
+    const std::vector<Instruction>& all = code.instructions;
+    std::vector<bool> found(all.size(), false);
+    const auto hides_a_load = [](const Instruction& in) {
+        for (const char* start : {"ST", "ATOM", "RED", "BAR", "CALL", "RET", "SYNCS", "LDGSTS"})
+            if (in.opcode.starts_with(start)) return true;
+        return false;
+    };
+    for (size_t last = 0; last < all.size(); ++last) {
+        if (all[last].opcode != "BRA" || all[last].operands.empty()) continue;
+        const Operand& label = all[last].operands.back();
+        if (label.kind != Kind::label || label.target > last || last - label.target >= longest_wait)
+            continue;
+        const std::span loop(all.begin() + label.target, all.begin() + ptrdiff_t(last) + 1);
+        if (std::ranges::any_of(loop, hides_a_load)) continue;
+        for (size_t at = label.target; at <= last; ++at) {
+            const Instruction& in = all[at];
+            if ((in.opcode != "LDS" && in.opcode != "LD") || in.operands.size() < 2) continue;
+            found[at] = found[at] || std::ranges::none_of(loop, [&](const Instruction& other) {
+                            return changes_address(other, in.operands[1]);
+                        });
+        }
+    }
+    return found;
+}
+
 using Accesses = std::vector<std::pair<uint32_t, uint32_t>>;
 
 // The flow of values through one kernel.
 class Flow {
   public:
     // With `only_loops`, only accesses in loops whose number of iterations depends on a test count.
-    Flow(const Code& code, const std::function<bool(uint32_t)>& accesses, Test test,
+    Flow(const Code& code, const std::function<bool(uint32_t)>& accesses, std::vector<bool> tests,
          bool only_loops)
         : code_(code),
           accesses_(accesses),
-          test_(test),
+          tests_(std::move(tests)),
           only_loops_(only_loops),
           size_(uint32_t(code.instructions.size())) {}
 
     Accesses find() {
         Accesses found;
-        if (std::ranges::none_of(code_.instructions, test_)) return found;
+        if (std::ranges::find(tests_, true) == tests_.end()) return found;
         if (!link()) {  // there are jumps whose targets are not known
             for (uint32_t i = 0; i < size_ && !only_loops_; ++i)
                 if (accesses_(i)) found.emplace_back(i, i);
@@ -258,7 +305,7 @@ class Flow {
         Values values = before_[i];
         const Results results = results_of(in);
         const bool spreads =
-            (depends_[i] && !only_loops_) || test_(in) || reads(i, values) || loads_dependent(in);
+            (depends_[i] && !only_loops_) || tests_[i] || reads(i, values) || loads_dependent(in);
         if (spreads && stores(in) && !only_loops_) (in.opcode == "STL" ? local_ : shared_) = true;
         if (spreads && in.opcode == "BAR") voted_ = true;
         if (spreads && in.opcode == "R2P")
@@ -370,7 +417,7 @@ class Flow {
         bool waits = false;
         for (uint32_t at = 0; at < size_; ++at) {
             count += loop[at];
-            waits = waits || (loop[at] && test_(code_.instructions[at]));
+            waits = waits || (loop[at] && tests_[at]);
         }
         if (!waits || count > longest_wait) loop.assign(size_, false);
         seen = loop;
@@ -378,7 +425,7 @@ class Flow {
 
     const Code& code_;
     const std::function<bool(uint32_t)>& accesses_;
-    Test test_;
+    std::vector<bool> tests_;  // whether the result of an instruction differs from run to run
     bool only_loops_;
     uint32_t size_;
     std::vector<sim::BasicBlock> blocks_;  // one for each instruction
@@ -395,8 +442,13 @@ Accesses accesses_after_waits(const Code& code, const std::function<bool(uint32_
     const std::function<bool(uint32_t)> measured = [&](uint32_t i) {
         return accesses(i) || code.instructions[i].opcode == "UTMACMDFLUSH";
     };
-    Accesses found = Flow(code, measured, &tests, false).find();
-    const Accesses more = Flow(code, measured, &polls, true).find();
+    std::vector<bool> tested(code.instructions.size()), polled = repeated_loads(code);
+    for (size_t i = 0; i < tested.size(); ++i) {
+        tested[i] = tests(code.instructions[i]);
+        polled[i] = polled[i] || polls(code.instructions[i]);
+    }
+    Accesses found = Flow(code, measured, std::move(tested), false).find();
+    const Accesses more = Flow(code, measured, std::move(polled), true).find();
     found.insert(found.end(), more.begin(), more.end());
     return found;
 }

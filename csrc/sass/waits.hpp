@@ -15,8 +15,8 @@
 // memory.
 //
 // Many kernels read values that other threads write, but do not wait for them. For example, the
-// block that ends last adds up the sums of all blocks. So for values in global memory, only short
-// loops are found whose number of iterations depends on a value that they read.
+// block that ends last adds up the sums of all blocks. So for such values, only short loops
+// are found whose number of iterations depends on a value that they read.
 #pragma once
 
 #include <cstdint>
