@@ -88,17 +88,24 @@ def vector() -> np.ndarray:
     return np.ones(40, np.float32)
 
 
+def overlapping(shape: tuple[int, ...]) -> Value:
+    """Return a writeable array whose elements share memory."""
+    memory = np.zeros(1, np.float32)
+    return constant(np.lib.stride_tricks.as_strided(memory, shape, (0,) * len(shape)))
+
+
 def _operation(name: str, *more: str) -> dict[str, Argument]:
     wrong_dtype: Value = constant(np.ones((4, 4), np.int32))
     matrix = array(_a(), wrong_dtype, constant(np.ones(3, np.float32)))
     variants = {"matmul": "naive", "transpose": "tiled"}.get(name)
+    results = {"matmul": (40, 20), "transpose": (33, 40), "row_sums": (40,), "column_sums": (33,)}
     found = {
         "*a": matrix,
         "variant": text(variants or coalesce.variants(name).names[0]),
         "device": device(),
         "return_timing": flag(),
         "check": flag(),
-        "out": array(None, wrong_dtype, none=True),
+        "out": array(None, wrong_dtype, overlapping(results[name]), none=True),
     }
     if "b" in more:
         found["*b"] = array(np.ones((33, 20), np.float32), constant(np.ones((5, 5), np.float32)))
@@ -112,7 +119,9 @@ def _geometry() -> dict[str, Argument]:
     return {
         "*grid": extent(2),
         "*block": extent(32),
-        "*x": array(vector(), constant(np.ones(3)), constant([1.0]), none=True).but(ARRAYS[1]),
+        "*x": array(
+            vector(), constant(np.ones(3)), constant([1.0]), overlapping((40,)), none=True
+        ).but(ARRAYS[1]),
         "*factor": real(2.0, wrong=[]),
         "*n": integer(5, least=-(2**31)).but(*BOOLS),  # a bool is accepted as an integer
         "shared_bytes": integer(0, most=2**31 - 1),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "cudart/api.hpp"
 #include "cudart/runtime.hpp"
@@ -44,7 +45,7 @@ std::string Allocation::described() const {
 
 Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, unsigned flags) {
     function = called(function);
-    check_room(bytes);
+    check_room(bytes, function);
     Allocation a;
     const bool object = kind == Kind::object;
     a.address = object ? next_object_ : next_;
@@ -76,12 +77,20 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
     return allocations_.emplace(a.address, std::move(a)).first->second;
 }
 
-void Memory::check_room(uint64_t bytes) const {
-    if (bytes > total() - std::min(total(), used_)) throw Failure{cudaErrorMemoryAllocation};
+void Memory::check_room(uint64_t bytes, const char* function) const {
+    const uint64_t free = total() - std::min(total(), used_);
+    if (bytes <= free) return;
+    // A program may try smaller sizes until one fits, so only the first failure is reported.
+    static bool said = false;
+    if (!std::exchange(said, true))
+        say_once("coalesce: " + std::string(function) + "() failed: the program asked for " +
+                 bytes_text(bytes) + ", and " + bytes_text(free) + " of " + bytes_text(total()) +
+                 " are free. (The simulated GPU has at most half of this computer's memory.)");
+    throw Failure{cudaErrorMemoryAllocation};
 }
 
 void Memory::take(uint64_t bytes) {
-    check_room(bytes);
+    check_room(bytes, called("cuMemCreate"));
     used_ += bytes;
 }
 

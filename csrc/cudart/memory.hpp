@@ -134,7 +134,7 @@ class Memory {
     void keep_undefined() { checked_ = true; }
 
   private:
-    void check_room(uint64_t bytes) const;
+    void check_room(uint64_t bytes, const char* function) const;
 
     std::map<uint64_t, Allocation> allocations_;
     struct Freed {

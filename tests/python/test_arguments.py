@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coalesce.common import geometry, require
+from coalesce.common.memory import elements_overlap
 from coalesce.cxx import declarations
 from coalesce.cxx.signature import (
     Parameter,
@@ -338,6 +339,24 @@ def test_read_only_arrays_are_refused_where_the_kernel_may_write() -> None:
     assert not pack(pointer("x", "f4", const=True), x).written  # type: ignore[attr-defined]
     unknown = Parameter("x", "pointer", 8)  # Parameters of PTX have no const.
     assert not pack(unknown, x).written  # type: ignore[attr-defined]
+
+
+def test_arrays_whose_elements_overlap_are_refused_where_the_kernel_may_write() -> None:
+    memory, strided = np.zeros(64, np.float32), np.lib.stride_tricks.as_strided
+    for shape, strides in (((4,), (0,)), ((3, 2), (4, 4)), ((3, 5), (16, 4)), ((2, 2), (-4, 4))):
+        x = strided(memory[8:], shape, strides)
+        with pytest.raises(ValueError, match=r"`x` .* elements share memory"):
+            pack(pointer("x", "f4"), x)
+        pack(pointer("x", "f4", const=True), x)
+        assert elements_overlap(x)
+    for x in (
+        strided(memory, (2, 3), (8, 20)),  # not nested, but no two elements are the same
+        memory[::-2].reshape(4, 8).T,
+        memory.reshape(4, 4, 4)[:, ::-1, :1],
+        strided(memory, (1, 3), (0, 4)),
+    ):
+        assert not elements_overlap(x)
+        pack(pointer("x", "f4"), x)
 
 
 def test_empty_and_scalar_shapes() -> None:

@@ -178,6 +178,18 @@ def test_errors_are_cudas(tmp_path: Path) -> None:
     ]
     assert "past the end" in done.stderr
     assert "line" in done.stderr
+    wanted = f"cudaMalloc() failed: the program asked for {2**63 - 1} bytes, and "
+    assert wanted in done.stderr
+
+
+def test_only_the_first_failed_allocation_is_reported(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of("void *p; for (int i = 60; cudaMalloc(&p, size_t(1) << i); --i) {} cudaFree(p);"),
+    )
+    done = coalesce("run", source)
+    assert done.returncode == 0
+    assert done.stderr.count("cudaMalloc() failed") == 1
 
 
 def test_the_host_may_not_use_device_memory(tmp_path: Path) -> None:

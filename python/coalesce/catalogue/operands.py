@@ -14,7 +14,7 @@ import numpy as np
 
 from coalesce._core import ops
 from coalesce.arrays import foreign
-from coalesce.common import require
+from coalesce.common import memory, require
 from coalesce.common.dtypes import code_of
 
 REAL = (np.dtype(np.float32), np.dtype(np.float64))
@@ -164,6 +164,11 @@ def output(
         raise TypeError(f"out must be a NumPy array or a GPU array; got {type(out).__name__}")
     elif not checked.array.flags.writeable:
         raise ValueError("out is read-only; it must be writeable")
+    elif memory.elements_overlap(checked.array):
+        raise ValueError(
+            f"out has strides {checked.array.strides}, so its elements share memory; pass an array "
+            "whose elements do not overlap"
+        )
     return checked
 
 

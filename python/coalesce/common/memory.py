@@ -69,6 +69,27 @@ class ArrayCopies:
         return ArrayCopies(tuple(memory), self.places)
 
 
+def elements_overlap(array: Array) -> bool:
+    """Return whether two elements of a NumPy array share memory, for example after as_strided."""
+    axes = sorted(
+        (abs(stride), extent)
+        for stride, extent in zip(array.strides, array.shape, strict=True)
+        if extent > 1
+    )
+    if array.size < 2 or array.flags.c_contiguous:
+        return False
+    span, nested = array.itemsize, True  # the bytes of an element, then of a row, ...
+    for stride, extent in axes:
+        nested = nested and stride >= span
+        span += stride * (extent - 1)
+    if nested:
+        return False
+    offsets = np.zeros(1, np.int64)
+    for stride, extent in axes:
+        offsets = (offsets[:, np.newaxis] + np.arange(extent) * stride).ravel()
+    return bool((np.diff(np.sort(offsets)) < array.itemsize).any())
+
+
 def _start(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 

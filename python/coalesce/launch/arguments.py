@@ -19,7 +19,7 @@ from coalesce.arrays import foreign, simulated_memory
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.pointer import Pointer
 from coalesce.arrays.texture import Texture
-from coalesce.common import require
+from coalesce.common import memory, require
 from coalesce.common.dtypes import code_of, dtype_name, is_native
 from coalesce.cxx import numba
 from coalesce.cxx.signature import Parameter, Signature
@@ -285,6 +285,12 @@ def _host_array(
     if parameter.kind == "pointer" and parameter.spelled and not parameter.const:
         _check_writeable(parameter, given)
     written = not parameter.const and given.flags.writeable
+    if written and memory.elements_overlap(given):
+        raise ValueError(
+            f"argument {parameter} is an array whose elements share memory (strides "
+            f"{given.strides}), but the kernel may write to it. Pass a copy: "
+            f"{parameter.name}.copy()"
+        )
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = np.array(array, order="C", copy=True, ndmin=array.ndim)
     return HostArray(parameter.name, array, given, written)
