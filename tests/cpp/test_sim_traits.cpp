@@ -154,6 +154,7 @@ constexpr Row machine_code[] = {
     {"RED.E.ADD.STRONG.GPU", "RED atomic strong passes_l1"},
     {"RED.E.MAX.S32.STRONG.GPU", "RED atomic strong passes_l1"},
     {"RED.E.ADD.F16x2.RN.STRONG.GPU", "RED atomic strong adds_floats passes_l1 unrecorded"},
+    {"ATOM.E.ADD.F16x2.RN.STRONG.GPU", "ATOM result atomic strong adds_floats passes_l1"},
     {"ATOMG.E.ADD.BF16x2.RN.STRONG.GPU",
      "ATOMG result atomic strong adds_floats passes_l1 unrecorded"},
     {"LDGSTS.E.128", "LDGSTS"},
