@@ -48,10 +48,6 @@ void collect_joins(Warp& w) {
     }
 }
 
-void collect_many_joins(Warp& w) {
-    if (w.free_joins.empty() && w.joins.size() >= many_joins) collect_joins(w);
-}
-
 // Calls visit(j, part) for each innermost barrier j with this number that stores some of the lanes;
 // `part` are these lanes. `first` is the innermost join of all the lanes. Returns the lanes that no
 // such barrier stores.
@@ -89,7 +85,7 @@ void each_reference(const Warp& w, const Path& path, Visit&& visit) {
 
 void unite(Warp& w, const Path& other) {
     if (other.join != w.current.join) {
-        collect_many_joins(w);
+        // No joins are collected here, because `other` is not among the paths of the warp.
         std::vector<std::pair<int32_t, LaneMask>> references;
         const auto add = [&](int32_t join, LaneMask lanes) {
             for (auto& [known, its] : references)
@@ -135,7 +131,7 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
     join.explicit_only = true;
     join.barrier = barrier.number;
     w.current.join = parent;
-    collect_many_joins(w);
+    if (w.free_joins.empty() && w.joins.size() >= many_joins) collect_joins(w);
     w.current.join = new_join(w, join);
     go_to(w, at + 1);
 }
