@@ -84,11 +84,6 @@ void read_machine_code(Traits& t, const Parts& parts) {
         t.atomic && (parts.has("BF16x2") || (parts.has("F16x2") && t.code != OpCode::ATOM));
     t.unrecorded = parts.any({"MMIO", "PRIVATE"}) || pairs || t.code == OpCode::BGMMA ||
                    t.code == OpCode::ARRIVES;
-    // Of the atomics on pairs of 16-bit numbers, only ATOM.E.ADD.F16x2 was recorded.
-    const bool pairs =
-        t.atomic && (parts.has("BF16x2") || (parts.has("F16x2") && t.code != OpCode::ATOM));
-    t.unrecorded = parts.any({"MMIO", "PRIVATE"}) || pairs || t.code == OpCode::BGMMA ||
-                   t.code == OpCode::ARRIVES;
     t.adds_floats = t.atomic && parts.has("ADD") && parts.any({"F16x2", "BF16x2", "F32", "F64"});
 }
 
