@@ -268,6 +268,7 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
         "array": [trace.arrays[n] if n >= 0 else None for n in trace.array.tolist()],
         "threads": [threads[warp] for warp in trace.warp.tolist()],
         "opcode": trace.opcode.tolist(),
+        "_offsets": _offsets_of(trace),
     }
     rows = zip(*columns.values(), strict=True)
     for instruction, values in zip(trace.instruction.tolist(), rows, strict=True):
@@ -288,6 +289,22 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
                 continue
         of_instruction.append(example)
     return by_instruction
+
+
+def _offsets_of(trace: Trace) -> list[tuple[int, ...]]:
+    """Return `Example._offsets` of each event. Events with the same offsets share one tuple."""
+    inactive = np.uint64(2**64 - 1)
+    line = np.uint64(model.LINE_BYTES)
+    active = (trace.mask[:, None] >> np.arange(LANES, dtype=np.uint32)) & 1 == 1
+    lowest = np.where(active, trace.addresses, inactive).min(axis=1, keepdims=True)
+    made: dict[bytes, tuple[int, ...]] = {}
+    found = []
+    for offsets in np.where(active, trace.addresses - lowest // line * line, inactive):
+        key = offsets.tobytes()
+        if key not in made:
+            made[key] = tuple(offsets[offsets != inactive].tolist())
+        found.append(made[key])
+    return found
 
 
 def _threads(warp: int, block: tuple[int, int, int]) -> tuple[Thread, ...]:
