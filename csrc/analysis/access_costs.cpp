@@ -198,7 +198,8 @@ void AccessCosts::add_bulk(const sim::Warp& w, const sim::CopyEvent& e) {
     c.distinct_bytes += f.bytes;
     c.sectors += f.sectors * e.blocks;
     c.lines += f.lines;
-    c.ideal += (f.bytes + model::sector_bytes - 1) / model::sector_bytes * e.blocks;
+    // Nobody can avoid the sectors of zeros.
+    c.ideal += ((f.bytes + model::sector_bytes - 1) / model::sector_bytes + f.zeros) * e.blocks;
     c.divided += !model::recorded(e, w.block->launch->cluster.count());
 }
 

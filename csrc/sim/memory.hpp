@@ -60,10 +60,12 @@ struct MemoryEvent {
 };
 
 // Adjacent bytes of global memory that the copy engine copies: a whole bulk copy, or the part of a
-// row of a box that is inside the array.
+// row of a box that is inside the array. The rest of the row is outside: `before` bytes before this
+// part, and `after` bytes after it. If the whole row is outside, `bytes` is 0.
 struct CopyPiece {
     uint64_t address = 0;
     uint32_t bytes = 0;
+    uint32_t before = 0, after = 0;
 };
 
 // One copy by the copy engine (TMA), between global memory and shared memory.

@@ -171,7 +171,8 @@ inline void announce_rows(Warp& w, const TensorBox& box, CopyEvent e) {
     if constexpr (watch == Watch::accesses) {
         std::vector<CopyPiece> pieces;
         for (const TensorBox::Row& row : box.rows)
-            if (row.bytes > 0) pieces.push_back({row.address, row.bytes});
+            pieces.push_back({row.address, row.bytes, row.bytes ? row.skipped : box.row_bytes,
+                              row.bytes ? box.row_bytes - row.skipped - row.bytes : 0});
         e.pieces = pieces;
         announce_copy<watch>(w, e);
     }

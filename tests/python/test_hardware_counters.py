@@ -324,7 +324,7 @@ def test_instructions_in_all(name):
     ("name", "case"),
     [
         pytest.param(name, case, id=case.name)
-        for name in ("bulk_copies", "hopper", "warpgroups")
+        for name in ("bulk_copies", "copies", "hopper", "warpgroups")
         for case in all_cases(name)
     ],
 )
@@ -342,21 +342,32 @@ def test_exact_metrics_of_copies_and_warpgroups(name, case):
         if abs(ours[metric] - theirs[metric]) > (0.0051 if metric.endswith(".pct") else 0)
     }
     assert wrong == {}
-    # Products alone wait for nothing. Other kernels test mbarriers in loops, or wait for registers.
-    assert set(exactness.TOTALS) & set(inexact) == (
-        set() if name == "warpgroups" else set(exactness.TOTALS)
-    )
+    # Products and single stores wait for no mbarrier. Other kernels test mbarriers in loops, or
+    # wait for registers.
+    waits = name != "warpgroups" and not (name == "copies" and case.name.endswith("True"))
+    assert set(exactness.TOTALS) & set(inexact) == (set(exactness.TOTALS) if waits else set())
     reasons = {exactness.AFTER_WAITS, exactness.WATCHING}
     assert bool(reasons & set(inexact.values())) == varies
 
 
 @pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("case", cases("hopper"))
-def test_every_metric_of_the_copy_engine_was_recorded_and_is_equal(case):
-    (ours, inexact), theirs = counted(case), recorded("hopper", case.name)
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        pytest.param(name, case, id=case.name)
+        for name in ("copies", "hopper")
+        for case in all_cases(name)
+    ],
+)
+def test_every_metric_of_the_copy_engine_was_recorded_and_is_equal(name, case):
+    (ours, inexact), theirs = counted(case), recorded(name, case.name)
     names = {name for name in ours if "tma" in name}
-    assert len(names) == (0 if case.name.startswith(("phases", "few_registers")) else 18)
-    assert not names & set(inexact)
+    # A predicate excludes single loads of boxes in most lanes, so three metrics are not shown.
+    single_box = name == "copies" and case.name.endswith("False")
+    none = case.name.startswith(("phases", "few_registers"))
+    assert len(names) == (0 if none else 15 if single_box else 18)
+    both_sides = case.name.startswith("uint8 (200,)")  # only one box leaves its array on both sides
+    assert bool(names & set(inexact)) == both_sides
     assert {name: ours[name] for name in names} == {name: theirs[name] for name in names}
 
 
