@@ -240,8 +240,9 @@ _OTHER = """\
 ## The same on an H100
 
 The kernels were also measured on an H100, which has the same chip as an H200, but slower memory.
-Their tile sizes and other parameters were chosen on the H200. If a ratio is lower here, such a
-choice may fit only the H200. The kernels are the same in the commits of both measurements."""
+Their tile sizes and other parameters were chosen on the H200. A lower ratio on the H100 may mean
+that another tile size would be faster there. The kernels are the same in the commits of both
+measurements."""
 
 _LIMITS = """\
 ## What limits the fastest kernels

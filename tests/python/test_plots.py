@@ -149,8 +149,8 @@ class TestBars:
             ({"values": {}}, "at least one bar"),
             ({"values": {"a": -1}}, "'a' is -1"),
             ({"values": {"a": float("nan")}}, "'a' is nan"),
-            ({"values": {"a": 1}, "modelled": ["b"]}, "modelled has the name 'b'"),
-            ({"values": {"a": 1}, "highlight": ["b"]}, "highlight has the name 'b'"),
+            ({"values": {"a": 1}, "modelled": ["b"]}, "modelled contains 'b'"),
+            ({"values": {"a": 1}, "highlight": ["b"]}, "highlight contains 'b'"),
             ({"values": {"a": 1}, "theme": "blue"}, "theme must be one of 'light'.*got 'blue'"),
         ],
     )

@@ -192,7 +192,7 @@ def bars(
     for what, given in (("modelled", estimated), ("highlight", special)):
         unknown = sorted(given - set(names))
         if unknown:
-            raise ValueError(f"{what} has the name {unknown[0]!r}, but values has no such bar")
+            raise ValueError(f"{what} contains {unknown[0]!r}, which is not a key of values")
     write = format if callable(format) else format.format
 
     with axes_of(ax, 1, theme, (6.4, 0.9 + 0.34 * len(names))) as (panel,):

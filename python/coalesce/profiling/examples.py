@@ -153,9 +153,10 @@ class Example:
     def split(self) -> bool:
         """Whether the access takes several wavefronts only because its lanes are in several groups.
 
-        Shared memory serves the halves of a warp one after the other, or its quarters if a lane
-        accesses 16 bytes. So two active lanes in different halves take two wavefronts, although
-        one wavefront could serve both.
+        If a lane accesses 8 bytes, the two halves of a warp are the groups. Shared memory serves
+        one half after the other. So two active lanes in different halves take two wavefronts,
+        although one wavefront could serve both. If a lane accesses 16 bytes, the groups are the
+        four quarters of the warp.
         """
         if self.space != "shared" or self.kind not in ("load", "store") or self.wastes:
             return False
