@@ -193,7 +193,7 @@ def test_wrong_launches():
     with pytest.raises(coalesce.LaunchError, match=r"compute capability 9\.0"):
         sums(device="sim:a100", arch=90)[12, 64](x, x.copy())
     with pytest.raises(
-        coalesce.LaunchError, match=r"communicate with the instruction `(barrier\.cluster|mapa)"
+        coalesce.LaunchError, match=r"communicate, with the instruction `(barrier\.cluster|mapa)"
     ):
         sums().profile(12, 64, x, x.copy(), sample=0.5)
     source = SUMS.replace("DIMS", "__cluster_dims__(2, 1, 1)").replace("LAST", "")

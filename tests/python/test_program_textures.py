@@ -185,7 +185,7 @@ MISTAKES = [
      "is not within the array of 16 bytes, 3 rows and 1 slice"),
     ("cudaMemcpy2DToArray(a, 0, 0, h, 8, 16, 3, cudaMemcpyHostToDevice)", "InvalidPitchValue", ""),
     ("cudaMemcpy2DToArray(a, 0, 0, h, 16, 16, 3, cudaMemcpyDeviceToHost)", "InvalidValue",
-     "its destination is device memory"),
+     "but the destination is device memory"),
     ("cudaMemcpy(a, h, 16, cudaMemcpyHostToDevice)", "InvalidValue", "is a CUDA array"),
     ("cudaFree(a)", "InvalidValue", "does not free"),
     ("(cudaFreeArray(a), cudaFreeArray(a))", "InvalidValue", "was freed"),
