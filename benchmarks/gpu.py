@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import coalesce
+from coalesce._core import cuda
 from coalesce.arrays.devices import GpuStatus
 from coalesce.benchmarking.gpu import nvidia_smi
-from coalesce.benchmarking.rounds import spread_of
 
 # cudaDataType of the operands and of the result, cublasComputeType.
 _KINDS = {
@@ -172,7 +172,7 @@ def state() -> dict[str, str]:
 
 def median_and_spread(times: Sequence[float]) -> tuple[float, float]:
     """Return the median and (80th - 20th percentile) / median."""
-    return statistics.median(times), spread_of(times)
+    return statistics.median(times), cuda.spread(list(times))
 
 
 def _cublas() -> Any:

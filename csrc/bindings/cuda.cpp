@@ -18,6 +18,7 @@
 #include "cuda/nvrtc.hpp"
 #include "cuda/pinned.hpp"
 #include "cuda/planned_call.hpp"
+#include "cuda/statistics.hpp"
 #include "cuda/tensor_map.hpp"
 #include "cuda/texture.hpp"
 #include "sim/texture.hpp"
@@ -436,6 +437,10 @@ void add_launches(py::module_& m) {
                 call.enqueue(addresses);
             },
             py::arg("addresses"), py::call_guard<ReleasedGil>());
+    m.def("enough_runs", &cuda::enough_runs, py::arg("times_ms"));
+    m.def(
+        "spread", [](std::vector<double> times_ms) { return cuda::summarize(times_ms).spread; },
+        py::arg("times_ms"));
     m.def(
         "tensor_map",
         [](uint64_t address, const std::string& element, std::pair<uint64_t, uint64_t> shape,

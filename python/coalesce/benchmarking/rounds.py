@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-import numpy as np
+from coalesce._core import cuda
 
 Runs = int | Literal["auto"]
 # The times of one run in milliseconds, one for each kernel that the run launches.
@@ -17,9 +17,6 @@ Times = tuple[float, ...]
 Batch = Callable[[int], Sequence[Times]]  # makes a number of runs and returns their times
 
 RUNS_PER_ROUND = 2
-_FEWEST_RUNS, _STEADY_RUNS, _MOST_RUNS = 5, 10, 200
-_MOST_SECONDS = 0.2  # the longest time for all timed runs of a candidate
-_CALM = 0.02
 
 
 def interleaved(candidates: Mapping[str, Batch], runs: Runs) -> dict[str, list[Times]]:
@@ -43,23 +40,9 @@ def interleaved(candidates: Mapping[str, Batch], runs: Runs) -> dict[str, list[T
 def _enough(times: Sequence[Times], runs: Runs) -> bool:
     if runs != "auto":
         return len(times) >= runs
-    if len(times) < _FEWEST_RUNS:
-        return False
-    totals = [sum(one) for one in times]
-    if len(times) >= _MOST_RUNS or sum(totals) >= 1e3 * _MOST_SECONDS:
-        return True
-    return len(times) >= _STEADY_RUNS and spread_of(totals) < _CALM
+    return cuda.enough_runs([sum(one) for one in times])
 
 
 def _next(made: int, runs: Runs) -> int:
     """Return the number of runs of a candidate in its next round."""
     return RUNS_PER_ROUND if runs == "auto" else min(RUNS_PER_ROUND, runs - made)
-
-
-def spread_of(times: Sequence[float]) -> float:
-    """Return the spread of times: (80th - 20th percentile) / median.
-
-    csrc/cuda/statistics.hpp has the same formula.
-    """
-    low, median, high = np.percentile(times, [20, 50, 80])
-    return float((high - low) / median) if median else 0.0

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from coalesce import catalogue
+from coalesce._core import cuda
 from coalesce.arrays import devices, foreign
 from coalesce.arrays.creation import to_device
 from coalesce.arrays.devices import Device
@@ -19,7 +20,7 @@ from coalesce.benchmarking.data import BenchmarkRow
 from coalesce.benchmarking.gpu import L2, GpuClock, launches, state_under_load
 from coalesce.benchmarking.peers import PEERS, check_peer, run_numpy, run_on_gpu
 from coalesce.benchmarking.result import Benchmark
-from coalesce.benchmarking.rounds import Batch, Runs, Times, interleaved, spread_of
+from coalesce.benchmarking.rounds import Batch, Runs, Times, interleaved
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue import products, table
 from coalesce.catalogue.operands import Operand
@@ -277,7 +278,7 @@ def _timing(candidate: _Candidate, times: Sequence[Times]) -> Timing:
     return replace(
         candidate.timing,
         kernel_ms=kernel_ms,
-        spread=spread_of(totals),
+        spread=cuda.spread(totals),
         runs=len(times),
         gflops=candidate.work[0] * rate,
         gbps=candidate.work[1] * rate,
