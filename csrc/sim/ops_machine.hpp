@@ -45,33 +45,13 @@ inline void put_words(Warp& w, Locator at, F&& of) {
     }
 }
 
-// Like the function above, but for a pair of registers: of(lane) returns a 64-bit value.
-template <class F>
-inline void put_pairs(Warp& w, Locator at, F&& of) {
-    uint32_t* const d = w.lanes<uint32_t>(at);
-    const LaneMask mask = w.mask;
-    if (mask == all_lanes) {
-#pragma GCC ivdep
-        for (int i = 0; i < warp_size; ++i) {
-            const uint64_t value = std::bit_cast<uint64_t>(of(i));
-            d[i] = uint32_t(value);
-            d[next_register + i] = uint32_t(value >> 32);
-        }
-        return;
-    }
-#pragma GCC ivdep
-    for (int i = 0; i < warp_size; ++i) {
-        const uint64_t value = std::bit_cast<uint64_t>(of(i));
-        d[i] = has_lane(mask, i) ? uint32_t(value) : d[i];
-        d[next_register + i] = has_lane(mask, i) ? uint32_t(value >> 32) : d[next_register + i];
-    }
-}
-
-// The same function for integers: of(lane) returns both words. The compiler then computes with 32
-// bits per lane, which is faster.
+// Both words of a 64-bit value.
 struct WordPair {
     uint32_t low, high;
 };
+
+// Like the function above, but for a pair of registers: of(lane) returns both words. The compiler
+// then computes integers with 32 bits per lane, which is faster than with 64.
 template <class F>
 inline void put_word_pairs(Warp& w, Locator at, F&& of) {
     uint32_t* const d = w.lanes<uint32_t>(at);
@@ -91,6 +71,15 @@ inline void put_word_pairs(Warp& w, Locator at, F&& of) {
         d[i] = has_lane(mask, i) ? value.low : d[i];
         d[next_register + i] = has_lane(mask, i) ? value.high : d[next_register + i];
     }
+}
+
+// The same for an `of` that returns a 64-bit value.
+template <class F>
+inline void put_pairs(Warp& w, Locator at, F&& of) {
+    put_word_pairs(w, at, [&](int i) {
+        const uint64_t value = std::bit_cast<uint64_t>(of(i));
+        return WordPair{uint32_t(value), uint32_t(value >> 32)};
+    });
 }
 
 struct MachineHandler {
