@@ -1,45 +1,57 @@
-"""Reports without colour are laid out without rich. They look as rich would print them."""
-
-import io
+"""Reports as plain text: rich lays them out, and interprets nothing in the texts of the user."""
 
 import pytest
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from coalesce.render import plain
+from coalesce.programs import report
+from coalesce.render import console, tables
 
-CELLS = ("", "a", "12,345", "日本", "two words", "▒▒ é", "[b", "a\tb", "end ", "x" * 40)
-
-
-def table(cells, collapse):
-    result = Table(box=None, pad_edge=False, header_style="bold")
-    result.collapse_padding = collapse
-    result.add_column("name")
-    result.add_column("number", justify="right", no_wrap=True)
-    result.add_column("")
-    for n, cell in enumerate(cells):
-        result.add_row(cell if "[" in cell else Text(cell), str(n), Text(cells[-1 - n]))
-    return result
+TEXTS = ("a", "12,345", "日本", "two words", "▒▒ é", "[bold]", "a[b]", "[/b]", ":star:", "std::f")
 
 
-@pytest.mark.parametrize("collapse", [False, True])
-@pytest.mark.parametrize("cells", [CELLS[:6], *((cell,) for cell in CELLS), CELLS, ()])
-def test_tables_look_as_rich_prints_them(cells, collapse):
-    console = Console(file=io.StringIO(), width=80, highlight=False)
-    item = table(cells, collapse)
-    ours = [line.rstrip() for line in plain.lines(item, console)]
-    assert ours == [line.rstrip() for line in plain.printed(item, console)]
+@pytest.mark.parametrize("kind", [str, Text])
+@pytest.mark.parametrize("cell", TEXTS)
+def test_a_cell_is_printed_as_it_is(cell, kind):
+    table = tables.table(["kernel", "launches"], [(kind(cell), "12")], right=["launches"])
+    heads, row = console.render(table).splitlines()
+    assert row.split("  ")[0] == cell
+    assert row.endswith("      12")
+    assert "kernel" in heads
 
 
-def test_usual_tables_are_laid_out_without_rich(monkeypatch):
-    monkeypatch.setattr(plain, "printed", None)
-    console = Console(file=io.StringIO(), width=80)
-    assert len(list(plain.lines(table(CELLS[:6], False), console))) == 7
+@pytest.mark.parametrize("text", [*TEXTS, "", "two\nlines", "x" * 200])
+def test_a_text_is_printed_as_it_is(text):
+    assert console.render(Text(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "one", "two\nlines", "a\tb", "spaces  ", "x" * 200])
-def test_texts_look_as_rich_prints_them(text):
-    console = Console(file=io.StringIO(), width=80, highlight=False)
-    ours = [line.rstrip() for line in plain.lines(Text(text), console)]
-    assert ours == [line.rstrip() for line in plain.printed(Text(text), console)]
+def test_lines_do_not_end_with_spaces():
+    table = tables.table(["a", "b"], [("x", ""), ("", "y   ")])
+    assert console.render(table) == "a  b\nx\n   y"
+
+
+NAMES = ("scale", "void reduce<cuda::std::complex<float>, 256u, [lambda(float)#1]>(float*, int)")
+KERNEL = {
+    "launches": 1_234_567,
+    "launches_counted": 1_234_567,
+    "blocks": 98_765_432,
+    "blocks_counted": 98_765_432,
+    "machine_code": True,
+    "load_sectors": 33.5,
+    "load_requests": 1,
+    "store_sectors": 0,
+    "store_requests": 0,
+    "modelled_ms": 12.5,
+    "no_time": "",
+}
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_table_of_kernels_fits_and_shows_whole_names(width):
+    kernels = [{**KERNEL, "name": name} for name in NAMES]
+    text = report._kernels({"kernels": kernels, "gpu": "h200"}, width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert text.count("1,234,567  98,765,432         33.50              -") == 2
+    first = min(line.index("1,234,567") for line in lines if "1,234,567" in line)
+    names = "".join("".join(line[:first] for line in lines).split())
+    assert names == "kernel" + "".join(NAMES).replace(" ", "")

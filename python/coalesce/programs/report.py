@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shutil
 from typing import TYPE_CHECKING, Any
+
+from coalesce.render import console, tables
 
 if TYPE_CHECKING:
     from coalesce.programs import Outcome
 
 
 def as_text(outcome: Outcome) -> str:
-    """Return the report as text: a line for each kernel, then the findings of a check."""
+    """Return the report as text: the findings of a check, the profiles, a table of the kernels."""
     report = outcome.report
     if report is None:
         return "The program ended before its kernels could be reported."
-    parts = [findings_text(report), *(str(p) for p in outcome.profiles), _kernels(report)]
+    width = shutil.get_terminal_size((console.MOST, 24)).columns
+    parts = [findings_text(report), *(str(p) for p in outcome.profiles), _kernels(report, width)]
     parts += [
         f"Warning: kernel {reads['kernel']} read outside an array, and continued with zeros. A "
         "GPU may return other values or stop the kernel. --check reports each such line. The "
@@ -27,7 +30,7 @@ def as_text(outcome: Outcome) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _kernels(report: dict[str, Any]) -> str:
+def _kernels(report: dict[str, Any], width: int = console.MOST) -> str:
     if not report["kernels"]:
         return "The program launched no kernel."
     rows, notes = [], []
@@ -52,27 +55,10 @@ def _kernels(report: dict[str, Any]) -> str:
             )
         if k["no_time"]:
             notes.append(f"{k['name']}: no time is modelled, because {k['no_time']}")
-    columns = (
-        *("kernel", "launches", "blocks", "sectors/load", "sectors/store"),
-        f"modelled time ({report['gpu']})",
-    )
-    return "\n".join([*_table([columns, *rows]), *notes])
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table. The package rich is not used, because its import is slow."""
-    shown = [[_cut(row[0]), *row[1:]] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    for number, row in enumerate(shown):
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        yield "  ".join(cells)
-        if number == 0:
-            yield "  ".join("-" * width for width in widths)
-
-
-def _cut(name: str, most: int = 40) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+    time = f"modelled time ({report['gpu']})"
+    heads = ("kernel", "launches", "blocks", "sectors/load", "sectors/store", time)
+    table = tables.table(heads, rows, right=heads[1:], wrap=("kernel", time))
+    return "\n".join([console.render(table, width), *notes])
 
 
 def findings_text(report: dict[str, Any]) -> str:

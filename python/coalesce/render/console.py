@@ -10,9 +10,6 @@ import shutil
 import sys
 from typing import Any
 
-from coalesce.common import require
-from coalesce.render import plain
-
 LEAST, MOST = 80, 100  # the smallest and largest width of reports, in columns
 
 # Replacements for characters that the encoding of stdout does not have.
@@ -20,6 +17,14 @@ _ASCII = str.maketrans("█▉▊▋▌▍▎▏▒▲✓│±…↳", "######||
 
 
 def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
+    """Check the arguments, which users pass, and return the text of `render`."""
+    # require imports numpy, which takes long. `render` also serves programs that do without numpy.
+    from coalesce.common import require
+
+    return render(item, require.whole("width", width, 1), color=require.flag("color", color))
+
+
+def render(item: Any, width: int = MOST, *, color: bool = False) -> str:
     """Return an object of the package rich as text.
 
     Lines have at most `width` characters. A width below 80 counts as 80, and above 100 as 100. With
@@ -27,8 +32,6 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
     """
     from rich.console import Console
 
-    width = require.whole("width", width, 1)
-    color = require.flag("color", color)
     console = Console(
         file=io.StringIO(),
         width=max(LEAST, min(MOST, width)),
@@ -36,11 +39,14 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
         color_system="standard" if color else None,
         no_color=not color,
         highlight=False,
+        markup=False,  # "[b]" in the name of a kernel is no style
+        emoji=False,
         legacy_windows=False,
         force_jupyter=False,  # otherwise rich would also display the output itself
     )
-    lines = plain.printed(item, console) if color else plain.lines(item, console)
-    return "\n".join(line if color else line.rstrip() for line in lines)
+    with console.capture() as capture:
+        console.print(item, soft_wrap=True)
+    return "\n".join(line if color else line.rstrip() for line in capture.get().splitlines())
 
 
 def shown(item: Any) -> str:
@@ -54,7 +60,7 @@ def shown(item: Any) -> str:
     console = Console()  # it reads NO_COLOR, FORCE_COLOR and TERM, and recognizes notebooks
     color = console.is_terminal and not console.no_color and console.color_system is not None
     width = shutil.get_terminal_size((MOST, 24)).columns if console.is_terminal else MOST
-    text = as_text(item, width, color=color)
+    text = render(item, width, color=color)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)

@@ -29,14 +29,18 @@ def table(
     right : collection of str
         The headings of the columns that are aligned right.
     wrap : collection of str
-        The headings of the columns whose cells are broken into lines if the table is too wide.
+        The headings of the columns whose cells are broken into lines if the table is too wide. A
+        word that is wider than its column is broken, too.
     """
     from rich.table import Table
 
     result = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         result.add_column(
-            name, justify="right" if name in right else "left", no_wrap=name not in wrap
+            name,
+            justify="right" if name in right else "left",
+            no_wrap=name not in wrap,
+            overflow="fold" if name in wrap else "ellipsis",
         )
     for row in rows:
         result.add_row(*row)
