@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coalesce.profiling.classification import BANKS, WORD_BYTES, Pattern
+from coalesce.profiling.examples import distinct
 from coalesce.profiling.rows import TOLERANCE, Access, number
 
 _ROW_OF_BANKS = BANKS * WORD_BYTES
@@ -146,7 +147,7 @@ def _parts(access: Access) -> tuple[str, str]:
     how = pattern.text
     if pattern.kind == "gather" and access.kind in _FIXES_OF_SCATTERED:
         how = how.replace("gather from", "scatter to")
-    if not all(e.wastes for row in access.instructions for e in row.examples):
+    if not all(e.wastes for row in access.instructions for e in distinct(row.examples)):
         how = f"In some requests: {how[0].lower()}{how[1:]}"
     return how, _fix(access, pattern)
 

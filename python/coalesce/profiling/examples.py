@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,10 @@ from coalesce.simulate.copies import undrawn_read, undrawn_write
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
-    from coalesce.simulate.events import Trace, TraceArray
+    from coalesce.simulate.events import Array, Trace, TraceArray
 
 _ALL_LANES = 0xFFFFFFFF
+_INACTIVE = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True)
@@ -251,11 +252,84 @@ def _bank_passes(
     return bank_passes(lanes, width, mask, kind, opcode)
 
 
-def examples(trace: Trace) -> Mapping[int, list[Example]]:
-    """Return a dict from instructions to lists of examples. An example is an event of the trace.
+class Examples(Sequence[Example]):
+    """The examples of an instruction. They are made when somebody asks for them.
+
+    Attributes
+    ----------
+    distinct : list of Example
+        Enough examples to know all costs: those that cost the same as an earlier one may be
+        missing.
+    """
+
+    def __init__(self, trace: Trace, events: list[int], distinct: list[Example]) -> None:
+        """Take the events of a trace that belong to the instruction: their indices in the trace."""
+        self._trace, self._events = trace, events
+        self.distinct = distinct
+
+    @cached_property
+    def _all(self) -> tuple[Example, ...]:
+        if len(self.distinct) == len(self._events):
+            return tuple(self.distinct)
+        (made,) = _by_instruction(self._trace[self._events]).values()
+        return tuple(made)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._all[index]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple | Examples) and self._all == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all)
+
+    def __repr__(self) -> str:
+        return repr(self._all)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self._all,)
+
+
+def examples(trace: Trace) -> Mapping[int, Examples]:
+    """Return a dict from instructions to their examples. An example is an event of the trace.
 
     A key is the number of an instruction: its row in `Counts.table()`.
     """
+    events: dict[int, list[int]] = {}
+    for event, instruction in enumerate(trace.instruction.tolist()):
+        events.setdefault(instruction, []).append(event)
+    distinct = _by_instruction(trace[_distinct(trace)])
+    return {number: Examples(trace, of, distinct[number]) for number, of in events.items()}
+
+
+def distinct(of_instruction: Sequence[Example]) -> Sequence[Example]:
+    """Return enough examples to know all their costs. `of_instruction` has all the examples."""
+    return of_instruction.distinct if isinstance(of_instruction, Examples) else of_instruction
+
+
+def _distinct(trace: Trace) -> list[int]:
+    """Return the indices of the events, without those that cost the same as an earlier one.
+
+    They cost the same if the instruction, the memory, the lanes and the lanes' offsets from the
+    start of a cache line are the same. Asynchronous copies are not compared, because their cost
+    depends on the addresses of two events.
+    """
+    memory = (trace.space == "shared") + 2 * (trace.space == "local")
+    columns = (trace.instruction, memory, *_line_offsets(trace).T)
+    rows = np.stack(columns, axis=1, dtype=np.uint64, casting="unsafe")
+    size, data = rows.itemsize * len(columns), rows.tobytes()
+    first: dict[Any, int] = {}
+    for event, kind in enumerate(trace.kind.tolist()):
+        row = data[event * size : (event + 1) * size]
+        first.setdefault(event if kind == "async_copy" else row, event)
+    return list(first.values())
+
+
+def _by_instruction(trace: Trace) -> dict[int, list[Example]]:
+    """Return a dict from instructions to lists of examples, one for each event of the trace."""
     by_instruction: dict[int, list[Example]] = {}
     threads = {warp: _threads(warp, trace.block_shape) for warp in set(trace.warp.tolist())}
     columns = {
@@ -292,18 +366,24 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
     return by_instruction
 
 
+def _line_offsets(trace: Trace) -> Array:
+    """Return the lanes' offsets from the start of the lowest cache line of their event.
+
+    The offset of an inactive lane is `_INACTIVE`.
+    """
+    line = np.uint64(model.LINE_BYTES)
+    lowest = np.where(trace.active, trace.addresses, _INACTIVE).min(axis=1, keepdims=True)
+    return np.where(trace.active, trace.addresses - lowest // line * line, _INACTIVE)
+
+
 def _offsets_of(trace: Trace) -> list[tuple[int, ...]]:
     """Return `Example._offsets` of each event. Events with the same offsets share one tuple."""
-    inactive = np.uint64(2**64 - 1)
-    line = np.uint64(model.LINE_BYTES)
-    active = (trace.mask[:, None] >> np.arange(LANES, dtype=np.uint32)) & 1 == 1
-    lowest = np.where(active, trace.addresses, inactive).min(axis=1, keepdims=True)
     made: dict[bytes, tuple[int, ...]] = {}
     found = []
-    for offsets in np.where(active, trace.addresses - lowest // line * line, inactive):
+    for offsets in _line_offsets(trace):
         key = offsets.tobytes()
         if key not in made:
-            made[key] = tuple(offsets[offsets != inactive].tolist())
+            made[key] = tuple(offsets[offsets != _INACTIVE].tolist())
         found.append(made[key])
     return found
 
@@ -315,7 +395,7 @@ def _threads(warp: int, block: tuple[int, int, int]) -> tuple[Thread, ...]:
     return tuple((n % x, n // x % y, n // (x * y)) for n in range(first, first + LANES))
 
 
-def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:
+def typical(candidates: Sequence[Example], cost: float, *, wasteful: bool) -> Example | None:
     """Return the candidate whose cost is nearest to `cost`, the mean cost of the access.
 
     `candidates` are examples of the access. If the access is `wasteful`, wasteful examples are

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from coalesce.common.forks import cached_property
 from coalesce.cxx.declarations import lines_of
-from coalesce.profiling.examples import Example, examples, typical
+from coalesce.profiling.examples import Examples, distinct, examples, typical
 from coalesce.profiling.rows import TOLERANCE, Access, Instruction, Line
 
 if TYPE_CHECKING:
@@ -98,9 +98,8 @@ class Instructions(Sequence[Instruction]):
         return {**self.__dict__, "_examples": self._examples, "_trace": None}
 
     @cached_property
-    def _examples(self) -> Mapping[int, Sequence[Example]]:
-        trace, self._trace = self._trace, None  # its events take much memory
-        return {} if trace is None else examples(trace)
+    def _examples(self) -> Mapping[int, Examples]:
+        return {} if self._trace is None else examples(self._trace)
 
     def _make(self, index: int) -> Instruction:
         """Return an `Instruction`, without the constructor of the class, which takes long.
@@ -108,7 +107,7 @@ class Instructions(Sequence[Instruction]):
         The constructor of a frozen class sets one attribute after the other.
         """
         row = object.__new__(Instruction)
-        shown = tuple(self._examples.get(index, ()))
+        shown = self._examples.get(index, ())
         row.__dict__.update({name: values[index] for name, values in self.column.items()})
         of_ptx = self._ptx_widths.get(row.ptx_line, 0)
         row.__dict__.update(
@@ -229,7 +228,7 @@ def _access(
     requests, sectors = _sum(rows, "requests"), _sum(rows, "sectors")
     cost = _sum(rows, unit)
     example = typical(
-        [e for row in rows for e in row.examples],
+        [e for row in rows for e in distinct(row.examples)],
         cost / requests,
         wasteful=cost > _sum(rows, "ideal"),
     )

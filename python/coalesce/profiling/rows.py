@@ -11,6 +11,7 @@ that shared memory does in one cycle.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -75,7 +76,7 @@ class Instruction:
     array : str
         The name of the parameter or of the variable that is accessed. It is ``""`` if the name is
         not known.
-    examples : tuple of Example
+    examples : sequence of Example
         The addresses of some executions of the instruction.
     index : int
         The number of the instruction in the kernel. A `Trace` uses the same numbers.
@@ -99,7 +100,7 @@ class Instruction:
     ideal: int
     merged: int = 1
     array: str = ""
-    examples: tuple[Example, ...] = ()
+    examples: Sequence[Example] = ()
     index: int = -1
 
 
