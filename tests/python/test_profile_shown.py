@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import re
 
 import numpy as np
@@ -284,6 +285,20 @@ def test_examples_come_from_later_iterations_too():
     (load,) = [a for a in p.accesses() if a.kind == "load"]
     assert load.pattern.kind == "stride"
     assert load.sentence.startswith("In some requests: neighbouring lanes are")
+
+
+def test_a_report_makes_only_examples_with_different_costs(profiles):
+    instructions = [i for p in profiles[:3] for a in p.accesses() for i in a.instructions]
+    assert sum(len(i.examples.distinct) for i in instructions) < sum(
+        len(i.examples) for i in instructions
+    )
+    for i in instructions:
+        costs = [(e.cost, e.wastes, e.split) for e in i.examples]
+        assert list(dict.fromkeys(costs)) == list(
+            dict.fromkeys((e.cost, e.wastes, e.split) for e in i.examples.distinct)
+        )
+        assert i.examples.distinct[0] == i.examples[0]
+        assert pickle.loads(pickle.dumps(i)) == i
 
 
 def test_there_is_no_example_without_a_recorded_warp():

@@ -373,7 +373,8 @@ def _line_offsets(trace: Trace) -> Array:
     """
     line = np.uint64(model.LINE_BYTES)
     lowest = np.where(trace.active, trace.addresses, _INACTIVE).min(axis=1, keepdims=True)
-    return np.where(trace.active, trace.addresses - lowest // line * line, _INACTIVE)
+    offsets: Array = np.where(trace.active, trace.addresses - lowest // line * line, _INACTIVE)
+    return offsets
 
 
 def _offsets_of(trace: Trace) -> list[tuple[int, ...]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from coalesce.common.forks import cached_property
 from coalesce.cxx.declarations import lines_of
-from coalesce.profiling.examples import Examples, distinct, examples, typical
+from coalesce.profiling.examples import Example, Examples, distinct, examples, typical
 from coalesce.profiling.rows import TOLERANCE, Access, Instruction, Line
 
 if TYPE_CHECKING:
