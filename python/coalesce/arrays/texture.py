@@ -374,13 +374,13 @@ def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
             f"have dtype {dtype}; got {color:.16g}"
         )
     bits = np.array(int(color) & 0xFFFFFFFF, np.uint32)
-    found = float(bits.view(np.float32))
-    if np.float32(found).view(np.uint32) != bits:
+    value = float(bits.view(np.float32))
+    if np.float32(value).view(np.uint32) != bits:
         raise ValueError(
             f"border cannot be {int(color)}. CUDA passes a border as a float32. As a float32, the "
             "same bits are a signaling NaN, and CUDA would change them. Choose another value"
         )
-    return found
+    return value
 
 
 def _modes(address: Address | Sequence[Address]) -> tuple[int, int, int]:

@@ -123,7 +123,7 @@ def launches(
 
     All arrays must be in GPU memory. The result array lives as long as the functions.
     """
-    found: list[tuple[str, Call]] = []
+    calls: list[tuple[str, Call]] = []
     alive: list[Any] = []  # the functions hold this list, and so the arrays
 
     def launcher(launch: KernelLaunch) -> LaunchRecord:
@@ -135,11 +135,11 @@ def launches(
         cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
         step = (function, launch.grid, launch.block, launch.shared_bytes, values, stream)
         alive.append(given)
-        found.append((launch.kernel.name, partial(_enqueue, step, alive)))
+        calls.append((launch.kernel.name, partial(_enqueue, step, alive)))
         return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", launch.device.name)
 
     alive.append(OPERATIONS[operation].run(arrays, options, launcher=launcher))
-    return found
+    return calls
 
 
 def _enqueue(step: tuple[Any, ...], _alive: Any) -> None:
@@ -184,12 +184,12 @@ def read_state(gpu: str = "0", load: Call | None = None) -> GpuState | None:
     """Return the state of a GPU. `gpu` is the number, the UUID or the PCI address of the GPU."""
     for word in ("event", "throttle"):  # drivers older than 535 have the second word
         fields = ("clocks.sm", "power.draw", f"clocks_{word}_reasons.active")
-        found = nvidia_smi(fields, gpu, load)
-        if found is not None:
-            reasons = _number(found[fields[2]], 16)
+        values = nvidia_smi(fields, gpu, load)
+        if values is not None:
+            reasons = _number(values[fields[2]], 16)
             return GpuState(
-                _number(found[fields[0]]),
-                _number(found[fields[1]]),
+                _number(values[fields[0]]),
+                _number(values[fields[1]]),
                 None if reasons is None else _named(int(reasons)),
             )
     return None

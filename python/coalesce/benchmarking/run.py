@@ -183,11 +183,11 @@ def _variant(
     modelled = run.own.modelled
     candidate = _Candidate(name, run.timing(), bound=None if modelled is None else modelled.why)
     if gpu is not None:
-        asked = _options(operation, name, options)
+        variant_options = _options(operation, name, options)
         steps = launches(
             operation,
             [gpu.array(operand) for operand in given],
-            {option: gpu.option(option, value) for option, value in asked.items()},
+            {option: gpu.option(option, value) for option, value in variant_options.items()},
         )
         candidate.work = run.work
         candidate.parts = tuple(kernel for kernel, _ in steps)
@@ -249,14 +249,17 @@ def _run(
     time.
     """
     timed: bool | int = 1 if device.kind == "cuda" or settings.runs == "auto" else settings.runs
-    asked = table.operation(operation)
-    return asked.run(arrays, _options(operation, name, options), device=device, timed=timed)
+    definition = table.operation(operation)
+    return definition.run(arrays, _options(operation, name, options), device=device, timed=timed)
 
 
 def _options(operation: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a variant has, and the choice of the variant."""
-    asked = table.operation(operation)
-    return {asked.choice: name, **{o: v for o, v in options.items() if asked.takes(name, o)}}
+    definition = table.operation(operation)
+    return {
+        definition.choice: name,
+        **{o: v for o, v in options.items() if definition.takes(name, o)},
+    }
 
 
 def _work_of_peer(operation: str, given: Sequence[Operand]) -> tuple[float, float]:
@@ -337,15 +340,15 @@ def _names(
 
 def _check_options(operation: str, names: Sequence[str], options: Mapping[str, Any]) -> None:
     """Raise an error for an option that none of the timed variants has."""
-    asked = table.operation(operation)
-    known = asked.options
+    definition = table.operation(operation)
+    known = definition.options
     for option in options:
         if option not in known:
             listed = f"the options are {', '.join(known)}" if known else "it has no options"
             raise TypeError(f"benchmark of {operation} has no option {option!r}; {listed}")
     kernels = [name for name in names if name not in PEERS]
     if kernels:
-        asked.check_options(kernels, options)
+        definition.check_options(kernels, options)
 
 
 def _check_plain(peer: str, options: Mapping[str, Any]) -> None:
@@ -358,11 +361,11 @@ def _check_plain(peer: str, options: Mapping[str, Any]) -> None:
 
 def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     """Check the arguments that all variants of the operation share."""
-    asked = table.operation(operation)
-    names = asked.arrays
+    definition = table.operation(operation)
+    names = definition.arrays
     if len(arrays) != len(names):
         raise TypeError(
-            f"benchmark of {operation} takes {asked.operands}; got {len(arrays)} arrays"
+            f"benchmark of {operation} takes {definition.operands}; got {len(arrays)} arrays"
         )
     if operation == "access":
         return [catalogue_operands.operand("x", arrays[0])]

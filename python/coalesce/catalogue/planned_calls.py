@@ -141,22 +141,24 @@ def _on_gpu_arrays(
 ) -> tuple[Any, Any]:
     """Run a call with GPU arrays, as `run` does. If there is an array `c`, `operands` has it."""
     out = options["out"]
-    seen = []
+    gpu_arrays = []
     for array in operands if out is None else (*operands, out):
-        found = _gpu_array(array)
-        if found is None:
+        gpu_array = _gpu_array(array)
+        if gpu_array is None:
             return None, device
-        seen.append(found)
-    if out is not None and (seen[-1].read_only or not seen[-1].contiguous or _overlaps(seen)):
+        gpu_arrays.append(gpu_array)
+    if out is not None and (
+        gpu_arrays[-1].read_only or not gpu_arrays[-1].contiguous or _overlaps(gpu_arrays)
+    ):
         return None, device
     chosen = devices.resolve(device, operands)
-    if chosen.kind != "cuda" or any(array.ordinal != chosen.ordinal for array in seen):
+    if chosen.kind != "cuda" or any(array.ordinal != chosen.ordinal for array in gpu_arrays):
         return None, chosen
-    key = (*key, chosen.name, *((array.shape, array.strides, array.code) for array in seen))
+    key = (*key, chosen.name, *((array.shape, array.strides, array.code) for array in gpu_arrays))
     plan = _plans.get(key)
     if plan is None:
-        plan = _kept(key, _planned_on_gpu(key[0], seen, dict(options), chosen))
-    addresses = [array.address for array in seen]
+        plan = _kept(key, _planned_on_gpu(key[0], gpu_arrays, dict(options), chosen))
+    addresses = [array.address for array in gpu_arrays]
     if out is not None:
         plan.call.enqueue(addresses)
         return out, chosen
@@ -182,20 +184,25 @@ def _can_be_planned(array: np.ndarray[Any, Any]) -> bool:
 def _gpu_array(array: Any) -> GpuArray | None:
     """Return the description of a GPU array, or None if a call with this array has no plan."""
     try:
-        found = foreign.find_gpu_array(array)
+        description = foreign.find_gpu_array(array)
     except (TypeError, ValueError, LaunchError):
         return None  # the call without a plan raises the error and names the argument
-    if found is None or found.code not in _CODES or 0 in found.shape or found.address % _LOAD:
+    if (
+        description is None
+        or description.code not in _CODES
+        or 0 in description.shape
+        or description.address % _LOAD
+    ):
         return None
-    if found.stream not in (None, 0, foreign.LEGACY_STREAM):
+    if description.stream not in (None, 0, foreign.LEGACY_STREAM):
         return None
-    return found if found.contiguous or found.T.contiguous else None
+    return description if description.contiguous or description.T.contiguous else None
 
 
-def _overlaps(seen: Sequence[GpuArray]) -> bool:
+def _overlaps(arrays: Sequence[GpuArray]) -> bool:
     """Return whether the last array shares memory with another array."""
-    low, high = seen[-1].span()
-    spans = [array.span() for array in seen[:-1]]
+    low, high = arrays[-1].span()
+    spans = [array.span() for array in arrays[:-1]]
     return any(low < end and begin < high for begin, end in spans)
 
 
@@ -358,14 +365,14 @@ def _planned(
 
 
 def _planned_on_gpu(
-    operation: str, seen: Sequence[GpuArray], options: dict[str, Any], device: Device
+    operation: str, arrays: Sequence[GpuArray], options: dict[str, Any], device: Device
 ) -> _Plan:
     """Make a plan for a call with GPU arrays.
 
     `seen` are the operands, then `c` and `out`, if the caller passed them.
     If the caller passed no `out`, executing the plan needs one more array: the result.
     """
-    numbered = [replace(x, address=(i + 2) * _BASE, owner=None) for i, x in enumerate(seen)]
+    numbered = [replace(x, address=(i + 2) * _BASE, owner=None) for i, x in enumerate(arrays)]
     places = list(numbered)
     if options["out"] is not None:
         options["out"] = places.pop()
@@ -381,7 +388,7 @@ def _planned_on_gpu(
 
     planner, result = planned(options["out"])
     if options["out"] is None:  # now the shape and dtype of the result are known: plan again
-        out = replace(result, address=(len(seen) + 2) * _BASE)
+        out = replace(result, address=(len(arrays) + 2) * _BASE)
         planner, result = planned(out)
     call = planner.call(f"scratch memory of {operation}")
     return _Plan(call, result.shape, result.dtype)

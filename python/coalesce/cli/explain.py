@@ -33,19 +33,19 @@ def of_operation(
     options of the operation as strings, such as ``["tile=16"]``.
     """
     names = variants or [catalogue.variants(operation).names[0]]
-    asked = table.operation(operation)
+    definition = table.operation(operation)
     options = dict(option(text) for text in given)
     for name in names:
         catalogue.find(operation, name)
     # With several variants, each gets only the options that it has. With a single variant, an
     # option that it does not have is an error.
     if len(names) > 1:
-        asked.check_options(names, options)
+        definition.check_options(names, options)
     profiles = []
     for name in names:
-        named: dict[str, Any] = {asked.choice: name}
+        named: dict[str, Any] = {definition.choice: name}
         arrays = operands(operation, name, n, np.dtype(dtype), options)
-        mine = {k: v for k, v in options.items() if len(names) == 1 or asked.takes(name, k)}
+        mine = {k: v for k, v in options.items() if len(names) == 1 or definition.takes(name, k)}
         profiles.append(profile(operation, *arrays, **named, **mine, **settings))
     return profiles[0] if len(profiles) == 1 else compare(*profiles)
 

@@ -121,9 +121,9 @@ def report(
 
 
 def _profile(operation: str, name: str, arrays: Sequence[Any], timed: Benchmark) -> Profile:
-    asked = OPERATIONS[operation]
-    options = {k: v for k, v in timed.options.items() if asked.takes(name, k)}
-    options[asked.choice] = name
+    definition = OPERATIONS[operation]
+    options = {k: v for k, v in timed.options.items() if definition.takes(name, k)}
+    options[definition.choice] = name
     return profile(operation, *arrays, device=timed.device, **options)
 
 

@@ -46,11 +46,11 @@ def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
     capability of the simulated GPU, such as 90. `source` is the text of the program, if it is
     known. The names of the kernels' parameters are read from it.
     """
-    found = {}
+    descriptions = {}
     for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):
         if ptx:
-            found[key] = code_file(ptx, machine or None, made_for, source)
-    return found
+            descriptions[key] = code_file(ptx, machine or None, made_for, source)
+    return descriptions
 
 
 def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
@@ -60,12 +60,12 @@ def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
     key = cache.key_of("executable", digest, arch, status.st_size, status.st_mtime_ns)
     if (known := cache.load(key)) is not None:
         return dict(json.loads(known[0]))
-    found = code_of(executable, arch)
+    descriptions = code_of(executable, arch)
     # Each text ends with the disassembly, if nvdisasm is installed. Without it, the texts are not
     # stored, so that a later call tries again.
-    if all(text.partition("\n\n")[2] for text in found.values()):
-        cache.store(key, json.dumps(found), None, {})
-    return found
+    if all(text.partition("\n\n")[2] for text in descriptions.values()):
+        cache.store(key, json.dumps(descriptions), None, {})
+    return descriptions
 
 
 def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
@@ -95,9 +95,9 @@ def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
 
 def _type(parameter: signature.Parameter) -> str:
     """Return the name of the type that a pointer points to, for messages: ``float32``."""
-    found = parameter.accepted[0] if parameter.accepted else ""
+    code = parameter.accepted[0] if parameter.accepted else ""
     kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool", "c": "complex"}
-    return f"{kinds[found[0]]}{8 * int(found[1:])}" if found[:1] in kinds else found
+    return f"{kinds[code[0]]}{8 * int(code[1:])}" if code[:1] in kinds else code
 
 
 def check_executable(path: Path) -> None:
@@ -111,8 +111,8 @@ def check_executable(path: Path) -> None:
     if content[:4] != b"\x7fELF":
         raise ValueError(f"{path} is not an executable file for Linux")
     closed = rf"lib({'|'.join(CLOSED)})\w*\.so".encode()
-    if found := re.search(closed, section_of(content, ".dynstr")):
-        name = found[1].decode()
+    if match := re.search(closed, section_of(content, ".dynstr")):
+        name = match[1].decode()
         advice = " Run its source: coalesce run program.cu" if name in REPLACED else ""
         raise ValueError(
             f"{path} loads {CLOSED[name]}. The source of this library is not public, and its "
@@ -120,9 +120,9 @@ def check_executable(path: Path) -> None:
         )
     if LIBRARY.encode() in content:
         return
-    if found := re.search(rb"libcudart\.so\.(\d+)", content):
+    if match := re.search(rb"libcudart\.so\.(\d+)", content):
         raise ValueError(
-            f"{path} was built with CUDA {found[1].decode()}; coalesce runs only programs of CUDA "
+            f"{path} was built with CUDA {match[1].decode()}; coalesce runs only programs of CUDA "
             "13. Build it with nvcc 13 -cudart shared, or run its source: coalesce run program.cu"
         )
     if _STATIC_RUNTIME in content or section_of(content):

@@ -348,8 +348,8 @@ def _replacement(header: str) -> tuple[str, str] | None:
     if _OF_TORCH.match(header):
         return "replaced by coalesce's own types of PyTorch", _TORCH
     if header.rpartition("/")[2] in vector_operators.HEADERS:
-        said = "not found; replaced by coalesce's own operators on vectors"
-        return said, vector_operators.TEXT
+        note = "not found; replaced by coalesce's own operators on vectors"
+        return note, vector_operators.TEXT
     return None
 
 

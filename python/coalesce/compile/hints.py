@@ -122,10 +122,12 @@ def _wheel(header: str) -> list[str]:
 def _shortened(log: str, lines: int = 200, columns: int = 500) -> str:
     """Cut a log that is too long to read."""
     log_lines = log.rstrip().splitlines()
-    kept = [line if len(line) <= columns else line[:columns] + " ..." for line in log_lines[:lines]]
+    shown = [
+        line if len(line) <= columns else line[:columns] + " ..." for line in log_lines[:lines]
+    ]
     if len(log_lines) > lines:
-        kept.append(f"... {len(log_lines) - lines} more lines")
-    return "\n".join(kept)
+        shown.append(f"... {len(log_lines) - lines} more lines")
+    return "\n".join(shown)
 
 
 def _missing_header(log: str) -> list[str]:

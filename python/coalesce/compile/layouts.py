@@ -86,19 +86,19 @@ def _comparable(name: str) -> str:
 
     Each compilation chooses other names for them.
     """
-    while found := re.search(r"(\d+)(?=_(?:GLOBAL__N_|INTERNAL_))", name):
-        name = name[: found.start()] + name[found.end() + int(found[1]) :]
+    while match := re.search(r"(\d+)(?=_(?:GLOBAL__N_|INTERNAL_))", name):
+        name = name[: match.start()] + name[match.end() + int(match[1]) :]
     return name
 
 
 def _text(die: Any, attribute: str) -> str:
-    found = die.attributes.get(attribute)
-    return "" if found is None else str(found.value.decode())
+    entry = die.attributes.get(attribute)
+    return "" if entry is None else str(entry.value.decode())
 
 
 def _number(die: Any, attribute: str) -> int:
-    found = die.attributes.get(attribute)
-    return 0 if found is None else int(found.value)
+    entry = die.attributes.get(attribute)
+    return 0 if entry is None else int(entry.value)
 
 
 def _name(die: Any) -> str:
@@ -127,10 +127,10 @@ class _Reader:
         if target is None or target.tag not in self._readers:
             size = 0 if target is None else _number(target, "DW_AT_byte_size")
             return Parameter("", "struct", size, spelled=name)
-        found = self._readers[target.tag](target)
-        if isinstance(found, Parameter) and found.kind == "scalar" and name in SCALARS:
-            return replace(found, spelled=name)  # the name of a typedef, such as size_t
-        return found
+        type_ = self._readers[target.tag](target)
+        if isinstance(type_, Parameter) and type_.kind == "scalar" and name in SCALARS:
+            return replace(type_, spelled=name)  # the name of a typedef, such as size_t
+        return type_
 
     def _target(self, die: Any) -> tuple[Any, str, bool]:
         """Return the DWARF entry of the type of `die`, the type's name, and whether it is const."""
@@ -198,23 +198,23 @@ class _Reader:
             offset = _offset(child)
             if offset is None:
                 continue  # a static member
-            found = self.type(child)
+            type_ = self.type(child)
             name = _text(child, "DW_AT_name")
             # NVRTC 13.0 describes some base classes as members whose names begin with __b_.
             is_base = child.tag == "DW_TAG_inheritance" or name.startswith("__b_")
-            if is_base and isinstance(found, Structure):
-                for member in found.members:
+            if is_base and isinstance(type_, Structure):
+                for member in type_.members:
                     yield replace(member, offset=offset + member.offset)
                 continue
-            yield Member(name, offset, found, _bits(child))
+            yield Member(name, offset, type_, _bits(child))
 
 
 def _offset(die: Any) -> int | None:
     """Return the offset of a member, or None if the structure does not contain it."""
-    found = die.attributes.get("DW_AT_data_member_location")
-    if found is None or isinstance(found.value, int):
-        return None if found is None else int(found.value)
-    operation, *digits = found.value
+    entry = die.attributes.get("DW_AT_data_member_location")
+    if entry is None or isinstance(entry.value, int):
+        return None if entry is None else int(entry.value)
+    operation, *digits = entry.value
     if operation != _LOCATION:
         return None
     return _uleb128(digits)

@@ -81,8 +81,8 @@ def nvcc() -> str:
     for place in (shutil.which("nvcc"), *places):
         if place and os.access(place, os.X_OK):
             return place
-    if found := pathfinder.file_of("nvidia-cuda-nvcc", "nvcc"):
-        return found
+    if path := pathfinder.file_of("nvidia-cuda-nvcc", "nvcc"):
+        return path
     raise LookupError(f"CUDA's compiler nvcc is not on this machine: {_INSTALL}")
 
 
@@ -209,7 +209,7 @@ def _compile(
         # function, the error comes now, and not when the program runs.
         link_libraries(folder)
         log, out = "", folder / "program"
-        found: list[Path] = []
+        headers: list[Path] = []
         parts: list[Path] = []
         own: list[str | Path]
         words = [*words, *_more_headers(program)]
@@ -217,7 +217,7 @@ def _compile(
             parts.append(folder / f"{number}.o")
             own = [*_listing(folder), *_including(path, included), "-o", parts[-1], path]
             log += _nvcc(program, [*words, "-c", *own], path)
-            found += _headers(folder / "headers", path)
+            headers += _headers(folder / "headers", path)
         own = [*parts] or [*_listing(folder), *_including(paths[0], included), paths[0]]
         for number, content in enumerate(objects):
             own.append(folder / f"library{number}.o")
@@ -225,8 +225,8 @@ def _compile(
         libraries = ["-Xlinker", "--as-needed", "-lnvrtc", *_of_wheels(program, folder)]
         log += _nvcc(program, [*words, *libraries, "-o", out, *own], paths[0])
         if not parts:
-            found = _headers(folder / "headers", paths[0])
-        return Built(out.read_bytes(), {}, log), sorted(set(found) - set(paths))
+            headers = _headers(folder / "headers", paths[0])
+        return Built(out.read_bytes(), {}, log), sorted(set(headers) - set(paths))
 
 
 def _including(path: Path, headers: Sequence[Path]) -> list[str]:
@@ -246,9 +246,9 @@ def _more_headers(program: str) -> list[str]:
     # -idirafter: this package's headers are used only if cuBLAS's own headers are not installed.
     options = ["-Xcompiler", f"-idirafter,{LIBRARIES / 'include'}"]
     if not (Path(program).resolve().parent.parent / "include" / "nvrtc.h").is_file() and (
-        found := pathfinder.file_of("nvidia-cuda-nvrtc", "nvrtc.h")
+        header := pathfinder.file_of("nvidia-cuda-nvrtc", "nvrtc.h")
     ):
-        options.append(f"-I{Path(found).parent}")
+        options.append(f"-I{Path(header).parent}")
     return options
 
 
@@ -276,16 +276,16 @@ def _of_wheels(program: str, folder: Path) -> list[str]:
 
 def _error(path: Path, log: str) -> Exception:
     if match := _UNKNOWN.search(log):
-        found = next(filter(None, match.groups()))
-        prefix = next(word for word in CLOSED if found.startswith(word))
+        unknown = next(filter(None, match.groups()))
+        prefix = next(word for word in CLOSED if unknown.startswith(word))
         name = CLOSED[prefix]
-        if found.startswith("curand") and found.endswith(".h"):
+        if unknown.startswith("curand") and unknown.endswith(".h"):
             return LookupError(
-                f"{path.name} includes {found}, a header of cuRAND, which is not installed: "
+                f"{path.name} includes {unknown}, a header of cuRAND, which is not installed: "
                 "pip install nvidia-curand"
             )
-        if prefix in REPLACED and not found.endswith(".h"):
-            return _NeedsLibraryError(REPLACED[prefix], found.removesuffix("_v2"), name)
+        if prefix in REPLACED and not unknown.endswith(".h"):
+            return _NeedsLibraryError(REPLACED[prefix], unknown.removesuffix("_v2"), name)
         return LookupError(
             f"{path.name} uses {name}. The source of this library is not public, and its machine "
             "code needs a GPU. So the simulator cannot run the library"
@@ -340,9 +340,9 @@ def _identity(program: str) -> list[object]:
     It has the path, size and modification time of each of these files. To ask the compilers for
     their versions would take longer.
     """
-    found: list[object] = []
+    identity: list[object] = []
     for path in (program, shutil.which("g++"), library()):
         if path is not None:
             status = Path(path).stat()
-            found.append([os.path.realpath(path), status.st_size, status.st_mtime_ns])
-    return found
+            identity.append([os.path.realpath(path), status.st_size, status.st_mtime_ns])
+    return identity

@@ -85,8 +85,8 @@ def compile_whole(
     unchanged = code.text == source and not code.headers
     if first is not None and (unchanged or not code.kernels):
         if unchanged and code.kernels and not re.search(r"\bmain\s*\(", source):
-            said = str(first).replace(hints.DEVICE_CODE_ONLY, hints.RUNTIME_IN_A_KERNEL)
-            raise CompileError(said) from None
+            message = str(first).replace(hints.DEVICE_CODE_ONLY, hints.RUNTIME_IN_A_KERNEL)
+            raise CompileError(message) from None
         raise first
     wanted = list(expressions)
     if not wanted:
@@ -145,7 +145,7 @@ def _plain_lambdas(text: str) -> str:
     NVRTC rejects these words there. They are not needed, because a lambda in device code is always
     device code.
     """
-    return _ANNOTATIONS.sub(lambda found: re.sub(r"\S", " ", found[0]), text)
+    return _ANNOTATIONS.sub(lambda match: re.sub(r"\S", " ", match[0]), text)
 
 
 def _compiled(
@@ -156,12 +156,12 @@ def _compiled(
     name: str,
     headers: Mapping[str, str],
     wanted: list[str],
-    asked: Sequence[str],
+    chosen: Sequence[str],
 ) -> Compiled:
     """Compile the device code.
 
     `wanted` are the instantiations to compile. If the compiler rejects one of them, it is left out.
-    But if the caller chose the instantiations (`asked` is not empty), an error is raised.
+    But if the caller chose the instantiations (`chosen` is not empty), an error is raised.
     """
     # The texts of all headers are passed to the compiler, so it needs no folders of the user.
     options = [option for option in options if INCLUDE_OPTION.match(option) is None]
@@ -183,7 +183,7 @@ def _compiled(
     try:
         return compiled(wanted)
     except CompileError as error:
-        if not wanted or asked:
+        if not wanted or chosen:
             raise _in_the_users_lines(error, code, source, name) from None
     try:
         compiled(())
@@ -229,7 +229,7 @@ def _in_the_users_lines(
         if re.search(rf'"{re.escape(called)}["(<]', str(error))
         and "texture refer" not in str(error)
     ]
-    more += [said for said in hints.pasted("\n".join(lines)) if said not in text]
+    more += [hint for hint in hints.pasted("\n".join(lines)) if hint not in text]
     unknown = [header for header in code.missing if not is_for_host(header)]
     if unknown:
         more.append(hints.missing(unknown))

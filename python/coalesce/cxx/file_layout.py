@@ -240,7 +240,7 @@ def _opened(text: str) -> tuple[int, int] | None:
 
 def _namespace_scope(text: str) -> list[tuple[int, bool]]:
     """Return where a text enters and leaves the scope of namespaces and of ``extern "C"``."""
-    found = [(0, True)]
+    changes = [(0, True)]
     scopes: list[bool] = []  # for each open brace: is the text inside it at namespace scope?
     start = 0
     for match in re.finditer(r"[{};]", text):
@@ -249,6 +249,6 @@ def _namespace_scope(text: str) -> list[tuple[int, bool]]:
         elif match[0] == "}" and scopes:
             scopes.pop()
         start = match.end()
-        if all(scopes) != found[-1][1]:
-            found.append((start, all(scopes)))
-    return found
+        if all(scopes) != changes[-1][1]:
+            changes.append((start, all(scopes)))
+    return changes

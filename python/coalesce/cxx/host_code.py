@@ -443,11 +443,11 @@ def _rendered(file: SourceFile, reached: set[int]) -> str:
     ]
     text = list(file.layout.text)
     for start, end in gone:
-        kept = iter([d for d in directives if start < d[0] < end])
-        stop, resume = next(kept, (end, end))
+        inside = iter([d for d in directives if start < d[0] < end])
+        stop, resume = next(inside, (end, end))
         for place in range(start, end):
             if place >= resume:
-                stop, resume = next(kept, (end, end))
+                stop, resume = next(inside, (end, end))
             if place < stop and text[place] not in "\n\r":
                 text[place] = " "
     return "".join(text)

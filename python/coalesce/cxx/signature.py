@@ -159,19 +159,19 @@ def plain_name(entry: str) -> str:
 
 def _instantiation(source: str, name: str = r"\w+") -> str:
     """Return an example of an instantiation of a kernel template: ``scale<float, 16>``."""
-    found = re.search(
+    match = re.search(
         rf"\btemplate\s*<([^;{{}}()]*)>\s*(?:static\s+|inline\s+)*__global__[^;{{}}]*?\b({name})\s*\(",
         re.sub(r"\b__launch_bounds__\s*\([^()]*\)", "", source),
     )
-    if found is None:
+    if match is None:
         return f"{name if name.isidentifier() else 'kernel'}<float>"
     values = []
-    for parameter in found[1].split(","):
+    for parameter in match[1].split(","):
         kind = parameter.replace("const ", " ").split()
         if "=" in parameter or not kind:
             break  # this and the following parameters have defaults
         values.append({"typename": "float", "class": "float", "bool": "true"}.get(kind[0], "16"))
-    return f"{found[2]}<{', '.join(values)}>"
+    return f"{match[2]}<{', '.join(values)}>"
 
 
 def find_entry(

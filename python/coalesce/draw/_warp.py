@@ -159,8 +159,8 @@ def _broadcast(lanes: Lanes) -> bool:
 
 def _note(lanes: Lanes, memory: Memory, sent: int) -> str:
     sectors, least = len(memory.sectors), memory.least_sectors
-    asked = len(lanes.numbers) * lanes.itemsize
-    shared = memory.bytes_used < asked
+    requested = len(lanes.numbers) * lanes.itemsize
+    shared = memory.bytes_used < requested
     if sent > sectors:
         return (
             f"The lanes touch {plural(sectors, 'sector')}. A sector is sent once for each lane "

@@ -399,11 +399,11 @@ def _members(
         )
     packer = Packer(_one)
     packed = packer.pack(parameter, structure, value)
-    if not packer.found:
+    if not packer.pointers:
         return packed, []
-    pointers = tuple((offset, first + n) for n, (offset, _, _) in enumerate(packer.found))
-    behind = tuple(p for _, p, _ in packer.found)
-    return PackedStructure(packed, pointers, behind), [array for _, _, array in packer.found]
+    pointers = tuple((offset, first + n) for n, (offset, _, _) in enumerate(packer.pointers))
+    behind = tuple(p for _, p, _ in packer.pointers)
+    return PackedStructure(packed, pointers, behind), [array for _, _, array in packer.pointers]
 
 
 def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:

@@ -99,12 +99,12 @@ def run(
         if runs is not None:
             # The first launch has computed the result. The kernel is now launched again to time it,
             # and this may change the arrays. So the result is saved here and restored afterwards.
-            kept = _Kept(gpu, signature, arguments, staged, stream)
+            saved = _SavedArrays(gpu, signature, arguments, staged, stream)
             wait()
             kernel_ms, spread, done = cuda.time(
                 *launch, 0 if runs == "auto" else runs, cooperative=cooperative
             )
-            kept.restore()
+            saved.restore()
 
         written = [h for h in hosts if h.written and h.array.size]
         for host in written:
@@ -234,7 +234,7 @@ class _Staged:
         return self.address(host) + host.offset
 
 
-class _Kept:
+class _SavedArrays:
     """Copies of the arrays that a kernel writes, taken now and restored later."""
 
     def __init__(

@@ -147,8 +147,8 @@ class Module:
         kernels = [f"&{entry}" for entry in entries if not entry.startswith("_Z")]
         if len(kernels) > 1 and set(expressions) <= set(kernels):
             with contextlib.suppress(CompileError):
-                found = compiled_types.of_expressions(kernels, lowered)
-                return {e: found[e] for e in expressions if e in found}
+                type_of = compiled_types.of_expressions(kernels, lowered)
+                return {e: type_of[e] for e in expressions if e in type_of}
         return compiled_types.of_valid_expressions(expressions, lowered)
 
     def structures(

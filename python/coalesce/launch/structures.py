@@ -181,12 +181,12 @@ class Packer:
     def __init__(self, convert: Callable[[Parameter, Any], Any]) -> None:
         self._convert = convert
         self._bytes = bytearray()
-        self.found: list[tuple[int, Parameter, Any]] = []  # offset, parameter, array
+        self.pointers: list[tuple[int, Parameter, Any]] = []  # offset, parameter, array
 
     def pack(self, parameter: Parameter, structure: Structure, value: Any) -> bytes:
         """Return the bytes of a structure whose value is `value`.
 
-        After this call, `found` lists the arrays that the structure points to.
+        After this call, `pointers` lists the arrays that the structure points to.
         """
         self._bytes = bytearray(parameter.bytes)
         self._structure(str(parameter), parameter.name, structure, value, 0)
@@ -205,7 +205,7 @@ class Packer:
             if isinstance(argument, bytes):
                 self._bytes[offset : offset + len(argument)] = argument
             else:
-                self.found.append((offset, parameter, argument))
+                self.pointers.append((offset, parameter, argument))
 
     def _structure(
         self, shown: str, path: str, structure: Structure, value: Any, offset: int
@@ -298,32 +298,32 @@ def _by_name(
     shown: str, structure: Structure, value: Mapping[Any, Any]
 ) -> Iterator[tuple[Member, Any]]:
     left = dict(value)
-    found: list[tuple[Member, Any]] = []
+    pairs: list[tuple[Member, Any]] = []
     for member in structure.members:
         if member.name:
             if member.name in left:
-                found.append((member, left.pop(member.name)))
+                pairs.append((member, left.pop(member.name)))
         elif isinstance(member.type, Structure):  # an anonymous union: its members have no prefix
             names = [name for name in _names(member.type) if name in left]
             if names:
-                found.append((member, {name: left.pop(name) for name in names}))
+                pairs.append((member, {name: left.pop(name) for name in names}))
     if left:
         raise TypeError(
             f"argument {shown} has no member {next(iter(left))!r}; its members are "
             f"{_listed(structure)}"
         )
-    have = [member for member, _ in found]
+    have = [member for member, _ in pairs]
     missing = [m for m in structure.members if m not in have and _needed(m)]
     if structure.kind == "union":
-        if len(found) != 1:
+        if len(pairs) != 1:
             raise TypeError(
                 f"argument {shown} is a union; pass exactly one of its members "
-                f"({_listed(structure)}); got {len(found)} members"
+                f"({_listed(structure)}); got {len(pairs)} members"
             )
     elif missing:
         absent = ", ".join(name for m in missing for name in _names_of(m))
         raise TypeError(f"argument {shown}: no value was passed for the members {absent}")
-    return iter(found)
+    return iter(pairs)
 
 
 def _needed(member: Member) -> bool:

@@ -115,11 +115,11 @@ def new_lines(text: str, other: str) -> set[int]:
     """
     ours, theirs = ([" ".join(line.split()) for line in t.split("\n")] for t in (text, other))
     matcher = SequenceMatcher(None, theirs, ours, autojunk=False)
-    found: set[int] = set()
+    numbers: set[int] = set()
     for what, _, _, begin, end in matcher.get_opcodes():
         if what != "equal":
-            found |= {at + 1 for at in range(begin, end) if ours[at].strip("{} ;")}
-    return found
+            numbers |= {at + 1 for at in range(begin, end) if ours[at].strip("{} ;")}
+    return numbers
 
 
 def _highlighted(line: str) -> Markup:

@@ -68,12 +68,12 @@ def _few(
     element of the case once. `least` has the words with which the message describes these accesses.
     """
     accesses = _global(profile, kind)
-    found = sum(getattr(a, quantity) for a in accesses)
+    total = sum(getattr(a, quantity) for a in accesses)
     elements = case.elements if kind == "load" and case.elements else case.out.size
     once = -(-elements // (32 if quantity == "requests" else 8))
-    if found > most * once:
+    if total > most * once:
         message = (
-            f"global {kind}s take {found:,} {quantity}, {least} {once:,}; "
+            f"global {kind}s take {total:,} {quantity}, {least} {once:,}; "
             f"at most {most:g} times as many are allowed"
         )
         raise AssertionError("\n".join([message, *_reasons(accesses, quantity, once)]))
@@ -102,12 +102,13 @@ def _few_atomics(profile: Profile, case: Case) -> None:
     del case
     blocks = int(np.prod(profile.grid))
     accesses = _global(profile, "atomic", "reduction")
-    found = sum(a.requests for a in accesses)
-    if found > 4 * blocks:
+    requests = sum(a.requests for a in accesses)
+    if requests > 4 * blocks:
         raise AssertionError(
-            f"atomics on global memory take {found:,} requests; at most {4 * blocks} are allowed, "
-            "4 for each block\n    Many threads of a block add to the same bins. Let each block "
-            "count in shared memory first, and then add each of its counts once to global memory."
+            f"atomics on global memory take {requests:,} requests; at most {4 * blocks} are "
+            "allowed, 4 for each block\n    Many threads of a block add to the same bins. Let each "
+            "block count in shared memory first, and then add each of its counts once to global "
+            "memory."
         )
 
 
@@ -120,17 +121,17 @@ def shared_words(most: float) -> Demand:
 
     def judge(profile: Profile, case: Case) -> None:
         accesses = [a for a in profile.accesses() if (a.space, a.kind) == ("shared", "load")]
-        found = sum(a.wavefronts for a in accesses)
+        wavefronts = sum(a.wavefronts for a in accesses)
         # The number of multiply-adds of all warps.
         steps = case.out.size * case.arguments[0].shape[1] / 32
-        if found > most * steps:
+        if wavefronts > most * steps:
             lines = [
                 f"  {a.place}: {a.name}, {a.wavefronts / steps:.3g} wavefronts per multiply-add"
                 for a in accesses
             ]
             message = (
-                f"shared loads take {found / steps:.3g} wavefronts per multiply-add of a warp; "
-                f"at most {most:g} are allowed"
+                f"shared loads take {wavefronts / steps:.3g} wavefronts per multiply-add of a "
+                f"warp; at most {most:g} are allowed"
             )
             advice = (
                 "    A thread with R x C elements uses R + C words for R * C multiply-adds. Which "
@@ -153,10 +154,10 @@ def no_padding(most: int) -> Demand:
     def judge(profile: Profile, case: Case) -> None:
         del case
         arrays = variables.shared_arrays(profile.source)
-        found = sum(math.prod(shape) * size for shape, size, _ in arrays.values())
-        if found > most:
+        total = sum(math.prod(shape) * size for shape, size, _ in arrays.values())
+        if total > most:
             raise AssertionError(
-                f"shared memory takes {found:,} bytes; at most {most:,} are allowed\n    Padding "
+                f"shared memory takes {total:,} bytes; at most {most:,} are allowed\n    Padding "
                 "makes the tile larger. Keep its size, and store the elements of a row in another "
                 "order."
             )

@@ -236,9 +236,9 @@ class Exercise:
         """Return the stage at which the check stops, and what is wrong there."""
         for even in (False, True):  # the odd shape tests the edges; the even shape is counted
             case = self._make(even)
-            found = kernel.check(case.grid, case.block, *case.arguments)
-            if found:  # includes warnings: code that relies on lockstep is not correct
-                return "check", _found(self.name, found[0], case, kernel.source)
+            findings = kernel.check(case.grid, case.block, *case.arguments)
+            if findings:  # includes warnings: code that relies on lockstep is not correct
+                return "check", _finding_text(self.name, findings[0], case, kernel.source)
             wrong = _first_wrong(self.name, case, kernel)
             if wrong:
                 return "result", wrong
@@ -303,10 +303,10 @@ def _once(failed: list[str]) -> str:
     for text in failed:
         head, _, lines = text.partition("\n")
         heads.setdefault(lines, []).append(head)
-    return "\n".join("\n".join([*found, lines]) for lines, found in heads.items())
+    return "\n".join("\n".join([*first_lines, lines]) for lines, first_lines in heads.items())
 
 
-def _found(name: str, finding: Finding, case: Case, source: str) -> str:
+def _finding_text(name: str, finding: Finding, case: Case, source: str) -> str:
     """Return the text of a finding, and sentences about its usual cause in this exercise."""
     sentences = _findings.sentences(name, finding, source)
     if not sentences:
@@ -328,10 +328,10 @@ def _first_wrong(name: str, case: Case, kernel: Kernel) -> str:
         return ""
     where = tuple(int(i) for i in np.argwhere(~right)[0])
     place = ", ".join(map(str, where))
-    got, wanted = case.out[where], case.expected[where]
+    value, wanted = case.out[where], case.expected[where]
     out = _name_of_result(case, kernel)
-    difference = f"{out}[{place}] is {got:.6g} and should be {wanted:.6g}"
-    if np.isnan(got):
+    difference = f"{out}[{place}] is {value:.6g} and should be {wanted:.6g}"
+    if np.isnan(value):
         difference = f"nothing was written to {out}[{place}], which should be {wanted:.6g}"
     count = int((~right).sum())
     lines = [

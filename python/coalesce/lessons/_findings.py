@@ -154,10 +154,10 @@ def sentences(name: str, finding: Finding, source: str) -> list[str]:
     keys = [f"{kind} in {finding.space}", kind]
     if "float2" in source:
         keys.insert(0, f"{kind} with float2")
-    found = [known[key] for key in keys if key in known][:1]
-    if found in ([_EDGE], [_NOT_STORED]) and _returns_before_a_barrier(source):
-        found.append(_EARLY_RETURN)
-    return found
+    result = [known[key] for key in keys if key in known][:1]
+    if result in ([_EDGE], [_NOT_STORED]) and _returns_before_a_barrier(source):
+        result.append(_EARLY_RETURN)
+    return result
 
 
 def _returns_before_a_barrier(source: str) -> bool:

@@ -96,8 +96,8 @@ def code(
     if part is not None:
         head = "".join(takewhile(lambda line: line.startswith("//"), text.splitlines(True)))
         head += "\n"
-    found = Code(text[len(head) :], 1 + head.count("\n"), marked)
-    return found if part is None else found.part(*part)
+    whole = Code(text[len(head) :], 1 + head.count("\n"), marked)
+    return whole if part is None else whole.part(*part)
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ def measure(
     if operation == "lesson":
         return _of_lesson(variant, n, device)
     arrays = [_random((n, n), device) for _ in OPERATIONS[operation].arrays]
-    asked = {"variant": variant, **options}
-    return OPERATIONS[operation].run(arrays, asked, device=device, timed=True)[1].timing()
+    all_options = {"variant": variant, **options}
+    return OPERATIONS[operation].run(arrays, all_options, device=device, timed=True)[1].timing()
 
 
 def _of_lesson(name: str, n: int, device: Any) -> Timing:

@@ -244,7 +244,7 @@ def _tiles(edge: int, transposed: bool = False) -> Callable[[Sequence[Any], Arra
         starts = range(0, n, edge)
         steps = np.arange(n)
         places = steps % edge
-        for kept, sentence in (
+        for mask, sentence in (
             (places != edge - 1, "The last step of each tile is missing in the sums."),
             (places != 0, "The first step of each tile is missing in the sums."),
             (places < edge // 2, "The second half of each tile is missing in the sums."),
@@ -259,9 +259,9 @@ def _tiles(edge: int, transposed: bool = False) -> Callable[[Sequence[Any], Arra
                 ),
             ),
         ):
-            if not kept.all():
+            if not mask.all():
                 more = f" A tile has {edge} steps of k." if "of each tile" in sentence else ""
-                yield sentence + more, a[:, kept] @ b[kept]
+                yield sentence + more, a[:, mask] @ b[mask]
         last = np.outer(a[:, -1], b[-1]) if n % edge == 0 else np.zeros_like(a)
         yield "Each element has only the last product. Does the sum grow, or is it replaced?", last
         for name, left, right in (("a", _turned(a, edge), b), ("b", a, _turned(b, edge))):

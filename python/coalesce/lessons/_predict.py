@@ -70,34 +70,34 @@ class Prediction:
         return "\n".join(line for line in lines if line)
 
     def _repr_html_(self) -> str:
-        asked = [tag("div", [tag("b", "Predict:"), " ", _inline(self.question)])]
+        parts = [tag("div", [tag("b", "Predict:"), " ", _inline(self.question)])]
         if self.choices:
             listed = [tag("li", _inline(choice)) for choice in self.choices]
-            asked.append(tag("ol", listed, "margin:4px 0 4px 8px"))
+            parts.append(tag("ol", listed, "margin:4px 0 4px 8px"))
         why = joined(tag("p", _inline(part), "margin:6px 0") for part in self.why.split("\n\n"))
         answer = tag("p", [tag("b", "Measured:"), " ", self._with_unit(self.measured)])
         shown = joined(map(_html, self._shown))
         if self.guess is None:
             invitation = {"class": "coalesce-invitation"}
-            asked.append(tag("div", _INVITATION, FAINT, **invitation))
-            asked.append(markup.folded("Show the answer", answer + why + shown))
+            parts.append(tag("div", _INVITATION, FAINT, **invitation))
+            parts.append(markup.folded("Show the answer", answer + why + shown))
         else:
             color = GOOD if self.right else BAD
-            asked.append(tag("p", [tag("b", "Your guess:"), " ", self._with_unit(self.guess)]))
-            asked += [
+            parts.append(tag("p", [tag("b", "Your guess:"), " ", self._with_unit(self.guess)]))
+            parts += [
                 tag("p", _inline(line), f"color:{color};margin:6px 0") for line in self._verdict()
             ]
-            asked += [why, shown, tag("div", f"Score: {score()}", FAINT)]
+            parts += [why, shown, tag("div", f"Score: {score()}", FAINT)]
         style = "border-left:3px solid rgba(47,134,201,0.8);padding:2px 0 2px 12px"
         marks = {"class": "coalesce-predict", "data-name": self.name}
         marks |= {"data-measured": _number(self.measured), "data-within": str(self.within)}
-        return str(tag("div", asked, style, **marks))
+        return str(tag("div", parts, style, **marks))
 
     def _verdict(self) -> list[str]:
-        found = f"Measured: {self._with_unit(self.measured)}."
+        measurement = f"Measured: {self._with_unit(self.measured)}."
         if self.right:
-            return [f"{found} Right."]
-        return [f"{found} Not what you expected.", self.mistake]
+            return [f"{measurement} Right."]
+        return [f"{measurement} Not what you expected.", self.mistake]
 
     def _with_unit(self, value: Value) -> str:
         return f"{_number(value)} {self.unit}".rstrip()
@@ -191,17 +191,17 @@ def predict(
     answer = ANSWERS.get(require.text("name", name), Answer())
     require.text("question", question)
     options = tuple(choices)
-    said = _read(guess, options)
-    printed, found = _run(measured)
-    found = found if isinstance(found, str) else float(found)
+    guessed = _read(guess, options)
+    printed, result = _run(measured)
+    result = result if isinstance(result, str) else float(result)
     right = None
-    if said is not None:
-        right = _same(said, found, within)
+    if guessed is not None:
+        right = _same(guessed, result, within)
         _score.setdefault(name, right)
     mistake = ""
     if right is False:
         mistake = next(
-            (m for value, m in answer.mistakes.items() if _same(said, value, within)), ""
+            (m for value, m in answer.mistakes.items() if _same(guessed, value, within)), ""
         )
     shown = printed
     if show is not None:
@@ -209,7 +209,7 @@ def predict(
         several = returned if isinstance(returned, list | tuple) else [returned]
         shown += printed + tuple(thing for thing in several if thing is not None)
     return Prediction(
-        name, question, options, said, found, right, unit, within, answer.why, mistake, shown
+        name, question, options, guessed, result, right, unit, within, answer.why, mistake, shown
     )
 
 
@@ -234,10 +234,10 @@ def _read(guess: Guess, choices: tuple[str, ...]) -> Value | None:
     return choices[place - 1]
 
 
-def _same(said: Value | None, found: Value, within: float) -> bool:
-    if isinstance(said, str) or isinstance(found, str) or said is None:
-        return said == found
-    return abs(said - found) <= within * abs(found)
+def _same(guess: Value | None, value: Value, within: float) -> bool:
+    if isinstance(guess, str) or isinstance(value, str) or guess is None:
+        return guess == value
+    return abs(guess - value) <= within * abs(value)
 
 
 def _run(function: Callable[[], Any]) -> tuple[tuple[str, ...], Any]:

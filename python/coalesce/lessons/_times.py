@@ -184,7 +184,7 @@ def times(
         raise ValueError("variants is empty; pass the name of at least one variant")
     names = [label(*one) for one in wanted]
     known = recording()
-    found = known.times(operation, n) if known is not None else {}
+    recorded = known.times(operation, n) if known is not None else {}
     gpu = _gpu()
     here = {}
     if gpu is not None:
@@ -196,7 +196,7 @@ def times(
         operation=operation,
         n=n,
         against=against or names[0],
-        recorded={name: found[name] for name in names if name in found},
+        recorded={name: recorded[name] for name in names if name in recorded},
         here=here,
         recording=known,
         gpu=gpu.description if gpu is not None else "",

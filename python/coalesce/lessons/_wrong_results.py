@@ -38,8 +38,8 @@ def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = 
             "What was written is right, but some elements were not written. Do the indices of all "
             "threads together cover the array, also where it is no multiple of the block?"
         )
-    found = _scaled(out, expected) or _permuted(out, expected)
-    return found or " ".join(filter(None, [_place(wrong), _direction(out, expected)]))
+    cause = _scaled(out, expected) or _permuted(out, expected)
+    return cause or " ".join(filter(None, [_place(wrong), _direction(out, expected)]))
 
 
 def recognized(out: Array, expected: Array, known: Sequence[tuple[str, Array]]) -> str:
@@ -55,9 +55,9 @@ def recognized(out: Array, expected: Array, known: Sequence[tuple[str, Array]]) 
 
 def _variants(expected: Array) -> list[tuple[str, Array]]:
     """Return results of common mistakes, each with its sentence."""
-    found = []
+    results = []
     if expected.ndim == 2:
-        found += [
+        results += [
             (
                 "The result is transposed: rows and columns have changed places in an index.",
                 expected.T,
@@ -84,7 +84,7 @@ def _variants(expected: Array) -> list[tuple[str, Array]]:
             ),
         ]
     flat = expected.ravel()
-    found += [
+    results += [
         ("All elements are one place too early. Is an index off by one?", np.roll(flat, -1)),
         ("All elements are one place too late. Is an index off by one?", np.roll(flat, 1)),
         ("The elements are in reverse order.", flat[::-1]),
@@ -92,13 +92,13 @@ def _variants(expected: Array) -> list[tuple[str, Array]]:
     for axis, name in zip(range(expected.ndim), _AXES[expected.ndim], strict=True):
         if expected.ndim > 1:
             for step, where in ((-1, "early"), (1, "late")):
-                found.append(
+                results.append(
                     (
                         f"All elements are one {name} too {where}. Is an index off by one?",
                         np.roll(expected, step, axis),
                     )
                 )
-    return found
+    return results
 
 
 def _scaled(out: Array, expected: Array) -> str:

@@ -104,8 +104,8 @@ def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
         if not hasattr(variant, "metrics"):
             raise ValueError(f'of="sectors" needs a profile, but {name!r} is not a profile')
         short = {"load": "ld", "store": "st"}[kind]
-        found = variant.metrics().get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum", 0)
-        return float(found), False
+        sectors = variant.metrics().get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum", 0)
+        return float(sectors), False
     if of == "time" and not hasattr(variant, "kernel_ms"):
         return _time(name, variant)
     if not hasattr(variant, "kernel_ms"):

@@ -155,8 +155,8 @@ def _sectors(pattern: str, value: Any, itemsize: int) -> float:
     threads = 32 * _COUNTED_WARPS
     elements = {"stride": threads * value, "offset": threads + value, "vector": threads * 16}
     x = np.zeros(elements[pattern], _ELEMENTS[itemsize])
-    asked = {"pattern": pattern, option: value}
-    _, run = OPERATIONS["access"].run([x], asked, device="sim", counts=True)
+    options = {"pattern": pattern, option: value}
+    _, run = OPERATIONS["access"].run([x], options, device="sim", counts=True)
     counts = run.own.counts
     return float(counts.global_load_sectors / counts.global_load_requests)
 
@@ -173,7 +173,7 @@ def _gbps(
         x = DeviceArray.empty(_TIMED_BYTES // itemsize, dtype, device)
     rates = []
     for value in values:
-        asked = {"pattern": pattern, option: value}
-        _, run = OPERATIONS["access"].run([x], asked, device=device, timed=True)
+        options = {"pattern": pattern, option: value}
+        _, run = OPERATIONS["access"].run([x], options, device=device, timed=True)
         rates.append(run.timing().gbps)
     return np.array(rates)

@@ -380,13 +380,13 @@ def _line_offsets(trace: Trace) -> Array:
 def _offsets_of(trace: Trace) -> list[tuple[int, ...]]:
     """Return `Example._offsets` of each event. Events with the same offsets share one tuple."""
     made: dict[bytes, tuple[int, ...]] = {}
-    found = []
+    by_event = []
     for offsets in _line_offsets(trace):
         key = offsets.tobytes()
         if key not in made:
             made[key] = tuple(offsets[offsets != _INACTIVE].tolist())
-        found.append(made[key])
-    return found
+        by_event.append(made[key])
+    return by_event
 
 
 def _threads(warp: int, block: tuple[int, int, int]) -> tuple[Thread, ...]:
@@ -408,11 +408,11 @@ def typical(candidates: Sequence[Example], cost: float, *, wasteful: bool) -> Ex
 
 def _nearest(candidates: Iterable[Example], cost: float) -> Example | None:
     """Return the first example whose cost is nearest to `cost`. None if there is no example."""
-    found, least = None, float("inf")
+    nearest, least = None, float("inf")
     for example in candidates:
         distance = abs(example.cost - cost)
         if distance < least:
-            found, least = example, distance
+            nearest, least = example, distance
         if distance == 0:  # often, all examples cost the same
             break
-    return found
+    return nearest

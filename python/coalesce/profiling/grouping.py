@@ -69,8 +69,8 @@ class Instructions(Sequence[Instruction]):
         merged several PTX instructions into one.
         """
         names = [c for c in _COUNTERS if c in table]
-        kept = (*names, "opcode", "space", "kind", "line", "ptx_line", "width")
-        self.column: dict[str, list[Any]] = {name: table[name].tolist() for name in kept}
+        columns = (*names, "opcode", "space", "kind", "line", "ptx_line", "width")
+        self.column: dict[str, list[Any]] = {name: table[name].tolist() for name in columns}
         for name in names if scale != 1 else ():
             self.column[name] = [round(count * scale) for count in self.column[name]]
         files_of = {number: name for number, name in files.items() if number != own_file}

@@ -114,8 +114,8 @@ def measure(
             if not unknown & set(wanted):
                 break
             wanted = [name for name in wanted if name not in unknown]
-    said = "\n".join(text for text in (log, done.stdout, done.stderr) if text.strip())
-    if "ERR_NVGPUCTRPERM" in said:
+    output = "\n".join(text for text in (log, done.stdout, done.stderr) if text.strip())
+    if "ERR_NVGPUCTRPERM" in output:
         raise DeviceUnavailable(
             "reading counters is not permitted (ERR_NVGPUCTRPERM). An administrator permits it by "
             "the driver's module option NVreg_RestrictProfilingToAdminUsers=0, or for a container "
@@ -123,7 +123,7 @@ def measure(
         )
     rows = parse(log)
     if done.returncode or not rows:
-        last = "\n  ".join(said.strip().splitlines()[-8:])
+        last = "\n  ".join(output.strip().splitlines()[-8:])
         raise LaunchError(f"{command} failed with status {done.returncode}:\n  {last}")
     return {name: rows[-1][name] for name in wanted if name in rows[-1]}
 

@@ -345,7 +345,7 @@ class Line:
     @property
     def sentence(self) -> str:
         """The sentences of all accesses: their patterns and, for wasteful ones, what to do."""
-        return " ".join(said for a in self.accesses for said in (a.sentence, a.merge) if said)
+        return " ".join(text for a in self.accesses for text in (a.sentence, a.merge) if text)
 
 
 def number(value: float) -> str:

@@ -59,7 +59,7 @@ def of_operation(
     settings: ProfileSettings,
 ) -> Profile:
     """Run an operation and profile its launches. See `coalesce.profile`."""
-    asked = table.operation(operation)
+    definition = table.operation(operation)
     if "return_timing" in options:
         raise TypeError(
             "profile has no option return_timing; the times are attributes of the profile: "
@@ -69,7 +69,7 @@ def of_operation(
     own: list[Profile] = []
 
     def launch(k: KernelLaunch) -> LaunchRecord:
-        is_own = k.operation == asked.name
+        is_own = k.operation == definition.name
         # An operation may launch other kernels before its own kernel, to prepare the operands that
         # its kernel reads. These operands must be complete. So the other kernels are simulated in
         # this process, with all of their blocks and not only a sample.
@@ -81,7 +81,7 @@ def of_operation(
             own.append(profile)
         return record
 
-    asked.launch_with(launch, arrays, options, device, "profile")
+    definition.launch_with(launch, arrays, options, device, "profile")
     own[-1].preparation = tuple(profile for profile in taken if profile is not own[-1])
     return own[-1]
 

@@ -142,10 +142,10 @@ def _run(
     if check:
         environment["COALESCE_PROGRAM_CHECK"] = "1"
     if launches:
-        kept = own / "launches"
-        kept.mkdir()
+        snapshots = own / "launches"
+        snapshots.mkdir()
         environment |= {
-            "COALESCE_PROGRAM_KEEP": str(kept),
+            "COALESCE_PROGRAM_KEEP": str(snapshots),
             "COALESCE_PROGRAM_LAUNCHES": launches,
         }
     sys.stdout.flush()
@@ -160,7 +160,7 @@ def _run(
         from coalesce.programs import snapshot
 
         outcome.profiles = [
-            snapshot.profile(Path(kept), gpu) for kept in outcome.report["snapshots"]
+            snapshot.profile(Path(path), gpu) for path in outcome.report["snapshots"]
         ]
     if check:
         from coalesce.programs import places

@@ -31,8 +31,8 @@ def find(report: dict[str, Any] | None) -> None:
     known = _lines(wanted)
 
     def place(match: re.Match[str]) -> str:
-        found = known.get((match[1], int(match[2], 16)), "")
-        return f" ({found})" if found else ""
+        line = known.get((match[1], int(match[2], 16)), "")
+        return f" ({line})" if line else ""
 
     for mistake in report["host"]:
         mistake["place"] = known.get((mistake["object"], mistake["offset"]), "")
@@ -45,13 +45,13 @@ def find(report: dict[str, Any] | None) -> None:
 def _lines(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
     """Return ``file:line`` for each address of code that the tool addr2line can find."""
     program = shutil.which("addr2line")
-    found: dict[tuple[str, int], str] = {}
+    lines: dict[tuple[str, int], str] = {}
     by_object: dict[str, list[int]] = {}
     for file, offset in places:
         if file and offset:
             by_object.setdefault(file, []).append(offset)
     if program is None:
-        return found
+        return lines
     for file, offsets in by_object.items():
         # The return address is that of the instruction after the call. The byte before it belongs
         # to the call.
@@ -69,5 +69,5 @@ def _lines(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
             # code instead.
             if number.isdigit() and not name.endswith(("cuda_runtime.h", "??")):
                 key = (file, offsets[current])
-                found.setdefault(key, f"{Path(name).name}:{number}")
-    return found
+                lines.setdefault(key, f"{Path(name).name}:{number}")
+    return lines

@@ -72,9 +72,9 @@ def findings_text(report: dict[str, Any]) -> str:
         parts.append(f"host, {mistake['kind']}: {mistake['text']}{place}{more}")
     for launch in report["checked"]:
         listed = [_with_tuples(finding) for finding in launch["findings"]]
-        found = findings_of(launch["kernel"], (listed, launch["left_out"]))
+        findings = findings_of(launch["kernel"], (listed, launch["left_out"]))
         which = "" if launch["launch"] == 1 else f" (launch {launch['launch']})"
-        parts.append(f"kernel {launch['kernel']}{which}:\n{found}")
+        parts.append(f"kernel {launch['kernel']}{which}:\n{findings}")
     return "\n\n".join(parts)
 
 
@@ -110,8 +110,8 @@ def write_html(outcome: Outcome, title: str, path: str) -> None:
     parts = [markup.tag("h1", title)]
     if outcome.report is not None:
         parts.append(markup.tag("pre", _kernels(outcome.report)))
-        if found := findings_text(outcome.report):
-            parts += [markup.tag("h2", "Findings"), markup.tag("pre", found)]
+        if findings := findings_text(outcome.report):
+            parts += [markup.tag("h2", "Findings"), markup.tag("pre", findings)]
     for profile in outcome.profiles:
         parts += [markup.tag("h2", profile.title), profile_html.report(profile)]
     markup.write(title, markup.joined(parts, "\n"), path)

@@ -50,9 +50,9 @@ class _KeptKernel(BaseKernel):
         self._wanted = self._device = device
         self._module = module
         self._functions, self._bound = {}, {}
-        found = signature.ptx_entries(module.compiled(device).ptx)
-        self.entries, self.entry, self._expression = tuple(found), entry, None
-        self.signature = signature.signature_of(entry, found[entry], module.source)
+        entries = signature.ptx_entries(module.compiled(device).ptx)
+        self.entries, self.entry, self._expression = tuple(entries), entry, None
+        self.signature = signature.signature_of(entry, entries[entry], module.source)
 
 
 def profile(folder: Path, gpu: str) -> Profile:
@@ -60,12 +60,12 @@ def profile(folder: Path, gpu: str) -> Profile:
 
     `gpu` is the name of the simulated GPU, such as "h200".
     """
-    kept = json.loads((folder / "launch.json").read_text())
+    record = json.loads((folder / "launch.json").read_text())
     device = devices.resolve(f"sim:{gpu}")
-    kernel = _KeptKernel(_module(folder, kept["arch"], kept["file"]), kept["entry"], device)
+    kernel = _KeptKernel(_module(folder, record["arch"], record["file"]), record["entry"], device)
     program = kernel._program(device)
     memory = []  # keeps the buffers alive during the launch
-    for buffer in kept["buffers"]:
+    for buffer in record["buffers"]:
         content = (folder / str(buffer["address"])).read_bytes()
         if buffer["variable"]:
             program.write_variable(buffer["variable"], content)
@@ -76,15 +76,15 @@ def profile(folder: Path, gpu: str) -> Profile:
     launch = Prepared(
         kernel,
         device,
-        tuple(kept["grid"]),
-        tuple(kept["block"]),
-        kept["shared_bytes"],
-        list(_arguments(program, kept["entry"], (folder / "parameters").read_bytes())),
-        bool(kept["cooperative"]),
+        tuple(record["grid"]),
+        tuple(record["block"]),
+        record["shared_bytes"],
+        list(_arguments(program, record["entry"], (folder / "parameters").read_bytes())),
+        bool(record["cooperative"]),
     )
-    number = "" if kept["number"] == 1 else f", launch {kept['number']}"
+    number = "" if record["number"] == 1 else f", launch {record['number']}"
     return profiling_run.of_prepared(
-        launch, None, profiling_run.ProfileSettings(), f"{kept['name']}{number}"
+        launch, None, profiling_run.ProfileSettings(), f"{record['name']}{number}"
     )[0]
 
 
@@ -103,10 +103,10 @@ def _made(ptx: str, machine: bytes, arch: int, file: str) -> Module:
 
 def _arguments(program: sim.SimulatedModule, entry: str, content: bytes) -> list[bytes]:
     """Return each argument's bytes, as ``Program.launch`` takes them."""
-    found, at = [], 0
+    arguments, at = [], 0
     for type_, bytes_, alignment, _ in program.parameters(entry):
         del type_
         at = -(-at // max(1, alignment)) * max(1, alignment)
-        found.append(content[at : at + bytes_])
+        arguments.append(content[at : at + bytes_])
         at += bytes_
-    return found
+    return arguments

@@ -244,10 +244,10 @@ def _events(
     # are represented. Then take events from the other jobs.
     order = [*dict.fromkeys([0, len(parts) - 1, len(parts) // 2, *range(len(parts))])]
     joined = {name: np.concatenate([parts[i][name] for i in order]) for name in parts[order[0]]}
-    kept: dict[int, int] = {}
+    counts: dict[int, int] = {}
     rows = []
     for row, instruction in enumerate(joined["instruction"].tolist()):
-        kept[instruction] = kept.get(instruction, 0) + 1
-        if kept[instruction] <= exemplars:
+        counts[instruction] = counts.get(instruction, 0) + 1
+        if counts[instruction] <= exemplars:
             rows.append(row)
     return {name: column[rows] for name, column in joined.items()}

@@ -527,8 +527,8 @@ class Stepper:
                 "runs"
             ) from None
         finally:
-            if said := session.take_output():
-                print(said, end="", flush=True)
+            if output := session.take_output():
+                print(output, end="", flush=True)
 
     def _checked_warp(self, warp: Any) -> int:
         number = require.integer("warp", warp)

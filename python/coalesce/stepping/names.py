@@ -97,15 +97,17 @@ def variables_of(
             result = _results(instructions, compound=statement["how"] is not None)
             if result and _fits(Register(function, result[0]), wanted, listing):
                 registers = by_name.setdefault(statement["name"], [])
-                found = [Register(function, r) for r in result]
-                registers += [r for r in found if r not in registers]
+                targets = [Register(function, r) for r in result]
+                registers += [r for r in targets if r not in registers]
     # If a register could hold either of two variables, it is used for neither.
     claims: dict[Register, int] = {}
     for registers in by_name.values():
         for register in registers:
             claims[register] = claims.get(register, 0) + 1
     return {
-        name: kept for name, rs in by_name.items() if (kept := [r for r in rs if claims[r] == 1])
+        name: unshared
+        for name, rs in by_name.items()
+        if (unshared := [r for r in rs if claims[r] == 1])
     }
 
 

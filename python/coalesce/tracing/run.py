@@ -55,16 +55,16 @@ def of_operation(
                 "result"
             )
     taken: list[Trace] = []
-    asked = table.operation(operation)
+    definition = table.operation(operation)
 
     def launch(k: KernelLaunch) -> LaunchRecord:
-        if k.operation != asked.name:  # this kernel prepares operands: it only runs, untraced
+        if k.operation != definition.name:  # this kernel prepares operands: it only runs, untraced
             return k.run()
         trace, record = _take(k.prepared(), wanted)
         taken.append(trace)
         return record
 
-    asked.launch_with(launch, arrays, options, device, "trace")
+    definition.launch_with(launch, arrays, options, device, "trace")
     return taken[-1]
 
 
