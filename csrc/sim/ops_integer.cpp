@@ -62,7 +62,8 @@ struct sad {
                             : std::make_unsigned_t<T>(a) - std::make_unsigned_t<T>(b)));
     }
 };
-// A division by zero returns all bits set, as on the hardware. The ISA does not define the result.
+// If the divisor is zero, the quotient and the remainder have all bits set, as in machine code. The
+// ISA does not define them.
 struct quotient {
     template <class T>
     static T of(T a, T b) {
@@ -74,7 +75,7 @@ struct quotient {
 struct remainder {
     template <class T>
     static T of(T a, T b) {
-        if (b == 0) return a;
+        if (b == 0) return T(-1);
         if (std::is_signed_v<T> && b == T(-1)) return T(0);
         return T(a % b);
     }

@@ -57,6 +57,30 @@ def test_wide_integers():
         np.testing.assert_array_equal(out[:, 5], a * b + c)
 
 
+def test_a_divisor_of_zero():
+    """CUDA does not define x / 0 and x % 0. Machine code returns all bits set for both.
+
+    The upper words of x are not zero. If they were, the compiler would divide only the lower words.
+    """
+    types = ("short", "unsigned short", "int", "unsigned", "long long", "unsigned long long")
+    lines = "\n".join(
+        f"out[{2 * n}] = ({t})((({t})x[t]) / (({t})y[t])) == ({t})-1;"
+        f"out[{2 * n + 1}] = ({t})((({t})x[t]) % (({t})y[t])) == ({t})-1;"
+        for n, t in enumerate(types)
+    )
+    source = f"""
+    extern "C" __global__ void k(const long long* x, const long long* y, bool* all_set) {{
+        int t = threadIdx.x;
+        bool* out = all_set + {2 * len(types)} * t;
+        {lines}
+    }}"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    x = np.array([-1, -300, -(2**31), 2**40 + 3, 2**62, -(2**63)])
+    zeros = np.zeros((len(x), 2 * len(types)), np.bool_)
+    *_, out = both_ways(kernel, 1, len(x), x, np.zeros_like(x), zeros)
+    assert out.all()
+
+
 def test_integers_packed_into_bytes_and_halves():
     """The assembler makes I2IP from cvt.pack, and several instructions from vset4."""
     source = """
