@@ -134,7 +134,7 @@ class _Writer:
         key = f"{self.value()} % {self.random.choice([2, 3, 5, 32])}"
         self.line("{")
         self.indent += 1
-        self.line("const unsigned active = __activemask();")
+        self.line("const unsigned active = ~0u;")
         self.line(f"const unsigned mask = __match_any_sync(active, {key});")
         for _ in range(self.random.randrange(1, 4)):
             self.assignment(GROUP_EXCHANGES)

@@ -4,6 +4,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <map>
+
 namespace host {
 
 uint3 thread, block;
@@ -30,7 +32,8 @@ constexpr long most_switches = 4'000'000;  // without an end, a barrier waits fo
 inline Fiber fibers[1024];
 inline ucontext_t scheduler;
 inline std::function<void()> body;
-inline Barrier of_block, of_lanes[1024];  // of_lanes: a barrier for each first lane of a mask
+inline Barrier of_block;
+inline std::map<unsigned long long, Barrier> of_lanes;  // a barrier for each warp and mask
 inline long switches;
 
 inline void yield() {
@@ -75,7 +78,7 @@ void until(const std::function<bool()>& condition) {
 
 void warp_barrier(unsigned mask) {
     const int first = first_of_warp();
-    Barrier& barrier = of_lanes[first + (mask ? __builtin_ctz(mask) : 0)];
+    Barrier& barrier = of_lanes[static_cast<unsigned long long>(first) << 32 | mask];
     wait(barrier, [first, mask] { return alive(first, 32, mask); });
 }
 
@@ -99,7 +102,7 @@ inline void start() {
 
 inline void run_block(int threads) {
     of_block = {};
-    for (Barrier& lanes : of_lanes) lanes = {};
+    of_lanes.clear();
     switches = 0;
     for (int i = 0; i < threads; ++i) {
         Fiber& f = fibers[i];
