@@ -33,10 +33,9 @@ sys.path.insert(0, str(TESTS))
 import counter_cases  # noqa: E402
 
 from coalesce import _core  # noqa: E402
-from coalesce.catalogue.run import Launcher  # noqa: E402
+from coalesce.catalogue.run import KernelLaunch, Launcher  # noqa: E402
 from coalesce.kernel import LaunchRecord  # noqa: E402
 from coalesce.launch.modelled import Modelled  # noqa: E402
-from coalesce.simulate.prepared import prepare  # noqa: E402
 
 ROWS = Path(__file__).parent / "measured" / "models_h200.json"
 RECORDING = TESTS / "data" / "models_h200.json"
@@ -118,8 +117,8 @@ def first_rounds(rounds: int) -> Launcher:
     The model extrapolates from the last wave of blocks to the grid. The kernel's results are wrong.
     """
 
-    def launch(kernel: Any, grid: Any, block: Any, arguments: Any, **how: Any) -> LaunchRecord:
-        prepared = prepare(kernel, grid, block, arguments, how["shared_bytes"], how["device"])
+    def launch(planned: KernelLaunch) -> LaunchRecord:
+        prepared = planned.prepared()
         result = prepared.run(counts=True, caches=True, first_rounds=rounds)
         modelled = Modelled.of(result.model)
         name = prepared.device.name

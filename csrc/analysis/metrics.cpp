@@ -1,6 +1,5 @@
 // Computes Nsight Compute's metrics from the counts.
 #include <algorithm>
-#include <string_view>
 
 #include "analysis/counts.hpp"
 #include "model/coalescing.hpp"
@@ -64,25 +63,12 @@ double percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * double(part) / double(whole) : 0.0;
 }
 
-// What a product of a warpgroup in machine code reads from shared memory.
-struct WarpgroupReads {
-    bool empty = false;  // the product without operands that ends an empty group
-    // Quarters of a wavefront of shared memory that one warp causes. The tensor cores read each
-    // 128 bytes of the operands once for the four warps, without bank conflicts. A row of an
-    // operand has 32 bytes (sim/warpgroup.hpp). Recorded on an H200:
-    // tests/data/warpgroups_h200.json
-    uint64_t quarters = 0;
-};
-
-// Reads an instruction such as HGMMA.64x256x8.F32.TF32 R24, R28, gdesc[UR4], R24, gsb0.
-WarpgroupReads reads_of(const sim::InstructionInfo& info) {
-    WarpgroupReads reads;
-    // If a is in shared memory, too, the descriptors follow the first operand.
-    const std::string_view operands = std::string_view(info.text).substr(info.text.find(", ") + 2);
-    const bool both = operands.starts_with("gdesc[");
-    reads.quarters = info.traits.columns / 4 + (both ? 64 / 4 : 0);
-    reads.empty = operands.starts_with("gdesc[URZ]");
-    return reads;
+// Returns the quarters of a wavefront of shared memory that one warp causes with a product of a
+// warpgroup in machine code. The tensor cores read each 128 bytes of the operands once for the four
+// warps, without bank conflicts. A row of an operand has 32 bytes (sim/warpgroup.hpp). Recorded on
+// an H200: tests/data/warpgroups_h200.json
+uint64_t quarters_of(const sim::Traits& product) {
+    return product.columns / 4 + (product.shared_factors == 2 ? 64 / 4 : 0);
 }
 
 // The sums over the instructions of the copy engine.
@@ -105,9 +91,7 @@ struct CopySums {
             stored += executed;
             return;
         }
-        const bool spreads = info.opcode.find("multicast") != std::string::npos ||
-                             info.opcode.find("MULTICAST") != std::string::npos;
-        (spreads ? multicast : own).add(c);
+        (info.traits.multicast ? multicast : own).add(c);
         loaded += executed;
     }
 
@@ -116,9 +100,9 @@ struct CopySums {
     void add_control(const sim::InstructionInfo& info, const InstructionCounts& c) {
         using enum sim::OpCode;
         const sim::OpCode code = info.traits.code;
-        if (code == UTMACMDFLUSH) flushes += c.executed;
-        if (code == UTMACCTL || code == UBLKPF || code == UTMAPF || code == bulk_commit)
-            others += c.executed;
+        if (info.traits.ends_bulk_group)
+            (info.traits.machine_code ? flushes : others) += c.executed;
+        if (code == UTMACCTL || code == UBLKPF || code == UTMAPF) others += c.executed;
     }
 };
 
@@ -142,10 +126,10 @@ SpaceSums sums_of(const Counts& counts) {
         const sim::InstructionInfo& info = counts.code->instructions[i];
         const Access access = info.access;
         if (info.traits.warpgroup && info.traits.machine_code) {
-            const WarpgroupReads reads = reads_of(info);
+            const uint64_t quarters = c.executed * quarters_of(info.traits);
             s.products += c.executed;
-            s.product_quarters += c.executed * reads.quarters;
-            if (!reads.empty) s.read_quarters += c.executed * reads.quarters;
+            s.product_quarters += quarters;
+            if (!info.traits.empty_product) s.read_quarters += quarters;
         }
         if (info.traits.bulk) {
             s.copies.add(info, c);
@@ -400,8 +384,8 @@ void Counts::add_tensor_cores(std::map<std::string, double>& m) const {
                : integers ? "_op_imma"
                           : "_op_hmma") +
               ".sum"] += executed;
-            const bool idle = of_warpgroup && reads_of(code->instructions[i]).empty;
-            m["sm__pipe_tensor_cycles_active.sum"] += idle ? 0 : executed * t.tensor_cycles;
+            m["sm__pipe_tensor_cycles_active.sum"] +=
+                t.empty_product ? 0 : executed * t.tensor_cycles;
         }
         if (t.tensor_operations)
             m[std::string("sm__ops_path_tensor_src_") + operations(t.tensor_source) + ".sum"] +=

@@ -106,6 +106,7 @@ py::dict table(const Counts& c) {
     static constexpr std::pair<const char*, bool sim::Traits::*> traits[] = {
         {"strong", &sim::Traits::strong},
         {"bulk", &sim::Traits::bulk},
+        {"ends_bulk_group", &sim::Traits::ends_bulk_group},
         {"cluster", &sim::Traits::cluster},
         {"calls_outside", &sim::Traits::calls_outside},
         {"system_fence", &sim::Traits::system_fence},
@@ -169,8 +170,7 @@ Counts counts_of(const py::tuple& state) {
     for (const py::handle item : state[3]) {
         const auto t = item.cast<py::tuple>();
         InstructionInfo& i = l.instructions.emplace_back();
-        i.text = t[0].cast<std::string>();
-        i.set_opcode(t[1].cast<std::string>());
+        i.set_text(t[0].cast<std::string>(), t[1].cast<std::string>());
         i.ptx_line = t[2].cast<uint32_t>();
         i.source = {t[3].cast<uint32_t>(), t[4].cast<uint32_t>(), t[5].cast<uint32_t>()};
         i.function = t[6].cast<uint32_t>();

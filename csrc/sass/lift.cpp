@@ -70,7 +70,7 @@ void Lifter::lay_out_registers() {
     bool of_warpgroups = false;
     for (const Instruction& in : code_.instructions) {
         for (const Operand& o : in.operands) see(o);
-        of_warpgroups = of_warpgroups || in.opcode.ends_with("GMMA");
+        of_warpgroups = of_warpgroups || sim::operation(in.code).has(sim::trait::warpgroup);
     }
     const uint32_t widest = of_warpgroups ? most_sums : most_registers;
     // The functions outside the cubin take their arguments in R4 to R13.
@@ -184,8 +184,7 @@ void Lifter::describe_instructions() {
     }
     for (const Instruction& in : code_.instructions) {
         sim::InstructionInfo info;
-        info.text = one_line(in.text);
-        info.set_opcode(one_line(full_name(in)));
+        info.set_text(one_line(in.text), one_line(full_name(in)));
         info.ptx_line = in.ptx_line;
         info.source.file = program_.source_file;
         if (const auto line = by_line.find(in.ptx_line); line != by_line.end()) {
@@ -259,7 +258,7 @@ void Lifter::link() {
     const auto measured = [&](uint32_t i) {
         return counts(i) || program_.instructions[i].traits.uses_tensor_cores();
     };
-    machine_->after_waits = accesses_after_waits(code_, measured);
+    machine_->after_waits = accesses_after_waits(code_, program_.instructions, measured);
     program_.machine = machine_;
     program_.conventions = {.explicit_reconvergence = true, .first_tag = 0};
     program_.functions.resize(1);

@@ -337,6 +337,7 @@ class Reader {
         const std::string_view operands =
             space == std::string_view::npos ? "" : line.substr(space + 1);
         in.opcode = name.substr(0, name.find('.'));
+        in.code = sim::opcode_named(in.opcode);
         while (name.find('.') != std::string_view::npos) {
             name = name.substr(name.find('.') + 1);
             in.modifiers.push_back(name.substr(0, name.find('.')));

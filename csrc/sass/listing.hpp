@@ -3,8 +3,9 @@
 //
 // METHOD
 // The reader keeps an instruction as it is printed: an opcode ("LDG"), its modifiers in order ("E",
-// "128"), a guard and operands, with labels resolved to instructions. As with PTX, the reader does
-// not know what an instruction does; the lifter does (lift.hpp). Each code section becomes one
+// "128"), a guard and operands, with labels resolved to instructions. It also finds the opcode's
+// row in the table of operations (sim/ops.inc). As with PTX, the reader does not know what an
+// instruction does; the lifter does (lift.hpp). Each code section becomes one
 // Code. It contains the kernel and, after the kernel, the functions that the kernel calls. A call
 // has the position of the called function in this Code.
 //
@@ -19,6 +20,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "sim/opcode.hpp"
 
 namespace coalesce::sass {
 
@@ -64,7 +67,8 @@ struct Operand {
 };
 
 struct Instruction {
-    std::string_view opcode;                  // for example, "LDG"
+    std::string_view opcode;  // for example, "LDG"
+    sim::OpCode code = sim::OpCode::unknown;
     std::vector<std::string_view> modifiers;  // for example, {"E", "128", "CONSTANT"}
     Operand guard;  // its kind is Kind::predicate, or Kind::other if there is no guard
     std::vector<Operand> operands;

@@ -8,6 +8,7 @@ namespace coalesce::sass {
 namespace {
 
 using Kind = Operand::Kind;
+using sim::OpCode;
 
 bool is_conditional(const Instruction& in) {
     if (in.guard.kind == Kind::predicate && in.guard.number >= 0) return true;
@@ -35,14 +36,14 @@ uint32_t barrier_of(const Instruction& in) {
 // Returns true if lanes can diverge at this instruction. BRA.DIV does not count: votes and shuffles
 // contain it, but only to test whether lanes have diverged.
 bool may_diverge(const Instruction& in) {
-    return in.opcode == "BRA" && !in.has("DIV") && !in.has("CONV") && !in.has("U") &&
+    return in.code == OpCode::BRA && !in.has("DIV") && !in.has("CONV") && !in.has("U") &&
            label_of(in) && is_conditional(in);
 }
 
 // Returns true for a call through a pointer. Lanes can also diverge there, because they may enter
 // different functions.
 bool calls_pointer(const Instruction& in) {
-    return in.opcode == "CALL" && !in.operands.empty() && in.operands[0].kind == Kind::reg;
+    return in.code == OpCode::CALL && !in.operands.empty() && in.operands[0].kind == Kind::reg;
 }
 
 // Returns the instructions that can be reached from `first`. The search stops at barriers that were
@@ -61,21 +62,22 @@ std::set<uint32_t> reached(const Code& code, uint32_t first) {
         const uint32_t barrier = barrier_of(in);
         const bool always = !is_conditional(in);
         uint32_t now = set;
-        if (in.opcode == "BSSY") now |= barrier;
-        if (in.opcode == "BSYNC") {
+        if (in.code == OpCode::BSSY) now |= barrier;
+        if (in.code == OpCode::BSYNC) {
             if (!(set & barrier)) continue;
             now &= ~barrier;
         }
-        if (in.opcode == "WARPSYNC" && always) continue;
+        if (in.code == OpCode::WARPSYNC && always) continue;
         found.insert(at);
-        const bool jumps = in.opcode == "RET" || in.opcode == "BRX" || in.opcode == "BRXU";
-        if ((in.opcode == "EXIT" || jumps) && always) continue;
+        const bool jumps =
+            in.code == OpCode::RET || in.code == OpCode::BRX || in.code == OpCode::BRXU;
+        if ((in.code == OpCode::EXIT || jumps) && always) continue;
         if (calls_pointer(in)) {
             for (const auto& [name, target] : code.functions) left.push_back({target, now});
-        } else if ((in.opcode == "BRA" || in.opcode == "CALL") && label) {
+        } else if ((in.code == OpCode::BRA || in.code == OpCode::CALL) && label) {
             left.push_back({label->target, now});
         }
-        if (in.opcode != "BRA" || !label || !always) left.push_back({at + 1, now});
+        if (in.code != OpCode::BRA || !label || !always) left.push_back({at + 1, now});
     }
     return found;
 }

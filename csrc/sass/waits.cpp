@@ -13,6 +13,10 @@ namespace coalesce::sass {
 namespace {
 
 using Kind = Operand::Kind;
+using sim::OpCode;
+namespace trait = sim::trait;
+
+bool has(const Instruction& in, uint32_t traits) { return sim::operation(in.code).has(traits); }
 
 // One bit for each register and predicate that may depend on a test.
 constexpr size_t uniforms = 256, predicates = uniforms + 64, uniform_predicates = predicates + 8,
@@ -33,17 +37,15 @@ bool is_value(const Operand& o) {
 constexpr uint32_t longest_wait = 64;
 
 // Returns true for a test whose result differs from run to run.
-bool tests(const Instruction& in) {
-    return (in.opcode == "SYNCS" && in.has("PHASECHK")) ||
-           (in.opcode == "USETMAXREG" && in.has("TRY_ALLOC"));
-}
+bool tests(const sim::Traits& in) { return in.tests_mbarrier || in.requests_registers; }
 
 // Returns true for a read of a value that another thread may change meanwhile: a strong load, an
 // atomic that adds zero, or an atomic that takes a lock. (For ATOMS.CAST, see
 // analysis/contention.hpp.)
 bool polls(const Instruction& in) {
-    if (in.opcode == "LDG" || in.opcode == "LD") return in.has("STRONG");
-    if (!in.opcode.starts_with("ATOM") || in.has("CAST") || in.operands.size() < 2) return false;
+    if (in.code == OpCode::LDG || in.code == OpCode::LD) return in.has("STRONG");
+    const bool atomic = has(in, trait::atomic) && !has(in, trait::mbarrier | trait::no_result);
+    if (!atomic || in.has("CAST") || in.operands.size() < 2) return false;
     if (in.has("CAS") || in.has("EXCH")) {
         const Operand& old = in.operands[in.operands[0].kind == Kind::predicate ? 1 : 0];
         return old.kind == Kind::reg && old.number >= 0;
@@ -66,16 +68,14 @@ struct Results {
 // a register, predicates after it are carries (IADD3 R0, P0, R2, R3, R4). Otherwise, a register
 // after a predicate may be a result (SHFL P0, R0, R2) or a source (FCHK P0, R0, R2).
 Results results_of(const Instruction& in) {
-    const sim::Operation& row = sim::operation(sim::opcode_named(in.opcode));
     const std::vector<Operand>& all = in.operands;
-    if (row.has(sim::trait::no_result) || all.empty()) return {};
+    if (has(in, trait::no_result) || all.empty()) return {};
     const auto is = [&](size_t n, Kind kind) { return n < all.size() && all[n].kind == kind; };
     if (is(0, Kind::predicate)) {
-        const bool compares = in.opcode.find("SETP") != in.opcode.npos;
-        if (compares || in.opcode.ends_with("PLOP3")) return {2, 2};
+        if (has(in, trait::two_predicates)) return {2, 2};
         return {1, is(1, Kind::reg) ? 2u : 1u};
     }
-    const size_t most = in.opcode.starts_with("VOTE") ? 2 : 3;
+    const size_t most = in.code == OpCode::VOTE || in.code == OpCode::VOTEU ? 2 : 3;
     size_t n = 1;
     while (n < most && is(n, Kind::predicate)) ++n;
     return {n, n};
@@ -83,37 +83,39 @@ Results results_of(const Instruction& in) {
 
 // Returns the largest number of registers that a result or a source can have.
 size_t width_of(const Instruction& in, bool is_result) {
-    if (in.opcode.ends_with("GMMA")) return 128;
-    if (in.opcode.ends_with("MMA")) return 8;
-    if (in.has("128") || in.opcode == "LDSM" || in.opcode == "STSM" || in.opcode.starts_with('T') ||
-        in.opcode.starts_with("SU"))
+    const sim::Pipe pipe = sim::operation(in.code).pipe;
+    if (pipe == sim::Pipe::tensor) return has(in, trait::warpgroup) ? 128 : 8;
+    if (in.has("128") || has(in, trait::matrix | trait::texture) || in.code == OpCode::TXQ)
         return 4;
-    const bool doubles = in.opcode.starts_with('D') || in.has("F64");
+    const bool doubles = pipe == sim::Pipe::fp64 || in.code == OpCode::DSETP || in.has("F64");
     const bool pairs = in.has("64") || in.has("U64") || in.has("S64") || in.has("TRANS64");
-    const bool products = in.has("WIDE") || (in.has("HI") && in.opcode == "IMAD" && !is_result);
-    const bool others = in.opcode == "CS2R" || in.opcode == "LEPC";
+    const bool products = in.has("WIDE") || (in.has("HI") && in.code == OpCode::IMAD && !is_result);
+    const bool others = in.code == OpCode::CS2R || in.code == OpCode::LEPC;
     return doubles || pairs || products || others ? 2 : 1;
 }
 
 // Returns the smallest number of registers that a result can have.
 size_t least_width_of(const Instruction& in) {
-    const bool loads = in.opcode.starts_with("LD") && in.opcode != "LDSM";
-    if (in.has("WIDE") || ((loads || in.opcode == "ULDC") && in.has("64"))) return 2;
+    using enum OpCode;
+    const bool loads =
+        in.code == LDG || in.code == LDS || in.code == LDL || in.code == LD || in.code == LDC;
+    if (in.has("WIDE") || ((loads || in.code == ULDC) && in.has("64"))) return 2;
     return loads && in.has("128") ? 4 : 1;
 }
 
 // Returns the number of consecutive uniform registers that belong to an address operand. Those of a
 // copy are the address, the mbarrier and the coordinates.
 size_t group_of(const Instruction& in, const Operand& o) {
-    if (in.opcode.ends_with("GMMA")) return 4;  // two descriptors
+    if (has(in, trait::warpgroup)) return 4;  // two descriptors
     // The second operand is a tensor map. The first is the address in shared memory. If the copy is
     // to shared memory, an mbarrier follows. Then come the coordinates.
-    if (in.opcode.starts_with("UTMA")) {
+    using enum OpCode;
+    if (in.code == UTMALDG || in.code == UTMASTG || in.code == UTMAPF || in.code == UTMACCTL) {
         if (&o != in.operands.data() || in.modifiers.empty()) return 2;
         const size_t rank = size_t(std::clamp(in.modifiers[0][0] - '0', 1, 5));
-        return (in.opcode == "UTMALDG" ? 2 : 1) + rank;
+        return (in.code == UTMALDG ? 2 : 1) + rank;
     }
-    return in.opcode.starts_with("UBLK") ? 2 : 1;  // an address and an mbarrier
+    return in.code == UBLKCP || in.code == UBLKPF ? 2 : 1;  // an address and an mbarrier
 }
 
 // Returns true if the instruction's operand uses one of these values. An operand that is a register
@@ -150,6 +152,12 @@ bool changes_address(const Instruction& in, const Operand& address) {
     return is_any(in, address, values, 1);
 }
 
+// Returns true for a store, of any memory space.
+bool writes_memory(const Instruction& in) {
+    using enum OpCode;
+    return in.code == ST || in.code == STG || in.code == STS || in.code == STL || in.code == STSM;
+}
+
 // Finds the loads with which a thread waits for a value in shared memory. In machine code, volatile
 // loads of shared memory look like other loads. But only a volatile load stays in a short loop that
 // does not change its address, if the loop has no store, atomic, barrier or call.
@@ -157,12 +165,12 @@ std::vector<bool> repeated_loads(const Code& code) {
     const std::vector<Instruction>& all = code.instructions;
     std::vector<bool> found(all.size(), false);
     const auto hides_a_load = [](const Instruction& in) {
-        for (const char* start : {"ST", "ATOM", "RED", "BAR", "CALL", "RET", "SYNCS", "LDGSTS"})
-            if (in.opcode.starts_with(start)) return true;
-        return false;
+        using enum OpCode;
+        return writes_memory(in) || has(in, trait::atomic | trait::block_barrier) ||
+               in.code == LDGSTS || in.code == CALL || in.code == RET;
     };
     for (size_t last = 0; last < all.size(); ++last) {
-        if (all[last].opcode != "BRA" || all[last].operands.empty()) continue;
+        if (all[last].code != OpCode::BRA || all[last].operands.empty()) continue;
         const Operand& label = all[last].operands.back();
         if (label.kind != Kind::label || label.target > last || last - label.target >= longest_wait)
             continue;
@@ -170,7 +178,8 @@ std::vector<bool> repeated_loads(const Code& code) {
         if (std::ranges::any_of(loop, hides_a_load)) continue;
         for (size_t at = label.target; at <= last; ++at) {
             const Instruction& in = all[at];
-            if ((in.opcode != "LDS" && in.opcode != "LD") || in.operands.size() < 2) continue;
+            if (in.code != OpCode::LDS && in.code != OpCode::LD) continue;
+            if (in.operands.size() < 2) continue;
             found[at] = found[at] || std::ranges::none_of(loop, [&](const Instruction& other) {
                             return changes_address(other, in.operands[1]);
                         });
@@ -181,36 +190,106 @@ std::vector<bool> repeated_loads(const Code& code) {
 
 using Accesses = std::vector<std::pair<uint32_t, uint32_t>>;
 
-// The flow of values through one kernel.
+// The flow of values through one kernel: which registers and predicates depend on a test.
 class Flow {
   public:
-    // With `only_loops`, only accesses in loops whose number of iterations depends on a test count.
-    Flow(const Code& code, const std::function<bool(uint32_t)>& accesses, std::vector<bool> tests,
-         bool only_loops)
+    // With `follows_memory`, values are also followed through shared and local memory.
+    Flow(const Code& code, std::vector<bool> tests, bool follows_memory)
         : code_(code),
-          accesses_(accesses),
           tests_(std::move(tests)),
-          only_loops_(only_loops),
-          size_(uint32_t(code.instructions.size())) {}
+          follows_memory_(follows_memory),
+          size_(uint32_t(code.instructions.size())),
+          before_(size_),
+          depends_(size_) {
+        knows_targets_ = link();
+    }
 
-    Accesses find() {
-        Accesses found;
-        if (std::ranges::find(tests_, true) == tests_.end()) return found;
-        if (!link()) {  // there are jumps whose targets are not known
-            for (uint32_t i = 0; i < size_ && !only_loops_; ++i)
-                if (accesses_(i)) found.emplace_back(i, i);
-            return found;
+    // False if there are jumps whose targets are not known. Then nothing else may be called.
+    [[nodiscard]] bool knows_targets() const { return knows_targets_; }
+
+    // Follows the values through all instructions until nothing changes. Returns true if anything
+    // changed.
+    bool follow() {
+        bool changed = false;
+        while (pass()) changed = true;
+        return changed;
+    }
+
+    // Says that it depends on a test whether these instructions are executed. Returns true if this
+    // was not known.
+    bool add_dependent(const std::vector<bool>& these) {
+        bool changed = false;
+        for (uint32_t i = 0; i < size_; ++i) {
+            if (!these[i] || depends_[i]) continue;
+            depends_[i] = true;
+            changed = true;
         }
-        before_.resize(size_);
-        depends_.resize(size_);
-        for (bool changed = true; changed;) {
-            changed = pass();
-            changed = mark_branches(nullptr) || changed;
+        return changed;
+    }
+
+    // Returns the branches that depend on a test.
+    [[nodiscard]] std::vector<uint32_t> branches() const {
+        std::vector<uint32_t> found;
+        for (uint32_t i = 0; i < size_; ++i) {
+            const bool is_branch = blocks_[i].successors.size() + blocks_[i].leaves >= 2;
+            if (is_branch && reads(i, before_[i])) found.push_back(i);
         }
-        mark_branches(&found);
-        for (uint32_t i = 0; i < size_ && !only_loops_; ++i)
-            if (accesses_(i) && aims(i, before_[i])) found.emplace_back(i, i);
         return found;
+    }
+
+    // Returns the instructions between a branch and the point where its sides meet.
+    [[nodiscard]] std::vector<bool> sides(uint32_t branch) const {
+        std::vector<uint32_t> left(blocks_[branch].successors);
+        std::vector<bool> seen(size_, false);
+        while (!left.empty()) {
+            const uint32_t at = left.back();
+            left.pop_back();
+            if (at == blocks_[branch].reconvergence || seen[at]) continue;
+            seen[at] = true;
+            left.insert(left.end(), blocks_[at].successors.begin(), blocks_[at].successors.end());
+        }
+        return seen;
+    }
+
+    // Returns the instructions between a branch and the point where its sides meet from which
+    // control may come back to the branch. Returns none if this is no loop that waits: such a loop
+    // is short and contains a test.
+    [[nodiscard]] std::vector<bool> waiting_loop(uint32_t branch) const {
+        const std::vector<bool> seen = sides(branch);
+        std::vector<bool> loop(size_, false);
+        loop[branch] = seen[branch];
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (uint32_t at = size_; at-- > 0;) {  // most instructions lead to the next one
+                if (!seen[at] || loop[at]) continue;
+                loop[at] = leads_to(at, loop);
+                changed = changed || loop[at];
+            }
+        }
+        uint32_t count = 0;
+        bool waits = false;
+        for (uint32_t at = 0; at < size_; ++at) {
+            count += loop[at];
+            waits = waits || (loop[at] && tests_[at]);
+        }
+        if (!waits || count > longest_wait) loop.assign(size_, false);
+        return loop;
+    }
+
+    [[nodiscard]] bool leads_to(uint32_t i, const std::vector<bool>& these) const {
+        return std::ranges::any_of(blocks_[i].successors,
+                                   [&](uint32_t next) { return these[next]; });
+    }
+
+    // Returns true if the guard or the address of an access depends on a test. The data that it
+    // stores do not matter.
+    [[nodiscard]] bool aims(uint32_t i) const {
+        const Instruction& in = code_.instructions[i];
+        const Values& values = before_[i];
+        if (in.guard.kind == Kind::predicate && is_any(in, in.guard, values, 1)) return true;
+        return std::ranges::any_of(in.operands, [&](const Operand& o) {
+            return !is_value(o) && is_any(in, o, values, 1);
+        });
     }
 
   private:
@@ -220,7 +299,7 @@ class Flow {
         std::vector<uint32_t> after_calls;
         for (uint32_t i = 0; i < size_; ++i) {
             const Instruction& in = code_.instructions[i];
-            if (in.opcode == "CALL" && i + 1 < size_) after_calls.push_back(i + 1);
+            if (in.code == OpCode::CALL && i + 1 < size_) after_calls.push_back(i + 1);
         }
         blocks_.resize(size_);
         for (uint32_t i = 0; i < size_; ++i) {
@@ -237,17 +316,17 @@ class Flow {
             for (const Operand& o : in.operands)
                 if (o.kind == Kind::label) label = &o;
             bool continues = true;
-            if (in.opcode == "BRX" || in.opcode == "BRXU") return false;
-            if (in.opcode == "CALL" && !in.operands.empty() && in.operands[0].kind == Kind::reg &&
-                !in.has("ABS"))
+            if (in.code == OpCode::BRX || in.code == OpCode::BRXU) return false;
+            if (in.code == OpCode::CALL && !in.operands.empty() &&
+                in.operands[0].kind == Kind::reg && !in.has("ABS"))
                 return false;
-            if ((in.opcode == "BRA" || in.opcode == "CALL") && label) go(label->target);
-            if (in.opcode == "BRA") continues = is_guarded(in) || in.operands.size() > 1;
-            if (in.opcode == "RET") {
+            if ((in.code == OpCode::BRA || in.code == OpCode::CALL) && label) go(label->target);
+            if (in.code == OpCode::BRA) continues = is_guarded(in) || in.operands.size() > 1;
+            if (in.code == OpCode::RET) {
                 for (const uint32_t to : after_calls) go(to);
                 continues = is_guarded(in);
             }
-            if (in.opcode == "EXIT") {
+            if (in.code == OpCode::EXIT) {
                 block.leaves = true;
                 continues = is_guarded(in);
             }
@@ -257,21 +336,11 @@ class Flow {
         return true;
     }
 
-    // Returns true if the guard or the address of an access is one of these values. The data that
-    // it stores do not matter.
-    [[nodiscard]] bool aims(uint32_t i, const Values& values) const {
-        const Instruction& in = code_.instructions[i];
-        if (in.guard.kind == Kind::predicate && is_any(in, in.guard, values, 1)) return true;
-        return std::ranges::any_of(in.operands, [&](const Operand& o) {
-            return !is_value(o) && is_any(in, o, values, 1);
-        });
-    }
-
     // Returns true if the instruction reads one of these values.
     [[nodiscard]] bool reads(uint32_t i, const Values& values) const {
         const Instruction& in = code_.instructions[i];
         if (in.guard.kind == Kind::predicate && is_any(in, in.guard, values, 1)) return true;
-        if (in.opcode == "P2R" && (values >> predicates).any()) return true;
+        if (in.code == OpCode::P2R && (values >> predicates).any()) return true;
         for (size_t n = results_of(in).certain; n < in.operands.size(); ++n)
             if (is_any(in, in.operands[n], values, width_of(in, false))) return true;
         return false;
@@ -285,10 +354,10 @@ class Flow {
     [[nodiscard]] bool elects_each(uint32_t i) const {
         constexpr uint32_t longest = 16;
         const Instruction& in = code_.instructions[i];
-        if (in.opcode != "ELECT") return false;
+        if (in.code != OpCode::ELECT) return false;
         for (uint32_t at = i + 1; at < std::min(size_, i + longest); ++at) {
             const Instruction& branch = code_.instructions[at];
-            if (branch.opcode != "BRA" || !branch.has("ANY")) continue;
+            if (branch.code != OpCode::BRA || !branch.has("ANY")) continue;
             const bool same = branch.guard.kind == in.guard.kind &&
                               branch.guard.number == in.guard.number &&
                               branch.guard.negated == in.guard.negated;
@@ -304,11 +373,11 @@ class Flow {
         const Instruction& in = code_.instructions[i];
         Values values = before_[i];
         const Results results = results_of(in);
-        const bool spreads =
-            (depends_[i] && !only_loops_) || tests_[i] || reads(i, values) || loads_dependent(in);
-        if (spreads && stores(in) && !only_loops_) (in.opcode == "STL" ? local_ : shared_) = true;
-        if (spreads && in.opcode == "BAR") voted_ = true;
-        if (spreads && in.opcode == "R2P")
+        const bool spreads = depends_[i] || tests_[i] || reads(i, values) || loads_dependent(in);
+        if (spreads && follows_memory_ && stores(in))
+            (in.code == OpCode::STL ? local_ : shared_) = true;
+        if (spreads && in.code == OpCode::BAR) voted_ = true;
+        if (spreads && in.code == OpCode::R2P)
             for (size_t v = predicates; v < all_values; ++v) values.set(v);
         for (size_t n = 0; n < std::min(results.possible, in.operands.size()); ++n) {
             const Operand& o = in.operands[n];
@@ -325,15 +394,20 @@ class Flow {
         return values;
     }
 
+    // Returns true for a store to local or shared memory, or an atomic that may update shared
+    // memory.
     static bool stores(const Instruction& in) {
-        return in.opcode == "STL" || in.opcode == "STS" || in.opcode == "STSM" ||
-               in.opcode == "ST" || in.opcode == "ATOMS" || in.opcode == "ATOM";
+        using enum OpCode;
+        return (writes_memory(in) && in.code != STG) || in.code == ATOMS || in.code == ATOM;
     }
+
+    // Returns true for a read of memory, or of the result of BAR.RED, that depends on a test.
     [[nodiscard]] bool loads_dependent(const Instruction& in) const {
-        if (in.opcode == "LDL") return local_;
-        if (in.opcode == "B2R") return voted_;
-        return shared_ && (in.opcode == "LDS" || in.opcode == "LDSM" || in.opcode == "LD" ||
-                           in.opcode == "ATOMS" || in.opcode == "ATOM");
+        using enum OpCode;
+        if (in.code == LDL) return local_;
+        if (in.code == B2R) return voted_;
+        return shared_ && (in.code == LDS || in.code == LDSM || in.code == LD || in.code == ATOMS ||
+                           in.code == ATOM);
     }
 
     // Follows all instructions once. Returns true if anything changed.
@@ -360,74 +434,11 @@ class Flow {
         return changed || shared != shared_ || local != local_ || voted != voted_;
     }
 
-    // Marks the instructions between a branch that depends on a test and the point where its sides
-    // meet. If `found` is not null, also stores the accesses among them.
-    bool mark_branches(Accesses* found) {
-        bool changed = false;
-        for (uint32_t i = 0; i < size_; ++i) {
-            const sim::BasicBlock& block = blocks_[i];
-            if (block.successors.size() + block.leaves < 2) continue;
-            if (!reads(i, before_[i])) continue;
-            std::vector<uint32_t> left(block.successors);
-            std::vector<bool> seen(size_, false);
-            while (!left.empty()) {
-                const uint32_t at = left.back();
-                left.pop_back();
-                if (at == block.reconvergence || seen[at]) continue;
-                seen[at] = true;
-                left.insert(left.end(), blocks_[at].successors.begin(),
-                            blocks_[at].successors.end());
-            }
-            if (only_loops_) keep_loop(i, seen);
-            // The first test may be before the loop. If it succeeds, this run of the kernel does
-            // not enter the loop, but another run may.
-            std::vector<uint32_t> entries{i};
-            for (uint32_t at = 0; only_loops_ && at < size_; ++at)
-                if (!seen[at] && leads_to(at, seen)) entries.push_back(at);
-            for (uint32_t at = 0; at < size_; ++at) {
-                if (!seen[at]) continue;
-                changed = changed || !depends_[at];
-                depends_[at] = true;
-                if (!found || !accesses_(at)) continue;
-                for (const uint32_t entry : entries) found->emplace_back(at, entry);
-            }
-        }
-        return changed;
-    }
-
-    [[nodiscard]] bool leads_to(uint32_t i, const std::vector<bool>& these) const {
-        return std::ranges::any_of(blocks_[i].successors,
-                                   [&](uint32_t next) { return these[next]; });
-    }
-
-    // Keeps the instructions from which control may come back to the branch. Keeps none if this is
-    // no loop that waits: such a loop is short and contains a test.
-    void keep_loop(uint32_t branch, std::vector<bool>& seen) const {
-        std::vector<bool> loop(size_, false);
-        loop[branch] = seen[branch];
-        for (bool changed = true; changed;) {
-            changed = false;
-            for (uint32_t at = size_; at-- > 0;) {  // most instructions lead to the next one
-                if (!seen[at] || loop[at]) continue;
-                loop[at] = leads_to(at, loop);
-                changed = changed || loop[at];
-            }
-        }
-        uint32_t count = 0;
-        bool waits = false;
-        for (uint32_t at = 0; at < size_; ++at) {
-            count += loop[at];
-            waits = waits || (loop[at] && tests_[at]);
-        }
-        if (!waits || count > longest_wait) loop.assign(size_, false);
-        seen = loop;
-    }
-
     const Code& code_;
-    const std::function<bool(uint32_t)>& accesses_;
     std::vector<bool> tests_;  // whether the result of an instruction differs from run to run
-    bool only_loops_;
+    bool follows_memory_;
     uint32_t size_;
+    bool knows_targets_ = false;
     std::vector<sim::BasicBlock> blocks_;  // one for each instruction
     std::vector<Values> before_;           // the values before each instruction
     std::vector<bool> depends_;            // whether the instruction is executed depends on a test
@@ -435,21 +446,78 @@ class Flow {
     bool shared_ = false, local_ = false, voted_ = false;
 };
 
+// Finds the accesses that depend on the results of tests, through registers, memory and branches.
+Accesses after_tests(const Code& code, const std::function<bool(uint32_t)>& accesses,
+                     std::vector<bool> tests) {
+    Accesses found;
+    const auto size = uint32_t(code.instructions.size());
+    Flow flow(code, std::move(tests), true);
+    if (!flow.knows_targets()) {
+        for (uint32_t i = 0; i < size; ++i)
+            if (accesses(i)) found.emplace_back(i, i);
+        return found;
+    }
+    for (bool changed = true; changed;) {
+        changed = flow.follow();
+        for (const uint32_t branch : flow.branches())
+            changed = flow.add_dependent(flow.sides(branch)) || changed;
+    }
+    for (const uint32_t branch : flow.branches()) {
+        const std::vector<bool> sides = flow.sides(branch);
+        for (uint32_t i = 0; i < size; ++i)
+            if (sides[i] && accesses(i)) found.emplace_back(i, branch);
+    }
+    for (uint32_t i = 0; i < size; ++i)
+        if (accesses(i) && flow.aims(i)) found.emplace_back(i, i);
+    return found;
+}
+
+// Finds the accesses in loops that wait for a value that another thread writes. The number of
+// iterations of such a loop depends on these reads.
+Accesses in_waiting_loops(const Code& code, const std::function<bool(uint32_t)>& accesses,
+                          const std::vector<bool>& reads) {
+    Accesses found;
+    const auto size = uint32_t(code.instructions.size());
+    Flow flow(code, reads, false);
+    if (!flow.knows_targets()) return found;
+    flow.follow();
+    for (const uint32_t branch : flow.branches()) {
+        const std::vector<bool> loop = flow.waiting_loop(branch);
+        // The first test may be before the loop. If it succeeds, this run of the kernel does not
+        // enter the loop, but another run may.
+        std::vector<uint32_t> entries{branch};
+        for (uint32_t i = 0; i < size; ++i)
+            if (!loop[i] && flow.leads_to(i, loop)) entries.push_back(i);
+        for (uint32_t i = 0; i < size; ++i) {
+            if (!loop[i] || !accesses(i)) continue;
+            for (const uint32_t entry : entries) found.emplace_back(i, entry);
+        }
+    }
+    return found;
+}
+
 }  // namespace
 
-Accesses accesses_after_waits(const Code& code, const std::function<bool(uint32_t)>& accesses) {
+Accesses accesses_after_waits(const Code& code, std::span<const sim::InstructionInfo> infos,
+                              const std::function<bool(uint32_t)>& accesses) {
     // The ends of groups of copies are in metrics of the copy engine.
     const std::function<bool(uint32_t)> measured = [&](uint32_t i) {
-        return accesses(i) || code.instructions[i].opcode == "UTMACMDFLUSH";
+        return accesses(i) || infos[i].traits.ends_bulk_group;
     };
     std::vector<bool> tested(code.instructions.size()), polled = repeated_loads(code);
     for (size_t i = 0; i < tested.size(); ++i) {
-        tested[i] = tests(code.instructions[i]);
+        tested[i] = tests(infos[i].traits);
         polled[i] = polled[i] || polls(code.instructions[i]);
     }
-    Accesses found = Flow(code, measured, std::move(tested), false).find();
-    const Accesses more = Flow(code, measured, std::move(polled), true).find();
-    found.insert(found.end(), more.begin(), more.end());
+    Accesses found;
+    const auto any = [](const std::vector<bool>& these) {
+        return std::ranges::find(these, true) != these.end();
+    };
+    if (any(tested)) found = after_tests(code, measured, std::move(tested));
+    if (any(polled)) {
+        const Accesses more = in_waiting_loops(code, measured, polled);
+        found.insert(found.end(), more.begin(), more.end());
+    }
     return found;
 }
 

@@ -21,17 +21,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "sass/listing.hpp"
+#include "sim/program.hpp"
 
 namespace coalesce::sass {
 
 // Returns the numbers of these accesses, each with a branch on which it depends. If the address of
 // an access depends on a test, the second number is that of the access. `accesses` returns true for
-// an instruction that metrics count.
+// an instruction that metrics count. `infos` describes the same instructions as `code`.
 [[nodiscard]] std::vector<std::pair<uint32_t, uint32_t>> accesses_after_waits(
-    const Code& code, const std::function<bool(uint32_t)>& accesses);
+    const Code& code, std::span<const sim::InstructionInfo> infos,
+    const std::function<bool(uint32_t)>& accesses);
 
 }  // namespace coalesce::sass

@@ -67,7 +67,10 @@ inline constexpr uint32_t bulk = 1u << 12;     // copies without the load/store 
 inline constexpr uint32_t matrix = 1u << 13;   // lanes provide the addresses of a matrix's rows
 inline constexpr uint32_t texture = 1u << 14;  // accesses a texture or surface, by the texture unit
 inline constexpr uint32_t cluster = 1u << 15;  // communicates with the blocks of its cluster
-inline constexpr uint32_t warpgroup = 1u << 20;  // four warps together multiply matrices
+inline constexpr uint32_t warpgroup = 1u << 20;        // four warps together multiply matrices
+inline constexpr uint32_t ends_bulk_group = 1u << 21;  // ends a group of bulk copies
+inline constexpr uint32_t two_predicates =
+    1u << 22;  // machine code: its first two operands are results
 // These four traits are for the analyses of control flow and data flow (control_flow.hpp,
 // data_flow.hpp, address_families.hpp). Only rows of PTX have them. `pure`: the result depends only
 // on the operands, so lanes with equal operands get equal results. This trait is used only for an

@@ -127,8 +127,10 @@ struct InstructionInfo {
     // The origin of the address. `parameter` is an index into the kernel's parameters.
     Origin origin;
     bool operator==(const InstructionInfo&) const = default;
-    void set_opcode(std::string name) {
-        traits = traits_of(name);
+    // Sets the text of the instruction, its opcode, and the traits that they determine.
+    void set_text(std::string whole, std::string name) {
+        traits = traits_of(name, whole);
+        text = std::move(whole);
         opcode = std::move(name);
     }
 };

@@ -54,12 +54,20 @@ void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
 
 // Products of a warpgroup, such as HGMMA.64x256x16.F32.BF16. The modifiers after the shape are the
 // type of d (not in IGMMA and BGMMA) and the types of a and b. F16 factors are not named in HGMMA.
-void read_warpgroup(Traits& t, const std::vector<std::string_view>& parts) {
+//
+// In HGMMA.64x256x8.F32.TF32 R24, R28, gdesc[UR4], R24, gsb0, the factor a is in registers. If a is
+// in shared memory, too, the descriptors (gdesc) follow the first operand. gdesc[URZ] stands for no
+// factors.
+void read_warpgroup(Traits& t, const std::vector<std::string_view>& parts, std::string_view text) {
     using enum TensorSource;
     if (parts.size() < 2) return;
     const std::optional<WarpgroupShape> shape = warpgroup_shape(parts[1]);
     if (!shape) return;
     t.columns = shape->columns;
+    const size_t second = text.find(", ");
+    const std::string_view factors = second == text.npos ? "" : text.substr(second + 2);
+    t.shared_factors = factors.starts_with("gdesc[") ? 2 : 1;
+    t.empty_product = factors.starts_with("gdesc[URZ]");
     // Each of the four warps counts its 16 rows.
     t.tensor_operations = 2 * 16 * shape->columns * shape->depth;
     t.tensor_source = t.code == OpCode::QGMMA   ? fp8
@@ -73,9 +81,10 @@ void read_warpgroup(Traits& t, const std::vector<std::string_view>& parts) {
     t.tensor_cycles = shape->columns / 2;
 }
 
-void read_machine_code(Traits& t, const std::vector<std::string_view>& parts) {
+void read_machine_code(Traits& t, const std::vector<std::string_view>& parts,
+                       std::string_view text) {
     using enum TensorSource;
-    if (t.warpgroup) return read_warpgroup(t, parts);
+    if (t.warpgroup) return read_warpgroup(t, parts, text);
     if (parts.size() < 2) return;
     // The second part of the opcode is the shape m, n, k. It is written as in "16816" (16, 8, 16),
     // "168256" (16, 8, 256), "8816" (8, 8, 16) or "16x8x4" (16, 8, 4).
@@ -116,7 +125,7 @@ std::optional<WarpgroupShape> warpgroup_shape(std::string_view text) {
     return shape;
 }
 
-void read_tensor(Traits& t, std::string_view opcode) {
+void read_tensor(Traits& t, std::string_view opcode, std::string_view text) {
     const std::vector<std::string_view> parts = parts_of(opcode);
     // Tensor cores also execute HFMA2.MMA. 32 launches with it were counted on an H100. In 3 of
     // them, the hardware counted 1.4 to 1.7 times these cycles, and in the others exactly these.
@@ -125,7 +134,7 @@ void read_tensor(Traits& t, std::string_view opcode) {
         t.tensor_cycles_vary = true;
     }
     if (t.pipe != Pipe::tensor) return;
-    t.machine_code ? read_machine_code(t, parts) : read_ptx(t, parts);
+    t.machine_code ? read_machine_code(t, parts, text) : read_ptx(t, parts);
 }
 
 }  // namespace coalesce::sim

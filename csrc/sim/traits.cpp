@@ -99,7 +99,7 @@ std::vector<std::string_view> parts_of(std::string_view opcode) {
     return parts;
 }
 
-Traits traits_of(std::string_view opcode) {
+Traits traits_of(std::string_view opcode, std::string_view text) {
     Traits t;
     t.code = opcode_named(opcode);
     const Operation& row = operation(t.code);
@@ -116,6 +116,8 @@ Traits traits_of(std::string_view opcode) {
     t.ends_copy_group = row.has(trait::ends_copy_group);
     t.awaits_copies = row.has(trait::awaits_copies);
     t.bulk = row.has(trait::bulk);
+    t.multicast = t.bulk && parts.any({"multicast::cluster", "MULTICAST"});
+    t.ends_bulk_group = row.has(trait::ends_bulk_group);
     t.matrix = row.has(trait::matrix);
     t.texture = row.has(trait::texture);
     t.warpgroup = row.has(trait::warpgroup);
@@ -125,7 +127,7 @@ Traits traits_of(std::string_view opcode) {
         read_machine_code(t, parts);
     else
         read_ptx(t, parts);
-    read_tensor(t, opcode);
+    read_tensor(t, opcode, text);
     return t;
 }
 

@@ -4,8 +4,8 @@
 // A row of ops.inc has the properties that are common to all instructions of an operation, such as
 // `ld`. Modifiers add other properties: `ld` is a load, and `ld.volatile` is also strong.
 // traits_of() combines both. Only traits_of() and the code that chooses the handler read modifiers.
-// The traits can always be computed from the text of the opcode. So files with the counts of a run
-// contain this text, and not the traits.
+// The traits can always be computed from the text of the instruction. So files with the counts of a
+// run contain this text, and not the traits.
 #pragma once
 
 #include <cstdint>
@@ -62,9 +62,11 @@ struct Traits {
     bool asynchronous = false;     // accesses shared memory through the asynchronous proxy
     // Orders accesses before the fence, and accesses of the asynchronous proxy after it.
     bool proxy_fence = false;
-    bool bulk = false;     // a copy by the copy engine (TMA)
-    bool matrix = false;   // ldmatrix or stmatrix
-    bool texture = false;  // an access to a texture or surface, which is not counted
+    bool bulk = false;             // a copy by the copy engine (TMA)
+    bool multicast = false;        // a bulk copy to the shared memory of several blocks
+    bool ends_bulk_group = false;  // ends a group of bulk copies
+    bool matrix = false;           // ldmatrix or stmatrix
+    bool texture = false;          // an access to a texture or surface, which is not counted
     // Multiplies matrices by the four warps of a warpgroup: wgmma, HGMMA.
     bool warpgroup = false;
     // Communicates with other blocks of its cluster: barrier.cluster, mapa, or an ordinary access
@@ -91,7 +93,11 @@ struct Traits {
     // Machine code: the instruction occupies a tensor core for longer than `tensor_cycles` if other
     // warps execute certain instructions meanwhile.
     bool tensor_cycles_vary = false;
-    uint32_t columns = 0;  // machine code: the columns of the product of a warpgroup
+    // Machine code: the columns of the product of a warpgroup, and how many of its two factors are
+    // in shared memory. An empty product only ends a group of products, and reads no memory.
+    uint32_t columns = 0;
+    uint32_t shared_factors = 0;
+    bool empty_product = false;
     [[nodiscard]] bool uses_tensor_cores() const {
         return pipe == Pipe::tensor || tensor_cycles > 0;
     }
@@ -110,10 +116,12 @@ struct WarpgroupShape {
 [[nodiscard]] std::optional<WarpgroupShape> warpgroup_shape(std::string_view text);
 
 // Sets the traits of tensor core instructions. It is defined in tensor_traits.cpp.
-void read_tensor(Traits& traits, std::string_view opcode);
+void read_tensor(Traits& traits, std::string_view opcode, std::string_view text);
 
-// Returns the traits of an opcode with its modifiers: "ld.volatile.global.u32", "ATOMS.CAS".
-[[nodiscard]] Traits traits_of(std::string_view opcode);
+// Returns the traits of an opcode with its modifiers: "ld.volatile.global.u32", "ATOMS.CAS". `text`
+// is the whole instruction. Only products of warpgroups in machine code need it: their operands say
+// which factors are in shared memory.
+[[nodiscard]] Traits traits_of(std::string_view opcode, std::string_view text = {});
 
 // Returns the traits of all instructions in the body of a PTX function, in order.
 [[nodiscard]] std::vector<Traits> traits_of(const ptx::Function& function);

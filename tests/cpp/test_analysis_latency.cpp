@@ -32,7 +32,7 @@ class Code {
   public:
     Code& add(const std::string& opcode, uint64_t executed, Boards boards = {}) {
         sim::InstructionInfo info;
-        info.set_opcode(opcode);
+        info.set_text(opcode, opcode);
         code_->instructions.push_back(info);
         InstructionCounts c;
         c.executed = executed;

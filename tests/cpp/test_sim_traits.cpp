@@ -39,6 +39,8 @@ std::string dump(const Traits& t) {
     add(t.ends_copy_group, "ends_copy_group");
     add(t.awaits_copies, "awaits_copies");
     add(t.bulk, "bulk");
+    add(t.multicast, "multicast");
+    add(t.ends_bulk_group, "ends_bulk_group");
     add(t.matrix, "matrix");
     add(t.texture, "texture");
     add(t.warpgroup, "warpgroup");
@@ -106,6 +108,7 @@ constexpr Row ptx[] = {
     {"mbarrier.try_wait.parity.shared.b64", "mbarrier.try_wait result strong releases"},
     {"cp.async.cg.shared.global", "cp.async passes_l1"},
     {"cp.async.commit_group", "cp.async.commit_group ends_copy_group"},
+    {"cp.async.bulk.commit_group", "cp.async.bulk.commit_group ends_bulk_group"},
     {"cp.async.wait_group", "cp.async.wait_group awaits_copies"},
     {"cp.async.wait_all", "cp.async.wait_all awaits_copies"},
     {"membar.gl", "membar orders"},
@@ -173,6 +176,8 @@ constexpr Row machine_code[] = {
     {"LDG.E.MMIO.SYS", "LDG result strong unrecorded"},
     {"HGMMA.64x256x16.F32.BF16", "HGMMA tensor result warpgroup columns=256"},
     {"HGMMA.128x256x16.F32.BF16", "HGMMA tensor result warpgroup"},
+    {"UTMALDG.2D.MULTICAST", "UTMALDG bulk multicast"},
+    {"UTMACMDFLUSH", "UTMACMDFLUSH ends_bulk_group"},
     {"QGMMA.64x8x32.F32.E4M3.E4M3", "QGMMA tensor result warpgroup columns=8"},
     {"IGMMA.64x16x32.S8.S8", "IGMMA tensor result warpgroup columns=16"},
     {"BGMMA.64x8x256.AND.POPC", "BGMMA tensor result warpgroup unrecorded columns=8"},
@@ -231,9 +236,23 @@ TEST(Operations, WriteARegisterUnlessTheyHaveNoResult) {
 
 TEST(InstructionInfo, HasTheTraitsOfItsOpcode) {
     InstructionInfo info;
-    info.set_opcode("ld.volatile.global.u32");
+    info.set_text("ld.volatile.global.u32 %r1, [%rd1];", "ld.volatile.global.u32");
+    EXPECT_EQ(info.text, "ld.volatile.global.u32 %r1, [%rd1];");
     EXPECT_EQ(info.opcode, "ld.volatile.global.u32");
     EXPECT_EQ(info.traits, traits_of("ld.volatile.global.u32"));
+}
+
+TEST(Traits, SayWhichFactorsOfAProductAreInSharedMemory) {
+    const auto product = [](const char* text) {
+        return traits_of("HGMMA.64x256x8.F32.TF32", text);
+    };
+    const Traits both = product("HGMMA.64x256x8.F32.TF32 R24, gdesc[UR4].tnspB, R24, UP0, gsb0");
+    EXPECT_EQ(both.shared_factors, 2u);
+    EXPECT_FALSE(both.empty_product);
+    const Traits one = product("HGMMA.64x256x8.F32.TF32 R24, R28, gdesc[UR4], R24, gsb0");
+    EXPECT_EQ(one.shared_factors, 1u);
+    EXPECT_FALSE(one.empty_product);
+    EXPECT_TRUE(product("HGMMA.64x256x8.F32.TF32 RZ, gdesc[URZ], RZ, !UPT, gsb0").empty_product);
 }
 
 }  // namespace

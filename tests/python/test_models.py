@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import math
 import statistics
+import sys
 from pathlib import Path
 
 import counter_cases
@@ -346,3 +348,15 @@ def test_a_launch_of_one_thread_and_of_many_blocks():
     many = kernel.profile(100_000, 1, np.zeros(100_000, np.float32))
     assert many.modelled_ms > one.modelled_ms
     assert many.metrics()["dram__bytes_read.sum"] == 400_000
+
+
+def test_the_script_of_the_models_page_runs_the_first_blocks():
+    """`docs/model_accuracy.py --first-rounds 1` has a launcher of its own."""
+    path = Path(__file__).parents[2] / "docs" / "model_accuracy.py"
+    spec = importlib.util.spec_from_file_location("model_accuracy", path)
+    script = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = script  # its dataclasses look their module up
+    spec.loader.exec_module(script)
+    (row,) = script.rows(r"^transpose/naive_write 2048x2048 float32$", rounds=1)
+    assert row.case == "transpose/naive_write 2048x2048 float32"
+    assert 0 < row.share < 1

@@ -163,8 +163,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         if table["after_waits"][_touches(table, space)].any():
             add([n for n in ordinary if space in n or "generic" in n], AFTER_WAITS)
             add(TOTALS, AFTER_WAITS)
-    ends = executed & _starts(table["opcode"], "UTMACMDFLUSH")
-    if table["after_waits"][copies_of_engine | ends].any():
+    if table["after_waits"][copies_of_engine | (executed & table["ends_bulk_group"])].any():
         add(filter(_of_copy_engine, metrics), AFTER_WAITS)
         add(TOTALS, AFTER_WAITS)
     if table["after_waits"][table["tensor"]].any():
@@ -193,10 +192,6 @@ def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
     of_addresses = ("sector", "tag_requests", "wavefronts")
     names = [n for n in metrics if space in n or (space == "global" and "pipe_tma" in n)]
     return {n: ORDERED for n in names if any(word in n for word in of_addresses)}
-
-
-def _starts(opcodes: Any, name: str) -> Any:
-    return np.char.startswith(opcodes.astype(str), name)
 
 
 def _touches(table: Any, space: str) -> Any:
