@@ -8,14 +8,16 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import statistics
 from pathlib import Path
 
-from gpu import Gpu, state
-from products import Product
+import numpy as np
+from gpu import need_gpu, state
+
+import coalesce
+from coalesce.benchmarking.names import named
 
 OUT = Path(__file__).parents[1] / "python" / "coalesce" / "catalogue" / "best.json"
-RUNGS = [("split_k", 32), ("split_k", 64), ("split_k", 128), ("tensor_map", 0), ("pipelined", 0)]
+RUNGS = [*(f"split_k tile={tile}" for tile in (32, 64, 128)), "tensor_map", "pipelined"]
 EXTENTS = (32, 128, 512, 1024, 2048, 4096)  # the values of M and N
 DEPTHS = (64, 512, 1024, 4096)
 CUBES = (256, 768, 1536, 3072, 8192)
@@ -28,9 +30,10 @@ def main() -> None:
     """Measure and write the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=6, help="of each rung (default 6)")
     options = parser.parse_args()
-    gpu = Gpu()
+    need_gpu()
+    random = np.random.default_rng(1)
     rows = []
     shapes = [
         *itertools.product(EXTENTS, EXTENTS, DEPTHS),
@@ -38,12 +41,13 @@ def main() -> None:
         *((n, n, n) for n in CUBES),
     ]
     for m, n, k in shapes:
-        product = Product(gpu, m, n, k)
-        works = {f"{name} {tile}": product.rung(name, tile) for name, tile in RUNGS}
-        times = gpu.interleaved(works, options.rounds, target_ms=0.3)
-        medians = {name: statistics.median(ms) for name, ms in times.items()}
-        name, tile = min(medians, key=medians.__getitem__).split()
-        rows.append([m, n, k, name, int(tile)])
+        a, b = (random.random(shape, np.float32) * 2 - 1 for shape in ((m, k), (k, n)))
+        timed = coalesce.benchmark(
+            "matmul", a, b, variants=RUNGS, device="cuda", runs=options.runs, repeats="auto"
+        )
+        assert timed.correct, timed
+        fastest = named(min(timed, key=lambda row: row.timing.kernel_ms).variant)
+        rows.append([m, n, k, fastest.variant, fastest.options.get("tile", 0)])
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
     gpu_name = json.dumps(state().get("name", ""))
     text = f'{{\n "gpu": {gpu_name},\n "float32": [\n{lines}\n ]\n}}\n'

@@ -15,17 +15,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import recording
-from gpu import Gpu
-from products import Product
+
+import coalesce
+from coalesce._core import cuda
+from coalesce.benchmarking.gpu import copied, launches
+from coalesce.benchmarking.gpu_peers import call_of
+from coalesce.common.dtypes import to_bfloat16
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "units.json"
 SIZE = 4096
-WORKS = [  # variant (or cuBLAS' kind of product), its tile, dtype of the operands
-    *(("tma", 0, "float32"), ("tensor_map", 0, "float32"), ("split_k", 128, "float32")),
-    *(("cublas float32", 0, "float32"), ("tf32x3", 0, "float32"), ("tf32", 0, "float32")),
-    *(("bf16", 0, "bfloat16"), ("dmma", 0, "float64")),
-]
+WORKS = {  # for each row: the variant or library, and the dtype of the operands
+    **{name: (name, "float32") for name in ("tma", "tensor_map", "split_k")},
+    "cublas float32": ("cublas", "float32"),
+    **{name: (name, "float32") for name in ("tf32x3", "tf32")},
+    "bf16": ("bf16", "bfloat16"),
+    "dmma": ("dmma", "float64"),
+}
 STALLS = (
     *("barrier", "dispatch_stall", "lg_throttle", "long_scoreboard", "math_pipe_throttle"),
     *("mio_throttle", "no_instruction", "not_selected", "short_scoreboard", "sleeping", "wait"),
@@ -49,15 +56,15 @@ def main() -> None:
     """Record and write the file. Under ncu, where this script starts itself, multiply once."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     recording.add_options(parser, OUT)
-    parser.add_argument("--run", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--run", choices=WORKS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run is not None:
         _multiply(*WORKS[options.run])
         return
     rows = {}
-    for number, (name, _, _) in enumerate(WORKS):
-        launches = _under_ncu(number)
-        rows[name] = max(launches, key=lambda launch: launch["gpu__time_duration.sum"])
+    for name in WORKS:
+        recorded = _under_ncu(name)
+        rows[name] = max(recorded, key=lambda launch: launch["gpu__time_duration.sum"])
         print(name, rows[name], flush=True)
     found = {
         **recording.header("units.py", options),
@@ -67,20 +74,27 @@ def main() -> None:
     recording.write(found, options.out)
 
 
-def _multiply(name: str, tile: int, dtype: str) -> None:
-    gpu = Gpu()
-    product = Product(gpu, SIZE, SIZE, SIZE, dtype)
-    work = product.cublas() if name.startswith("cublas") else product.rung(name, tile)
-    if work is not None:
-        work()
-    gpu.synchronize()
+def _multiply(name: str, dtype: str) -> None:
+    real = np.dtype(np.float64 if dtype == "float64" else np.float32)
+    matrices = np.random.default_rng(1).random((2, SIZE, SIZE), real) * 2 - 1
+    if dtype == "bfloat16":
+        matrices = to_bfloat16(matrices)
+    a, b = (copied(matrix, "cuda:0") for matrix in matrices)
+    out = coalesce.empty((SIZE, SIZE), real, device="cuda:0")
+    if name == "cublas":
+        calls = [call_of(name, (a, b), out, 0)]
+    else:
+        calls = [call for _, call in launches("matmul", (a, b), {"variant": name, "out": out})]
+    for call in calls:
+        call(0)
+    cuda.Device(0).synchronize()
 
 
-def _under_ncu(number: int) -> list[dict[str, Any]]:
+def _under_ncu(name: str) -> list[dict[str, Any]]:
     """Return the metrics of each launch of one product."""
     command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"]
     command += ["--print-fp", "--metrics", ",".join(METRICS)]
-    command += [sys.executable, __file__, "--run", str(number)]
+    command += [sys.executable, __file__, "--run", name]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith('"ID"'))

@@ -11,7 +11,10 @@
 #include "bindings/dlpack.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/launcher.hpp"
+#include "cuda/cublas.hpp"
 #include "cuda/device.hpp"
+#include "cuda/events.hpp"
+#include "cuda/graph.hpp"
 #include "cuda/host_memory.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/module.hpp"
@@ -483,6 +486,60 @@ void add_launches(py::module_& m) {
     m.def("scalar_code", [](const std::string& name) { return scalar_code(name); });
 }
 
+// The parts of a benchmark's clock, and cuBLAS, which benchmarks compare kernels with.
+void add_clock(py::module_& m) {
+    static const std::string what = "timing work on the GPU";
+    Class<cuda::Events>(m, "Events")
+        .def(py::init([](int ordinal, size_t count) {
+                 return std::make_unique<cuda::Events>(cuda::Device::get(ordinal), count);
+             }),
+             py::arg("ordinal"), py::arg("count"), py::call_guard<ReleasedGil>())
+        .def(
+            "record",
+            [](cuda::Events& events, size_t event, uint64_t stream) {
+                events.record(event, stream_of(stream), what);
+            },
+            py::arg("event"), py::arg("stream") = 0)
+        .def(
+            "wait", [](cuda::Events& events, size_t event) { events.wait(event, what); },
+            py::arg("event"), py::call_guard<ReleasedGil>())
+        .def(
+            "between",
+            [](cuda::Events& events, size_t begin, size_t end) {
+                return events.between(begin, end, what);
+            },
+            py::arg("begin"), py::arg("end"), "-> milliseconds; call `wait` first");
+    Class<cuda::Graph>(m, "Graph", "Records the work that this thread enqueues on `stream`.")
+        .property<[](const cuda::Graph& graph) {
+            return reinterpret_cast<uintptr_t>(graph.stream());
+        }>("stream")
+        .def(py::init([](int ordinal) {
+                 return std::make_unique<cuda::Graph>(cuda::Device::get(ordinal));
+             }),
+             py::arg("ordinal"), py::call_guard<ReleasedGil>())
+        .def("finish", &cuda::Graph::finish, py::call_guard<ReleasedGil>())
+        .def(
+            "launch", [](cuda::Graph& graph, uint64_t stream) { graph.launch(stream_of(stream)); },
+            py::arg("stream") = 0, py::call_guard<ReleasedGil>());
+    Class<cuda::Cublas>(m, "Cublas")
+        .property<&cuda::Cublas::version>("version")
+        .def(py::init([](const std::string& path, int ordinal) {
+                 return std::make_unique<cuda::Cublas>(path, cuda::Device::get(ordinal));
+             }),
+             py::arg("path"), py::arg("ordinal"), py::call_guard<ReleasedGil>())
+        .def(
+            "multiply",
+            [](cuda::Cublas& cublas, std::array<int, 3> extents,
+               std::array<cuda::Address, 3> addresses, const std::string& operands,
+               const std::string& result, bool tf32, uint64_t stream) {
+                const auto [a, b, out] = addresses;
+                cublas.multiply({extents, a, b, out, operands, result, tf32}, stream_of(stream));
+            },
+            py::arg("extents"), py::arg("addresses"), py::arg("operands"), py::arg("result"),
+            py::arg("tf32"), py::arg("stream") = 0, py::call_guard<ReleasedGil>(),
+            "Enqueues the product of an M x K and a K x N matrix; `extents` are M, N and K.");
+}
+
 }  // namespace
 
 void add_cuda(py::module_ m) {
@@ -490,6 +547,7 @@ void add_cuda(py::module_ m) {
     add_devices(m);
     add_memory(m);
     add_launches(m);
+    add_clock(m);
     m.def("to_dlpack", &dlpack::export_array, py::arg("owner"), py::arg("address"),
           py::arg("shape"), py::arg("dtype"), py::arg("ordinal"), py::arg("versioned"));
     m.def("from_dlpack", &dlpack::import_array, py::arg("capsule"));

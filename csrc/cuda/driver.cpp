@@ -30,6 +30,12 @@ Driver::Driver(const std::string& path) {
 #undef COALESCE_FIND
     library.find("cuCtxRecordEvent", context_record_event);
     library.find("cuTensorMapEncodeTiled", encode_tensor_map);
+    library.find("cuStreamBeginCapture_v2", stream_begin_capture);
+    library.find("cuStreamEndCapture", stream_end_capture);
+    library.find("cuGraphInstantiateWithFlags", graph_instantiate);
+    library.find("cuGraphLaunch", graph_launch);
+    library.find("cuGraphDestroy", graph_destroy);
+    library.find("cuGraphExecDestroy", executable_graph_destroy);
 
     driver_version(&version);
     const Result result = initialize(0);

@@ -21,6 +21,8 @@ struct StreamRecord;
 struct EventRecord;
 struct ArrayRecord;
 struct MipmapRecord;
+struct GraphRecord;
+struct ExecutableGraphRecord;
 using ContextHandle = ContextRecord*;
 using ModuleHandle = ModuleRecord*;
 using FunctionHandle = FunctionRecord*;
@@ -29,6 +31,8 @@ using Stream = StreamRecord*;
 using EventHandle = EventRecord*;
 using ArrayHandle = ArrayRecord*;    // a CUDA array
 using MipmapHandle = MipmapRecord*;  // a mipmapped CUDA array
+using GraphHandle = GraphRecord*;
+using ExecutableGraphHandle = ExecutableGraphRecord*;
 using Address = unsigned long long;  // an address in device memory
 
 // Each row is X(member, symbol in libcuda, parameters).
@@ -130,6 +134,16 @@ struct Driver {
 
     // cuCtxRecordEvent. Null for drivers before CUDA 12.5, which do not have it.
     Result (*context_record_event)(ContextHandle context, EventHandle event) = nullptr;
+
+    // cuStreamBeginCapture_v2 and the other functions of graphs. graph_instantiate is
+    // cuGraphInstantiateWithFlags. It is null for drivers before CUDA 11.4, which do not have it.
+    Result (*stream_begin_capture)(Stream stream, int mode) = nullptr;
+    Result (*stream_end_capture)(Stream stream, GraphHandle* graph) = nullptr;
+    Result (*graph_instantiate)(ExecutableGraphHandle* executable, GraphHandle graph,
+                                unsigned long long flags) = nullptr;
+    Result (*graph_launch)(ExecutableGraphHandle executable, Stream stream) = nullptr;
+    Result (*graph_destroy)(GraphHandle graph) = nullptr;
+    Result (*executable_graph_destroy)(ExecutableGraphHandle executable) = nullptr;
 
     // cuTensorMapEncodeTiled. Null for drivers before CUDA 12.0, which do not have it.
     Result (*encode_tensor_map)(void* map, int element, uint32_t rank, Address address,

@@ -4,38 +4,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "cuda/events.hpp"
 #include "errors.hpp"
 
 namespace coalesce::cuda {
 
 namespace {
-
-// Two events for each launch of a batch. Later batches reuse the events.
-class EventPairs {
-  public:
-    EventPairs(Device& device, size_t pairs)
-        : device_(device), generation_(device.generation()), events_(2 * pairs) {
-        for (EventHandle& event : events_)
-            device_.check(device_.driver().event_create(&event, 0), "cuEventCreate");
-    }
-    ~EventPairs() {
-        // After a fault, the context was reset. The reset has already destroyed the events.
-        if (generation_ != device_.generation()) return;
-        for (const EventHandle event : events_)
-            if (event != nullptr) device_.driver().event_destroy(event);
-    }
-    EventPairs(const EventPairs&) = delete;
-    EventPairs& operator=(const EventPairs&) = delete;
-
-    [[nodiscard]] size_t pairs() const { return events_.size() / 2; }
-    [[nodiscard]] EventHandle start(size_t pair) const { return events_[2 * pair]; }
-    [[nodiscard]] EventHandle stop(size_t pair) const { return events_[2 * pair + 1]; }
-
-  private:
-    Device& device_;
-    uint64_t generation_;
-    std::vector<EventHandle> events_;
-};
 
 void check_cooperative(Function& function, const Geometry& geometry) {
     constexpr int multiprocessor_count = 16, cooperative_launch = 95;  // CUdevice_attribute
@@ -106,7 +80,8 @@ Timing time(Function& function, const Geometry& geometry, void** arguments, Stre
     // The timed launches are enqueued in batches. If they were enqueued one by one, a short kernel
     // would have to wait for the host after each launch. The first batch is small, because one
     // launch may take seconds.
-    const EventPairs events(device, 16);
+    constexpr size_t most = 16;
+    Events events(device, 2 * most);
     std::vector<double> times_ms;
     size_t batch = 1;
     const auto done = [&] {
@@ -115,18 +90,15 @@ Timing time(Function& function, const Geometry& geometry, void** arguments, Stre
     while (!done()) {
         if (runs > 0) batch = std::min(batch, static_cast<size_t>(runs) - times_ms.size());
         for (size_t i = 0; i < batch; ++i) {
-            device.check(driver.event_record(events.start(i), stream), what);
+            events.record(2 * i, stream, what);
             launch(function, geometry, arguments, stream);
-            device.check(driver.event_record(events.stop(i), stream), what);
+            events.record(2 * i + 1, stream, what);
         }
-        device.check(driver.event_synchronize(events.stop(batch - 1)), what);
-        for (size_t i = 0; i < batch; ++i) {
-            float ms = 0;
-            device.check(driver.event_elapsed(&ms, events.start(i), events.stop(i)), what);
-            times_ms.push_back(ms);
-        }
+        events.wait(2 * batch - 1, what);
+        for (size_t i = 0; i < batch; ++i)
+            times_ms.push_back(events.between(2 * i, 2 * i + 1, what));
         between();
-        batch = times_ms.back() < 50 ? std::min(2 * batch + 2, events.pairs()) : 1;
+        batch = times_ms.back() < 50 ? std::min(2 * batch + 2, most) : 1;
     }
     return summarize(std::move(times_ms));
 }

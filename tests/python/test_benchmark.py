@@ -18,7 +18,7 @@ import coalesce
 from coalesce import cli
 from coalesce.arrays import devices
 from coalesce.arrays.peaks import peaks_of
-from coalesce.benchmarking import Benchmark, rounds
+from coalesce.benchmarking import Benchmark, clock, gpu_peers, rounds
 from coalesce.benchmarking import gpu as benchmark_gpu
 from coalesce.benchmarking import run as benchmark_run
 from coalesce.catalogue import reference
@@ -126,9 +126,9 @@ def test_arrays_in_any_layout_and_memory(matrices, device):
 def test_a_wrong_result_is_reported_and_not_timed(matrices, monkeypatch, check_html):
     right = benchmark_run._run
 
-    def wrong(operation, name, *rest):
-        result, run = right(operation, name, *rest)
-        if name == "tiled":
+    def wrong(operation, options, *rest):
+        result, run = right(operation, options, *rest)
+        if options["variant"] == "tiled":
             result[3, 4] += 0.01
         return result, run
 
@@ -290,25 +290,36 @@ SIM = devices.resolve("sim")
 class FakeGpu:
     """A GPU without hardware. Calls advance its clock, and `log` has what was queued, in order.
 
-    It stands in for the core's device and for the driver's functions that `GpuClock` calls.
+    It stands in for the part of the core that `GpuClock` calls.
     """
 
     def __init__(self):
         self.now = 0.0
         self.log = []
-        self.recorded = {}
+        self.recording = None  # the log of a graph while it is recorded
 
     def call(self, name, ms, function=lambda: None):
         """Return a call that takes some milliseconds."""
 
         def call(*arguments, **options):
+            if self.recording is not None:
+                self.recording.append((name, ms))
+                return None
             self.now += ms
             self.log.append(name)
             return function(*arguments, **options)
 
         return call
 
+    def on_stream(self, name, ms):
+        """Return a call that takes some milliseconds. Its argument is a stream."""
+        call = self.call(name, ms)
+        return lambda _: call()
+
     # The core's device.
+    def Device(self, _):  # noqa: N802 - the core's name
+        return self
+
     def allocate(self, *_):
         return types.SimpleNamespace(address=0)
 
@@ -321,38 +332,38 @@ class FakeGpu:
     def synchronize(self):
         pass
 
-    # The driver's functions on events.
-    def create(self, event, *_):
-        event._obj.value = len(self.recorded) + 1
-        self.recorded[event._obj.value] = None
-        return 0
+    def Events(self, ordinal, count):  # noqa: N802
+        assert ordinal == 0
+        at = [None] * count
 
-    def record(self, event, stream):
-        assert stream is None
-        self.recorded[event.value] = self.now
-        return 0
+        def record(event):
+            at[event] = self.now
 
-    def elapsed(self, ms, begin, end):
-        ms._obj.value = self.recorded[end.value] - self.recorded[begin.value]
-        return 0
+        return types.SimpleNamespace(
+            record=record, wait=lambda _: None, between=lambda a, b: at[b] - at[a]
+        )
 
-    def __getattr__(self, name):
-        known = {
-            "cuEventCreate": self.create,
-            "cuEventRecord": self.record,
-            "cuEventElapsedTime": self.elapsed,
-        }
-        assert name.startswith("cu")
-        return known.get(name, lambda *_: 0)
+    def Graph(self, ordinal):  # noqa: N802
+        assert ordinal == 0
+        recorded = self.recording = []
+
+        def finish():
+            self.recording = None
+
+        def launch(stream):
+            assert stream == 0
+            for name, ms in recorded:
+                self.call(name, ms)()
+
+        return types.SimpleNamespace(stream=7, finish=finish, launch=launch)
 
 
 @pytest.fixture
 def fake_gpu(monkeypatch):
     """Replace the GPU by a fake, without nvidia-smi."""
     gpu = FakeGpu()
-    core = types.SimpleNamespace(Device=lambda _: gpu)
-    monkeypatch.setattr(benchmark_gpu, "cuda", core)
-    monkeypatch.setattr(benchmark_gpu.ctypes, "CDLL", lambda _: gpu)
+    monkeypatch.setattr(benchmark_gpu, "cuda", gpu)
+    monkeypatch.setattr(clock, "cuda", gpu)
     monkeypatch.setattr(devices, "resolve", lambda *_: GPU)
     monkeypatch.setenv("PATH", "")
     return gpu
@@ -388,15 +399,24 @@ class TestRounds:
         ],
     )
     def test_runs_by_events(self, fake_gpu, l2, queued):
-        clock = benchmark_gpu.GpuClock(GPU, l2)
-        calls = [fake_gpu.call("pack", 0.25), fake_gpu.call("multiply", 2.0)]
-        assert clock.runs(calls, 2) == [(0.25, 2.0)] * 2
+        calls = [fake_gpu.on_stream("pack", 0.25), fake_gpu.on_stream("multiply", 2.0)]
+        assert clock.GpuClock(GPU, l2).runs(calls, 2) == [(0.25, 2.0)] * 2
         assert fake_gpu.log == queued
 
-    def test_an_error_of_the_driver(self, fake_gpu):
-        fake_gpu.cuEventSynchronize = lambda _: 700
-        with pytest.raises(coalesce.CoalesceError, match="cuEventSynchronize"):
-            benchmark_gpu.GpuClock(GPU, "kept").runs([fake_gpu.call("k", 1.0)], 1)
+    def test_a_run_that_repeats_its_calls(self, fake_gpu):
+        calls = [fake_gpu.on_stream("pack", 0.25), fake_gpu.on_stream("multiply", 2.0)]
+        batch, repeats = clock.GpuClock(GPU, "kept").batch(calls, 3)
+        assert repeats == 3
+        assert fake_gpu.log == []  # The calls were recorded, and did not run.
+        assert batch(2) == [(2.25,)] * 2
+        assert fake_gpu.log == ["flush", "flush"] + ["pack", "multiply"] * 3 * 3
+
+    @pytest.mark.parametrize(("ms", "repeats"), [(2.5, 4), (0.004, 100), (80.0, 1)])
+    def test_repeats_are_chosen_by_time(self, fake_gpu, ms, repeats):
+        call = fake_gpu.on_stream("multiply", ms)
+        batch, chosen = clock.GpuClock(GPU, "kept").batch([call], "auto")
+        assert chosen == repeats
+        assert batch(1) == [(pytest.approx(ms),)]
 
 
 @pytest.fixture
@@ -404,19 +424,19 @@ def variants_on_fake_gpu(fake_gpu, monkeypatch):
     """Variants run on the simulator; each launch takes 1 ms more than the launch before."""
     run = benchmark_run._run
 
-    def on_simulator(operation, name, arrays, _, *rest):
-        result, ran = run(operation, name, arrays, SIM, *rest)
+    def on_simulator(operation, options, arrays, _, settings):
+        result, ran = run(operation, options, arrays, SIM, settings)
         timing = replace(ran.timing(), source="measured", device="cuda:0")
         ran.timing = lambda: timing
         return result, ran
 
     def launches(_operation, _arrays, options):
         name = options["variant"]
-        return [(f"{name}_kernel", fake_gpu.call(name, {"naive": 4.0, "tiled": 2.0}[name]))]
+        return [(f"{name}_kernel", fake_gpu.on_stream(name, {"naive": 4.0, "tiled": 2.0}[name]))]
 
     monkeypatch.setattr(benchmark_run, "_run", on_simulator)
     monkeypatch.setattr(benchmark_run, "launches", launches)
-    monkeypatch.setattr(benchmark_run, "to_device", lambda array, **_: array)
+    monkeypatch.setattr(benchmark_run, "copied", lambda array, _: array)
     return fake_gpu
 
 
@@ -429,6 +449,25 @@ def test_variants_take_turns_on_a_gpu(variants_on_fake_gpu, matrices):
     assert found["tiled"].timing.gflops == pytest.approx(2e-6 * 48 * 56 * 40 / 2)
     assert found.correct
     assert found["tiled"].speedup == 2
+
+
+@pytest.mark.usefixtures("variants_on_fake_gpu")
+def test_repeats_of_variants(matrices):
+    found = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], repeats="auto")
+    assert [row.repeats for row in found] == [2, 5]
+    assert [row.timing.kernel_ms for row in found] == [4, 2]
+    assert found["tiled"].timing.parts == (("tiled_kernel", 2.0),)
+    assert found.to_dict()["rows"][1]["repeats"] == 5
+    text = " ".join(found.to_text().split())
+    assert "a CUDA graph that repeats the call 2 to 5 times, with all kernels of the call." in text
+
+
+def test_wrong_repeats(matrices):
+    for wrong, error in ((0, ValueError), (1.5, TypeError), ("many", ValueError)):
+        with pytest.raises(error, match="repeats must be"):
+            coalesce.benchmark("matmul", *matrices, variants=["tiled"], repeats=wrong)
+    with pytest.raises(ValueError, match="leave out repeats or l2"):
+        coalesce.benchmark("matmul", *matrices, variants=["tiled"], repeats=2, l2="flushed")
 
 
 @pytest.mark.usefixtures("variants_on_fake_gpu")
@@ -519,7 +558,17 @@ def test_a_peer_without_its_library(matrices, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     torch = types.SimpleNamespace(cuda=types.SimpleNamespace(is_available=lambda: False))
     monkeypatch.setitem(sys.modules, "torch", torch)
-    with pytest.raises(coalesce.DeviceUnavailable, match=r"cupy.*without CUDA.* pip install torch"):
+    for peer, why in (("cupy", "cupy is not installed"), ("torch", "without CUDA")):
+        with pytest.raises(coalesce.DeviceUnavailable, match=rf"{why}.* pip install {peer}"):
+            coalesce.benchmark("matmul", *matrices, variants=[peer])
+
+    def missing(_):
+        raise RuntimeError("no such file")
+
+    pathfinder = types.SimpleNamespace(load_nvidia_dynamic_lib=missing)
+    monkeypatch.setattr(gpu_peers, "pathfinder", lambda: pathfinder)
+    gpu_peers.cublas_path.cache_clear()
+    with pytest.raises(coalesce.DeviceUnavailable, match="pip install nvidia-cublas"):
         coalesce.benchmark("matmul", *matrices, variants=["cublas"])
 
 
@@ -537,7 +586,7 @@ def test_peers_on_a_gpu(matrices, monkeypatch, fake_gpu):
             return None
 
     cupy = types.SimpleNamespace(
-        matmul=fake_gpu.call("cublas", 1.0, np.matmul),
+        matmul=fake_gpu.call("cupy", 1.0, np.matmul),
         empty=np.empty,
         asarray=np.asarray,
         asnumpy=np.copy,
@@ -547,13 +596,15 @@ def test_peers_on_a_gpu(matrices, monkeypatch, fake_gpu):
         ),
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    found = coalesce.benchmark("matmul", *matrices, variants=["cublas", "numpy"], runs=4)
-    timing = found["cublas"].timing
+    found = coalesce.benchmark("matmul", *matrices, variants=["cupy", "numpy"], runs=4)
+    timing = found["cupy"].timing
     assert (timing.kernel_ms, timing.spread, timing.runs) == (1.0, 0.0, 4)
     assert (timing.source, timing.device) == ("measured", "cuda:0")
     assert timing.gflops == pytest.approx(2e-6 * 48 * 56 * 40)
-    assert found["cublas"].gflops_share == pytest.approx(timing.gflops / found.peaks.gflops)
-    assert found["cublas"].correct
+    assert found["cupy"].gflops_share == pytest.approx(timing.gflops / found.peaks.gflops)
+    assert found["cupy"].correct
+    repeated = coalesce.benchmark("matmul", *matrices, variants=["cupy"], repeats=5)["cupy"]
+    assert (repeated.timing.kernel_ms, repeated.repeats) == (1.0, 5)
     assert found["numpy"].speedup is not None  # Both times were measured.
     text = found.to_text()
     assert "CUDA events or the host's clock" in text
@@ -822,7 +873,7 @@ class TestCommandLine:
         assert "must be names, separated by commas" in capsys.readouterr().err
 
     def test_a_wrong_result_fails(self, capsys, monkeypatch):
-        monkeypatch.setattr(reference.Reference, "tolerance", lambda *_: -1.0)
+        monkeypatch.setattr(reference.Reference, "tolerance", lambda *_, **__: -1.0)
         status, out, _ = self.run(capsys, "bench", "row_sums", "-n", "32", "--device", "sim")
         assert status == 1
         assert "WRONG RESULT: thread_per_row" in out

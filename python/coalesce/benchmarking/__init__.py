@@ -8,8 +8,9 @@ from typing import Any, Literal
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import Peaks
 from coalesce.benchmarking import run
+from coalesce.benchmarking.clock import L2, Repeats
 from coalesce.benchmarking.data import BenchmarkRow
-from coalesce.benchmarking.gpu import L2, GpuState
+from coalesce.benchmarking.gpu import GpuState
 from coalesce.benchmarking.result import Benchmark
 from coalesce.profiling.data import ArrayInfo
 
@@ -24,6 +25,7 @@ def benchmark(
     runs: int | Literal["auto"] = "auto",
     l2: L2 = "kept",
     verify: bool = True,
+    repeats: Repeats = 1,
     progress: bool | Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Benchmark:
@@ -41,11 +43,15 @@ def benchmark(
     *arrays : array
         The operands of the operation, of dtype float32 or float64. ``"matmul"`` takes two arrays,
         of shapes (M, K) and (K, N). The other operations take one array. Arrays must not be empty.
+        The variant ``"bf16"`` and cuBLAS also take bfloat16.
     variants : sequence of str, optional
-        What to time. ``variants(operation).names`` lists the names of the variants. You can also
-        name other libraries: ``"numpy"`` runs on the CPU; ``"cublas"`` (only for ``"matmul"``),
-        ``"cupy"`` and ``"torch"`` need a GPU and CuPy or PyTorch. Speedups are relative to the
-        first name. The default is all variants, without other libraries.
+        What to time. ``variants(operation).names`` lists the names of the variants. Options of one
+        variant follow its name: ``"split_k tile=32"``. You can also name other libraries:
+        ``"numpy"`` runs on the CPU; ``"cupy"``, ``"torch"`` and cuBLAS need a GPU. cuBLAS (only
+        for ``"matmul"``) is called ``"cublas"``, or ``"cublas_tf32"`` if it may compute float32
+        products in TF32. ``"memcpy"`` (only for ``"transpose"``) is the driver's copy of the
+        matrix. Speedups are relative to the first name. The default is all variants, without
+        other libraries.
     device : str or Device, optional
         Where the variants run, as for `matmul`. The default is the first GPU. Without a GPU, it is
         the simulator.
@@ -62,13 +68,19 @@ def benchmark(
     verify : bool
         Whether to compare each result with NumPy's float64 result. NumPy then computes the
         operation once on the CPU.
+    repeats : int or "auto"
+        How many times each timed run on a GPU repeats the call. The times are those of one call.
+        With several repeats, a run is a CUDA graph, so that short kernels need not wait for the
+        host. (Calls of CuPy and PyTorch are repeated by the host.) ``"auto"`` makes runs of about
+        10 ms, with at most 100 repeats. Modelled times and NumPy's times ignore `repeats`.
     progress : bool or callable, optional
         True shows a progress bar, and False shows none. A function is called with two numbers: how
         many variants are finished, and how many there are. By default, terminals and notebooks show
         a bar after two seconds.
     **options
         Options of the operation, such as ``tile=16`` or ``stride=8``. A variant that does not have
-        an option ignores it.
+        an option ignores it. With ``out=array``, the variants and cuBLAS write their results into
+        this array.
 
     Returns
     -------
@@ -93,5 +105,5 @@ def benchmark(
     >>> result.correct
     True
     """
-    settings = run.BenchmarkSettings(runs, verify, progress, l2)
+    settings = run.BenchmarkSettings(runs, verify, progress, l2, repeats)
     return run.benchmark(operation, lambda _: arrays, variants, device, options, settings)

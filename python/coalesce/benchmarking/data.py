@@ -8,7 +8,8 @@ from typing import Any
 
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import Peaks
-from coalesce.benchmarking.gpu import L2, GpuState
+from coalesce.benchmarking.clock import L2
+from coalesce.benchmarking.gpu import GpuState
 from coalesce.common.timing import Timing
 from coalesce.profiling.data import ArrayInfo
 
@@ -20,7 +21,7 @@ class BenchmarkRow:
     Attributes
     ----------
     variant : str
-        Name of the variant.
+        Name of the variant, with its own options if there are any: ``"split_k tile=32"``.
     timing : Timing
         The times. `Timing.source` says whether they were measured or modelled.
     error : float or None
@@ -39,6 +40,11 @@ class BenchmarkRow:
         measured and the other is modelled.
     bound : str or None
         What limits the speed of the kernel, if the time is modelled: ``"bound by DRAM: 8.39 MB"``.
+    norm_error : float or None
+        The norm of all errors, divided by the norm of NumPy's result in float64. Both are Frobenius
+        norms. None if the result was not checked, and for operations that only move elements.
+    repeats : int
+        How many times each timed run repeated the call. The times are those of one call.
 
     Examples
     --------
@@ -55,6 +61,8 @@ class BenchmarkRow:
     gbps_share: float | None = None
     speedup: float | None = None
     bound: str | None = None
+    norm_error: float | None = None
+    repeats: int = 1
 
 
 class BenchmarkData:

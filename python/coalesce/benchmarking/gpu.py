@@ -1,31 +1,27 @@
-"""Times calls on a GPU with CUDA events, and reads the state of the GPU from nvidia-smi."""
+"""The launches of an operation on a GPU, and the state of the GPU as nvidia-smi reports it."""
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
+
+import numpy as np
 
 from coalesce._core import cuda
+from coalesce.arrays import foreign
+from coalesce.arrays.creation import to_device
 from coalesce.arrays.devices import Device
-from coalesce.benchmarking.rounds import Times
+from coalesce.benchmarking.clock import Call
 from coalesce.catalogue.run import KernelLaunch
 from coalesce.catalogue.table import OPERATIONS
-from coalesce.common.errors import CoalesceError
+from coalesce.common.dtypes import code_of
 from coalesce.launch import gpu as on_gpu
 from coalesce.launch.arguments import prepare
 from coalesce.launch.record import LaunchRecord
 
-L2 = Literal["kept", "flushed"]
-Call = Callable[[], Any]  # enqueues work on a stream of a GPU
-
-# The bytes that are written to flush L2. No GPU has so large an L2 yet.
-FLUSHED_BYTES = 256 << 20
 # The bits of `clocks_event_reasons.active`, and the names that nvidia-smi has for them.
 _REASONS = {
     0x1: "gpu_idle",
@@ -40,84 +36,16 @@ _REASONS = {
 }
 
 
-class GpuClock:
-    """Times calls with CUDA events on the default stream of a GPU."""
-
-    def __init__(self, device: Device, l2: L2) -> None:
-        self._l2 = l2
-        self._device = cuda.Device(device.ordinal)
-        self._buffer = self._device.allocate(FLUSHED_BYTES, "the memory that flushes L2")
-        self._driver = ctypes.CDLL("libcuda.so.1")
-        handle, self._context = ctypes.c_int(), ctypes.c_void_p()
-        self._do("cuDeviceGet", ctypes.byref(handle), device.ordinal)
-        self._do("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), handle)
-
-    def runs(self, calls: Sequence[Call], count: int) -> list[Times]:
-        """Make `count` runs of `calls`. Return the times of the calls in each run.
-
-        Everything is queued before the first wait. The GPU first writes the buffer. So it still
-        works when the host queues the runs, and it need not wait for the host between the events.
-        """
-        with self._current(), self._events(count * (len(calls) + 1)) as events:
-            self._device.synchronize()
-            if self._l2 == "kept":
-                self._flush()
-                self._flush()
-                for call in calls:  # its reads and writes fill L2
-                    call()
-            following = iter(events)
-            for _ in range(count):
-                if self._l2 == "flushed":
-                    self._flush()
-                self._do("cuEventRecord", next(following), None)
-                for call in calls:
-                    call()
-                    self._do("cuEventRecord", next(following), None)
-            self._do("cuEventSynchronize", events[-1])
-            size = len(calls) + 1
-            return [
-                tuple(self._between(a, b) for a, b in pairwise(run))
-                for run in (events[i : i + size] for i in range(0, len(events), size))
-            ]
-
-    def _flush(self) -> None:
-        self._device.fill(self._buffer.address, 0, FLUSHED_BYTES)
-
-    def _between(self, begin: Any, end: Any) -> float:
-        milliseconds = ctypes.c_float()
-        self._do("cuEventElapsedTime", ctypes.byref(milliseconds), begin, end)
-        return milliseconds.value
-
-    @contextmanager
-    def _current(self) -> Iterator[None]:
-        self._do("cuCtxPushCurrent_v2", self._context)
-        try:
-            yield
-        finally:
-            self._driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
-
-    @contextmanager
-    def _events(self, count: int) -> Iterator[list[Any]]:
-        events = [ctypes.c_void_p() for _ in range(count)]
-        try:
-            for event in events:
-                self._do("cuEventCreate", ctypes.byref(event), 0)
-            yield events
-        finally:
-            for event in events:
-                if event:
-                    self._driver.cuEventDestroy_v2(event)
-
-    def _do(self, name: str, *arguments: Any) -> None:
-        result = getattr(self._driver, name)(*arguments)
-        if result:
-            text = ctypes.c_char_p()
-            self._driver.cuGetErrorString(result, ctypes.byref(text))
-            raise CoalesceError(f"timing on the GPU: {name}: {(text.value or b'').decode()}")
+def copied(array: np.ndarray[Any, Any], device: str) -> Any:
+    """Return a copy of a NumPy array in GPU memory. The dtype of the array may be bfloat16."""
+    if code_of(array.dtype) != "V2":
+        return to_device(array, device=device)
+    bits = to_device(array.view(np.uint16), device=device)
+    return replace(foreign.require_gpu_array(bits), code="V2")
 
 
 def launches(
-    operation: str, arrays: Sequence[Any], options: Mapping[str, Any], stream: int = 0
+    operation: str, arrays: Sequence[Any], options: Mapping[str, Any]
 ) -> list[tuple[str, Call]]:
     """Return the launches of an operation: the names of the kernels, and functions to launch them.
 
@@ -133,7 +61,7 @@ def launches(
         values = [on_gpu.value_of(x, names, given) for x in given]
         function = launch.kernel._function(launch.device)
         cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
-        step = (function, launch.grid, launch.block, launch.shared_bytes, values, stream)
+        step = (function, launch.grid, launch.block, launch.shared_bytes, values)
         alive.append(given)
         calls.append((launch.kernel.name, partial(_enqueue, step, alive)))
         return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", launch.device.name)
@@ -142,8 +70,8 @@ def launches(
     return calls
 
 
-def _enqueue(step: tuple[Any, ...], _alive: Any) -> None:
-    cuda.launch(*step)
+def _enqueue(step: tuple[Any, ...], _alive: Any, stream: int) -> None:
+    cuda.launch(*step, stream)
 
 
 @dataclass(frozen=True)
@@ -170,7 +98,7 @@ class GpuState:
     throttle_reasons: tuple[str, ...] | None
 
 
-def state_under_load(device: Device, load: Call) -> GpuState | None:
+def state_under_load(device: Device, load: Callable[[], object]) -> GpuState | None:
     """Return the state of a GPU while it works. Return None if nvidia-smi is missing or fails.
 
     `load` gives the GPU work. It is called until nvidia-smi has answered.
@@ -180,7 +108,7 @@ def state_under_load(device: Device, load: Call) -> GpuState | None:
     return read_state(f"{domain:08X}:{bus:02X}:{place:02X}.0", load)
 
 
-def read_state(gpu: str = "0", load: Call | None = None) -> GpuState | None:
+def read_state(gpu: str = "0", load: Callable[[], object] | None = None) -> GpuState | None:
     """Return the state of a GPU. `gpu` is the number, the UUID or the PCI address of the GPU."""
     for word in ("event", "throttle"):  # drivers older than 535 have the second word
         fields = ("clocks.sm", "power.draw", f"clocks_{word}_reasons.active")
@@ -209,7 +137,7 @@ def _number(text: str, base: int = 10) -> float | None:
 
 
 def nvidia_smi(
-    fields: Sequence[str], gpu: str = "0", load: Call | None = None
+    fields: Sequence[str], gpu: str = "0", load: Callable[[], object] | None = None
 ) -> dict[str, str] | None:
     """Return fields of ``nvidia-smi --query-gpu`` as text. Return None if this fails.
 

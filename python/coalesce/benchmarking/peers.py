@@ -1,5 +1,6 @@
 """Peers: other libraries that a benchmark can time, such as NumPy, CuPy and PyTorch.
 
+The peers of `gpu_peers` work on the arrays of the benchmark. The others make arrays of their own.
 This package does not depend on a GPU library. A library is imported only when a benchmark names it.
 If the library or the GPU is missing, `DeviceUnavailable` is raised, and its message says which.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -17,7 +18,8 @@ import numpy as np
 
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
-from coalesce.benchmarking.gpu import Call, GpuClock
+from coalesce.benchmarking import gpu_peers
+from coalesce.benchmarking.clock import GpuClock, Repeats
 from coalesce.benchmarking.rounds import Batch, Times
 from coalesce.common.errors import DeviceUnavailable
 
@@ -25,7 +27,9 @@ _OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
 # For each library, a description and its operations.
 PEERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "numpy": ("NumPy on this machine's CPU", _OPERATIONS),
-    "cublas": ("cuBLAS, through CuPy or PyTorch", ("matmul",)),
+    "cublas": ("cuBLAS", ("matmul",)),
+    "cublas_tf32": ("cuBLAS in TF32", ("matmul",)),
+    "memcpy": ("the driver's copy of a matrix on the GPU", ("transpose",)),
     "cupy": ("CuPy", _OPERATIONS),
     "torch": ("PyTorch", _OPERATIONS),
 }
@@ -49,7 +53,10 @@ def check_peer(name: str, operation: str, device: Device) -> None:
         status = devices.gpu_status()
         why = f"this call runs on {device.name}" if status else f"there is none: {status}"
         raise DeviceUnavailable(f"variant {name!r} ({what}) needs a GPU, but {why}")
-    _library(name)
+    if name.startswith("cublas"):
+        gpu_peers.cublas_path()
+    elif name not in gpu_peers.NAMES:
+        _library(name)
 
 
 def run_numpy(operation: str, arrays: Sequence[Any]) -> tuple[np.ndarray[Any, Any], Batch]:
@@ -59,39 +66,40 @@ def run_numpy(operation: str, arrays: Sequence[Any]) -> tuple[np.ndarray[Any, An
 
 
 def run_on_gpu(
-    name: str, operation: str, arrays: Sequence[Any], device: Device, clock: GpuClock
-) -> tuple[np.ndarray[Any, Any], Batch]:
+    name: str,
+    operation: str,
+    arrays: Sequence[Any],
+    device: Device,
+    clock: GpuClock,
+    repeats: Repeats,
+) -> tuple[np.ndarray[Any, Any], Batch, int]:
     """Run an operation with another library, called `name`, on a GPU.
 
-    Return the result as a NumPy array, and a function that times more runs.
+    Return the result as a NumPy array, a function that times more runs, and the number of repeats
+    in each run.
     """
-    library, module = _library(name)
-    run = _with_cupy if library == "cupy" else _with_torch
-    return run(module, operation, arrays, device.ordinal, clock)
+    run = _with_cupy if name == "cupy" else _with_torch
+    return run(_library(name), operation, arrays, device.ordinal, clock, repeats)
 
 
-def _library(peer: str) -> tuple[str, Any]:
-    """Import the library of a peer. For cuBLAS, this is CuPy or PyTorch."""
-    wanted = ("cupy", "torch") if peer == "cublas" else (peer,)
-    why = []
-    for name in wanted:
-        try:
-            module = importlib.import_module(name)
-        except ImportError as error:
-            missing = isinstance(error, ModuleNotFoundError) and error.name == name
-            why.append(f"{name} is not installed" if missing else f"{name} does not load: {error}")
-            continue
-        if name == "torch" and not module.cuda.is_available():
-            why.append("torch is installed without CUDA, or sees no GPU")
-            continue
-        return name, module
-    ways = " or ".join(f"pip install {_PACKAGES[name]}" for name in wanted)
+def _library(name: str) -> Any:
+    """Import CuPy or PyTorch."""
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == name
+        why = f"{name} is not installed" if missing else f"{name} does not load: {error}"
+    else:
+        if name != "torch" or module.cuda.is_available():
+            return module
+        why = "torch is installed without CUDA, or sees no GPU"
     raise DeviceUnavailable(
-        f"variant {peer!r} needs a library that is missing: {'; '.join(why)}. Try {ways}"
+        f"variant {name!r} needs a library that is missing: {why}. "
+        f"Try pip install {_PACKAGES[name]}"
     )
 
 
-def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Call:
+def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Callable[[], Any]:
     """Return a function that runs an operation with NumPy or CuPy.
 
     The memory of the result is allocated here, once, so that timed calls do not allocate it.
@@ -115,24 +123,35 @@ def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Call:
 
 
 def _with_cupy(
-    cupy: Any, operation: str, arrays: Sequence[Any], ordinal: int, clock: GpuClock
-) -> tuple[np.ndarray[Any, Any], Batch]:
+    cupy: Any,
+    operation: str,
+    arrays: Sequence[Any],
+    ordinal: int,
+    clock: GpuClock,
+    repeats: Repeats,
+) -> tuple[np.ndarray[Any, Any], Batch, int]:
     with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:
         call = _call(
             cupy, operation, [cupy.ascontiguousarray(cupy.asarray(array)) for array in arrays]
         )
         result = cupy.asnumpy(call())
+        runs, made = clock.batch([lambda _: call()], repeats, graph=False)
 
     def batch(count: int) -> Sequence[Times]:
         with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:  # the stream of the clock
-            return clock.runs([call], count)
+            return runs(count)
 
-    return result, batch
+    return result, batch, made
 
 
 def _with_torch(
-    torch: Any, operation: str, arrays: Sequence[Any], ordinal: int, clock: GpuClock
-) -> tuple[np.ndarray[Any, Any], Batch]:
+    torch: Any,
+    operation: str,
+    arrays: Sequence[Any],
+    ordinal: int,
+    clock: GpuClock,
+    repeats: Repeats,
+) -> tuple[np.ndarray[Any, Any], Batch, int]:
     @contextmanager
     def settings() -> Iterator[None]:
         stream = torch.cuda.default_stream(ordinal)  # the stream of the clock
@@ -143,15 +162,16 @@ def _with_torch(
         on_gpu = [torch.from_numpy(np.ascontiguousarray(array)).cuda() for array in arrays]
         call = _torch_call(torch, operation, on_gpu)
         result = call().cpu().numpy()
+        runs, made = clock.batch([lambda _: call()], repeats, graph=False)
 
     def batch(count: int) -> Sequence[Times]:
         with settings():
-            return clock.runs([call], count)
+            return runs(count)
 
-    return result, batch
+    return result, batch, made
 
 
-def _torch_call(torch: Any, operation: str, tensors: Sequence[Any]) -> Call:
+def _torch_call(torch: Any, operation: str, tensors: Sequence[Any]) -> Callable[[], Any]:
     first = tensors[0]
     rows, cols = first.shape
     if operation == "matmul":
@@ -177,7 +197,7 @@ def _without_tf32(torch: Any) -> Iterator[None]:
         settings.allow_tf32 = before
 
 
-def _on_the_clock(call: Call, count: int) -> list[Times]:
+def _on_the_clock(call: Callable[[], Any], count: int) -> list[Times]:
     times: list[Times] = []
     for _ in range(count):
         start = time.perf_counter()

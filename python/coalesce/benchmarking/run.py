@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,15 @@ import numpy as np
 from coalesce import catalogue
 from coalesce._core import cuda
 from coalesce.arrays import devices, foreign
-from coalesce.arrays.creation import to_device
+from coalesce.arrays.creation import empty
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import peaks_of
+from coalesce.benchmarking import gpu_peers, names
+from coalesce.benchmarking.clock import L2, GpuClock, Repeats
 from coalesce.benchmarking.data import BenchmarkRow
-from coalesce.benchmarking.gpu import L2, GpuClock, launches, state_under_load
-from coalesce.benchmarking.peers import PEERS, check_peer, run_numpy, run_on_gpu
+from coalesce.benchmarking.gpu import copied, launches, state_under_load
+from coalesce.benchmarking.names import Named
+from coalesce.benchmarking.peers import check_peer, run_numpy, run_on_gpu
 from coalesce.benchmarking.result import Benchmark
 from coalesce.benchmarking.rounds import Batch, Runs, Times, interleaved
 from coalesce.catalogue import operands as catalogue_operands
@@ -27,6 +29,7 @@ from coalesce.catalogue.operands import Operand
 from coalesce.catalogue.reference import Reference, reference
 from coalesce.catalogue.run import Run
 from coalesce.common import require
+from coalesce.common.dtypes import code_of, dtype_name, from_bfloat16
 from coalesce.common.progress import Report, reporter
 from coalesce.common.timing import Timing
 from coalesce.profiling.data import ArrayInfo
@@ -46,6 +49,7 @@ class BenchmarkSettings:
     verify: bool = True
     progress: bool | Report | None = None
     l2: L2 = "kept"
+    repeats: Repeats = 1
 
 
 @dataclass
@@ -62,8 +66,14 @@ class _Gpu:
             return operand.given
         if id(operand.given) not in self.copies:
             host = np.ascontiguousarray(_host(operand.given, operand.dtype))
-            self.copies[id(operand.given)] = to_device(host, device=self.device.name)
+            self.copies[id(operand.given)] = copied(host, self.device.name)
         return self.copies[id(operand.given)]
+
+    def row_by_row(self, operand: Operand) -> Any:
+        """Return an operand in GPU memory in C order without gaps."""
+        if operand.on_gpu and not operand.row_by_row():
+            return copied(np.ascontiguousarray(_host(operand.given)), self.device.name)
+        return self.array(operand)
 
     def option(self, name: str, value: Any) -> Any:
         """Return the value of an option. An array is copied to GPU memory, as an operand is."""
@@ -78,8 +88,10 @@ class _Candidate:
     timing: Timing
     work: tuple[float, float] = (0.0, 0.0)  # operations and bytes
     batch: Batch | None = None  # None if the time is modelled
+    repeats: int = 1  # in each run
     parts: tuple[str, ...] = ()  # the names of the kernels
     error: float | None = None
+    norm_error: float | None = None
     correct: bool | None = None
     bound: str | None = None
 
@@ -97,29 +109,30 @@ def benchmark(
     require.runs(settings.runs)
     require.flag("verify", settings.verify)
     require.choice("l2", settings.l2, ("kept", "flushed"))
+    _check_repeats(settings)
     options = {name: value for name, value in options.items() if value is not None}
-    names = _names(operation, variants, options)
-    _check_options(operation, names, options)
-    given = {name: _checked(operation, operands(name)) for name in names}
-    gpu_arrays = [o.array for o in given[names[0]] if o.on_gpu]
-    where = devices.resolve(_device_of(given[names[0]], device), gpu_arrays)
-    for name in names:
-        if name in PEERS:
-            check_peer(name, operation, where)
-            _check_plain(name, options)
+    chosen = names.chosen(operation, variants, options)
+    given = {one.name: _checked(operation, operands(one.variant)) for one in chosen}
+    first = given[chosen[0].name]
+    gpu_arrays = [o.array for o in first if o.on_gpu]
+    where = devices.resolve(_device_of(first, device), gpu_arrays)
+    for one in chosen:
+        if one.is_peer:
+            check_peer(one.variant, operation, where)
+            _check_plain(one.variant, given[one.name], options)
 
-    on_gpu = where.kind == "cuda" and set(names) != {"numpy"}
+    on_gpu = where.kind == "cuda" and {one.name for one in chosen} != {"numpy"}
     gpu = _Gpu(where, GpuClock(where, settings.l2)) if on_gpu else None
     candidates: list[_Candidate] = []
     exact: dict[str, Reference] = {}
     with reporter(settings.progress, f"timing {operation}", "variants") as report:
-        for done, name in enumerate(names):
+        for done, one in enumerate(chosen):
             if report is not None:
-                report(done, len(names))
-            run = _peer if name in PEERS else _variant
-            candidate, result = run(operation, name, given[name], where, options, settings, gpu)
+                report(done, len(chosen))
+            run = _peer if one.is_peer else _variant
+            candidate, result = run(operation, one, given[one.name], where, options, settings, gpu)
             if settings.verify:
-                _verify(candidate, result, operation, given[name], options, exact)
+                _verify(candidate, one, result, operation, given[one.name], options, exact)
             candidates.append(candidate)
         taking_turns = {c.name: c.batch for c in candidates if c.batch and c.name != "numpy"}
         times = interleaved(taking_turns, settings.runs)
@@ -130,24 +143,47 @@ def benchmark(
             if c.name == "numpy" and c.batch:
                 times |= interleaved({c.name: c.batch}, settings.runs)
         if report is not None:
-            report(len(names), len(names))
-    first = given[names[0]]
+            report(len(chosen), len(chosen))
     rows = [_row(c, times.get(c.name), where, first[0].dtype) for c in candidates]
     return Benchmark(
         operation=operation,
-        arrays=[ArrayInfo(o.name, o.shape, str(o.dtype)) for o in first],
+        arrays=[ArrayInfo(o.name, o.shape, dtype_name(code_of(o.dtype))) for o in first],
         device=where,
         rows=_with_speedups(rows),
         peaks=peaks_of(where, first[0].dtype),
-        options={name: value for name, value in options.items() if name != "c"},
+        options=_shown(options),
         l2=settings.l2,
         gpu_state=state,
     )
 
 
+def _check_repeats(settings: BenchmarkSettings) -> None:
+    repeats = settings.repeats
+    if repeats == "auto" and isinstance(repeats, str):
+        pass
+    elif isinstance(repeats, str):
+        raise ValueError(f'repeats must be a positive int or "auto"; got {repeats!r}')
+    else:
+        require.whole("repeats", repeats, 1, 2**31 - 1)
+    if repeats != 1 and settings.l2 == "flushed":
+        raise ValueError(
+            "l2='flushed' flushes L2 before a run, but not between the repeats of a run; "
+            "leave out repeats or l2"
+        )
+
+
+def _shown(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without `c`, and with the dtype of `out` in place of the array."""
+    shown = {name: value for name, value in options.items() if name not in ("c", "out")}
+    if "out" in options:
+        out = catalogue_operands.operand("out", options["out"])
+        shown["out"] = dtype_name(code_of(out.dtype))
+    return shown
+
+
 def _peer(
     operation: str,
-    name: str,
+    one: Named,
     given: Sequence[Operand],
     device: Device,
     options: Mapping[str, Any],
@@ -155,21 +191,60 @@ def _peer(
     gpu: _Gpu | None,
 ) -> tuple[_Candidate, Any]:
     """Run a library once. Return the candidate and the result."""
-    del options, settings
-    on_host = [_host(o.given, o.dtype) for o in given]
-    if name == "numpy":
-        result, batch = run_numpy(operation, on_host)
-    else:
+    name, repeats = one.name, 1
+    if name in gpu_peers.NAMES:
         assert gpu is not None
-        result, batch = run_on_gpu(name, operation, on_host, device, gpu.clock)
+        arrays = [gpu.row_by_row(operand) for operand in given]
+        out = _result_of_peer(operation, given, options, gpu)
+        call = gpu_peers.call_of(name, arrays, out, device.ordinal)
+        _spoil(out)
+        call(0)
+        result = _host(out)
+        batch, repeats = gpu.clock.batch([call], settings.repeats)
+    else:
+        on_host = [_host(o.given, o.dtype) for o in given]
+        if name == "numpy":
+            result, batch = run_numpy(operation, on_host)
+        else:
+            assert gpu is not None
+            result, batch, repeats = run_on_gpu(
+                name, operation, on_host, device, gpu.clock, settings.repeats
+            )
     where = "cpu" if name == "numpy" else device.name
     timing = Timing(0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, where, "measured")
-    return _Candidate(name, timing, _work_of_peer(operation, given), batch), result
+    work = _work_of_peer(operation, given, result.dtype.itemsize)
+    return _Candidate(name, timing, work, batch, repeats), result
+
+
+def _spoil(out: Any) -> None:
+    """Overwrite an array, so that a result of an earlier variant does not count as a new one."""
+    memory = catalogue_operands.operand("out", out).array
+    if isinstance(memory, np.ndarray):
+        if not memory.flags.writeable:
+            return  # the operation says what is wrong
+        memory.view(f"u{memory.itemsize}")[...] = 2 ** (8 * memory.itemsize) - 1  # NaN
+    else:
+        cuda.Device(memory.ordinal).fill(memory.address, 0xFF, memory.bytes)
+
+
+def _result_of_peer(
+    operation: str, given: Sequence[Operand], options: Mapping[str, Any], gpu: _Gpu
+) -> Any:
+    """Return the array in GPU memory that a library writes to."""
+    if "out" in options:
+        return gpu.option("out", options["out"])
+    dtype = given[0].dtype
+    if catalogue_operands.is_bfloat16(dtype):
+        dtype = np.dtype(np.float32)
+    shape = given[0].shape  # of the driver's copy
+    if operation == "matmul":
+        shape = (given[0].shape[0], given[1].shape[1])
+    return empty(shape, dtype, device=gpu.device.name)
 
 
 def _variant(
     operation: str,
-    name: str,
+    one: Named,
     given: Sequence[Operand],
     device: Device,
     options: Mapping[str, Any],
@@ -177,26 +252,32 @@ def _variant(
     gpu: _Gpu | None,
 ) -> tuple[_Candidate, Any]:
     """Run a variant once. Return the candidate and the result."""
-    array, run = _run(operation, name, [o.given for o in given], device, options, settings)
+    variant_options = _options(operation, one, options)
+    if "out" in variant_options:
+        _spoil(variant_options["out"])
+    array, run = _run(operation, variant_options, [o.given for o in given], device, settings)
     if not run.records:
         raise table.nothing_to("time", operation, (o.shape for o in given))
     modelled = run.own.modelled
-    candidate = _Candidate(name, run.timing(), bound=None if modelled is None else modelled.why)
+    candidate = _Candidate(one.name, run.timing(), bound=None if modelled is None else modelled.why)
+    result = _host(array)
     if gpu is not None:
-        variant_options = _options(operation, name, options)
         steps = launches(
             operation,
             [gpu.array(operand) for operand in given],
             {option: gpu.option(option, value) for option, value in variant_options.items()},
         )
         candidate.work = run.work
-        candidate.parts = tuple(kernel for kernel, _ in steps)
-        candidate.batch = partial(gpu.clock.runs, [call for _, call in steps])
-    return candidate, _host(array)
+        calls = [call for _, call in steps]
+        candidate.batch, candidate.repeats = gpu.clock.batch(calls, settings.repeats)
+        if candidate.repeats == 1 or len(steps) == 1:
+            candidate.parts = tuple(kernel for kernel, _ in steps)
+    return candidate, result
 
 
 def _verify(
     candidate: _Candidate,
+    one: Named,
     result: np.ndarray[Any, Any],
     operation: str,
     given: Sequence[Operand],
@@ -204,13 +285,20 @@ def _verify(
     exact: dict[str, Reference],
 ) -> None:
     """Compare a result with NumPy's. `exact` has the results that NumPy computed before."""
-    name = candidate.name
-    key = name if operation in ("access", "transpose") and name not in PEERS else ""
+    shared = operation not in ("access", "transpose") or (one.is_peer and one.name != "memcpy")
+    key = operation if shared else one.name
     if key not in exact:
-        on_host = [_host(o.given, o.dtype) for o in given]
-        exact[key] = reference(operation, name, on_host, _on_host(options))
-    candidate.error = exact[key].error(result)
-    candidate.correct = candidate.error <= exact[key].tolerance(result.dtype, name)
+        on_host = [_numbers(_host(o.given, o.dtype)) for o in given]
+        variant = "copy" if one.name == "memcpy" else one.variant
+        all_options = _on_host({**options, **one.options})
+        exact[key] = reference(operation, variant, on_host, all_options)
+    found = _numbers(result)
+    tolerance = exact[key].tolerance(
+        found.dtype, one.variant, operands=given[0].dtype, result=result.dtype
+    )
+    candidate.error = exact[key].error(found)
+    candidate.norm_error = exact[key].norm_error(found)
+    candidate.correct = candidate.error <= tolerance
 
 
 def _row(
@@ -232,15 +320,16 @@ def _row(
         *shares,
         None,
         candidate.bound,
+        candidate.norm_error,
+        candidate.repeats,
     )
 
 
 def _run(
     operation: str,
-    name: str,
+    options: Mapping[str, Any],
     arrays: Sequence[Any],
     device: Device,
-    options: Mapping[str, Any],
     settings: BenchmarkSettings,
 ) -> tuple[Any, Run]:
     """Run a variant on the user's arrays.
@@ -249,25 +338,24 @@ def _run(
     time.
     """
     timed: bool | int = 1 if device.kind == "cuda" or settings.runs == "auto" else settings.runs
-    definition = table.operation(operation)
-    return definition.run(arrays, _options(operation, name, options), device=device, timed=timed)
+    return table.operation(operation).run(arrays, options, device=device, timed=timed)
 
 
-def _options(operation: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _options(operation: str, one: Named, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a variant has, and the choice of the variant."""
     definition = table.operation(operation)
-    return {
-        definition.choice: name,
-        **{o: v for o, v in options.items() if definition.takes(name, o)},
-    }
+    common = {o: v for o, v in options.items() if definition.takes(one.variant, o)}
+    return {definition.choice: one.variant, **common, **one.options}
 
 
-def _work_of_peer(operation: str, given: Sequence[Operand]) -> tuple[float, float]:
+def _work_of_peer(
+    operation: str, given: Sequence[Operand], result_size: int
+) -> tuple[float, float]:
     """Return the operations and the bytes of an operation."""
     item_size = given[0].dtype.itemsize
     rows, cols = given[0].shape
     if operation == "matmul":
-        return products.product_work(*products.product_extents(*given), item_size)
+        return products.product_work(*products.product_extents(*given), item_size, result_size)
     written = {"transpose": rows * cols, "row_sums": rows, "column_sums": cols}[operation]
     return products.pass_work(rows * cols, written, int(operation != "transpose"), item_size)
 
@@ -305,58 +393,23 @@ def _with_speedups(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
     return compared
 
 
-def _names(
-    operation: str, variants: Sequence[str] | None, options: Mapping[str, Any]
-) -> tuple[str, ...]:
-    if variants is None:
-        names = tuple(v.name for v in catalogue.variants(operation) if not v.hopper)
-        if operation == "access":  # leave out patterns that do not read a plain vector
-            left = {"aos", "soa"} | (set() if "index" in options else {"gather"})
-            names = tuple(name for name in names if name not in left)
-        return names
-    if isinstance(variants, str):
-        raise TypeError(
-            f"variants must be a sequence of names; got the string {variants!r}. Write "
-            f"[{variants!r}]"
-        )
-    names = tuple(require.texts("variants", variants))
-    if not names:
-        raise ValueError("variants is empty; pass the name of at least one variant")
-    for name in names:
-        if name in PEERS or (name == catalogue.BEST and operation != "access"):
-            continue
-        try:
-            catalogue.find(operation, name)
-        except ValueError as error:
-            peers = ", ".join(p for p, (_, has) in PEERS.items() if operation in has)
-            raise ValueError(
-                f"variants: {error}"
-                + (f"; the names of libraries are also allowed: {peers}" if peers else "")
-            ) from None
-        if names.count(name) > 1:
-            raise ValueError(f"variants has the name {name!r} twice; it must have each name once")
-    return names
-
-
-def _check_options(operation: str, names: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Raise an error for an option that none of the timed variants has."""
-    definition = table.operation(operation)
-    known = definition.options
-    for option in options:
-        if option not in known:
-            listed = f"the options are {', '.join(known)}" if known else "it has no options"
-            raise TypeError(f"benchmark of {operation} has no option {option!r}; {listed}")
-    kernels = [name for name in names if name not in PEERS]
-    if kernels:
-        definition.check_options(kernels, options)
-
-
-def _check_plain(peer: str, options: Mapping[str, Any]) -> None:
+def _check_plain(peer: str, given: Sequence[Operand], options: Mapping[str, Any]) -> None:
+    """Check that a library can compute with these arrays and options."""
     for option in ("alpha", "beta", "c"):
         if option in options:
             raise ValueError(
                 f"variant {peer!r} computes only a @ b; leave out {option}, or leave out {peer!r}"
             )
+    dtype = given[0].dtype
+    if peer == "cublas_tf32" and dtype != np.float32:
+        passed = dtype_name(code_of(dtype))
+        raise TypeError(f"variant {peer!r} takes float32; the operands are {passed}")
+    if peer in gpu_peers.NAMES:
+        return
+    if "out" in options:
+        raise ValueError(f"variant {peer!r} has no option out; leave out one of them")
+    if catalogue_operands.is_bfloat16(dtype):
+        raise TypeError(f"variant {peer!r} does not take bfloat16; leave it out")
 
 
 def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
@@ -370,7 +423,9 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     if operation == "access":
         return [catalogue_operands.operand("x", arrays[0])]
     operands = [
-        catalogue_operands.array(name, array, _AXES[name], operation)
+        catalogue_operands.array(
+            name, array, _AXES[name], operation, bfloat16=operation == "matmul"
+        )
         for name, array in zip(names, arrays, strict=True)
     ]
     catalogue_operands.same_dtype(*operands)
@@ -392,6 +447,10 @@ def _device_of(given: Sequence[Operand], device: Any) -> Any:
 
 def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
     """Return an array as a NumPy array of native byte order."""
+    on_gpu = foreign.find_gpu_array(value)
+    if on_gpu is not None and on_gpu.code == "V2":  # bfloat16
+        bits: np.ndarray[Any, Any] = on_host(replace(on_gpu, code="u2"))
+        return bits.view("V2")
     array = on_host(value)  # a copy, if the array is in a GPU's memory
     if not isinstance(array, np.ndarray):
         array = foreign.find_host_array(array)
@@ -399,8 +458,14 @@ def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
+def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array that NumPy can compute with: bfloat16 as float32."""
+    return from_bfloat16(array) if catalogue_operands.is_bfloat16(array.dtype) else array
+
+
 def _on_host(options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value if np.isscalar(value) or not hasattr(value, "dtype") else _host(value)
         for name, value in options.items()
+        if name != "out"
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from coalesce.benchmarking.gpu import FLUSHED_BYTES
+from coalesce.benchmarking.clock import FLUSHED_BYTES
 from coalesce.benchmarking.rounds import RUNS_PER_ROUND
 from coalesce.common.timing import milliseconds
 from coalesce.launch.modelled import of_bytes
@@ -166,7 +166,8 @@ def notes(benchmark: BenchmarkData) -> list[str]:
     catalogued = [r for r in timed if r.bound is not None or r.timing.parts]
     if catalogued:
         by_time = sorted(catalogued, key=lambda r: -r.timing.kernel_ms)
-        names = dict.fromkeys((by_time[0].variant, by_time[-1].variant))
+        ends = (by_time[0].variant, by_time[-1].variant)
+        names = dict.fromkeys(name.split()[0] for name in ends)
         words = [benchmark.operation, f"--variants {','.join(names)}"]
         words += _again(benchmark)
         lines.append(f"Why, line by line: coalesce explain {' '.join(words)}")
@@ -180,7 +181,9 @@ def _again(benchmark: BenchmarkData) -> Iterator[str]:
         yield f"--size {array.shape[0]}"
     if array.dtype == "float64":
         yield "--dtype float64"
-    yield from (f"{name}={value}" for name, value in benchmark.short_options.items())
+    for name, value in benchmark.short_options.items():
+        if name != "out":
+            yield f"{name}={value}"
 
 
 def _of_times(benchmark: BenchmarkData) -> Iterator[str]:
@@ -220,6 +223,20 @@ def _of_the_gpu(benchmark: BenchmarkData) -> Iterator[str]:
         else f"L2 flushed: before each run, {of_bytes(FLUSHED_BYTES)} are written, so that L2 "
         "holds none of the arrays."
     )
+    repeats = [row.repeats for row in benchmark if row.timing.device != "cpu"]
+    if max(repeats) > 1:
+        most = (
+            f"{min(repeats)} to {max(repeats)} times"
+            if min(repeats) < max(repeats)
+            else (f"{max(repeats)} times")
+        )
+        by_host = [row.variant for row in benchmark if row.variant in ("cupy", "torch")]
+        yield (
+            f"Repeats: each run is a CUDA graph that repeats the call {most}, with all kernels of "
+            "the call"
+            + (f" (the host repeats calls of {' and '.join(by_host)})" if by_host else "")
+            + ". ms is the time of one call."
+        )
     state = benchmark.gpu_state
     if state is None:
         return

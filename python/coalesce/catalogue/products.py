@@ -103,7 +103,7 @@ def run_matmul(
         _launch_product(
             run, entry, tile or 0, (m, n, k), dtype, factors, rest, unread, tuple(defines)
         )
-    run.work = product_work(m, n, k, dtype.itemsize, adds=beta != 0)
+    run.work = product_work(m, n, k, left.dtype.itemsize, written.dtype.itemsize, adds=beta != 0)
     return run.deliver(written, operands, target), run
 
 
@@ -314,16 +314,16 @@ def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
 
 
 def product_work(
-    m: int, n: int, k: int, item_size: int, *, adds: bool = False
+    m: int, n: int, k: int, item_size: int, result_size: int, *, adds: bool = False
 ) -> tuple[float, float]:
     """Return a pair: the number of floating-point operations of a product, and the moved bytes.
 
     The product is that of an M x K and a K x N matrix. The bytes are counted as if each operand is
     read once and the result is written once. With `adds`, the matrix `c` is also read. `item_size`
-    is the size of an element in bytes.
+    and `result_size` are the sizes of an element of the operands and of the result in bytes.
     """
-    elements = m * k + k * n + m * n * (2 if adds else 1)
-    return 2.0 * m * n * k, float(elements * item_size)
+    moved = (m * k + k * n) * item_size + m * n * (2 if adds else 1) * result_size
+    return 2.0 * m * n * k, float(moved)
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from coalesce.catalogue.operands import is_bfloat16
+
 Array = np.ndarray[Any, Any]
 
 
@@ -24,7 +26,7 @@ def operand_rounding(variant: str) -> float:
     The result is the largest relative error of the product of two rounded elements. For variants
     that do not round their operands, the result is 0.
     """
-    significant_bits = {"bf16": 8, "tf32": 11}
+    significant_bits = {"bf16": 8, "tf32": 11, "cublas_tf32": 11}
     if variant not in significant_bits:
         return 0.0
     each: float = 2.0 ** -significant_bits[variant]
@@ -77,14 +79,41 @@ class Reference:
             errors = np.where(usual, np.abs(result - self.exact) / scale, 0.0)
         return float(errors.max(initial=0.0))
 
-    def tolerance(self, dtype: np.dtype[Any], variant: str = "") -> float:
+    def norm_error(self, result: Array) -> float | None:
+        """Return the norm of the errors, divided by the norm of the exact result.
+
+        Both are Frobenius norms: the square root of the sum of the squares of all elements. Return
+        None if the operation only moves elements, or if one of the norms is not a finite number
+        above 0.
+        """
+        if self.scale is None or result.shape != self.exact.shape:
+            return None
+        with np.errstate(all="ignore"):
+            whole = float(np.linalg.norm(self.exact))
+            error = float(np.linalg.norm(result - self.exact))
+        return error / whole if 0 < whole < np.inf and error < np.inf else None
+
+    def tolerance(
+        self,
+        dtype: np.dtype[Any],
+        variant: str = "",
+        *,
+        operands: np.dtype[Any] | None = None,
+        result: np.dtype[Any] | None = None,
+    ) -> float:
         """Return the largest error, as a fraction of `scale`, that rounding can cause.
 
-        If `variant` rounds its operands, the error of this rounding is included.
+        `dtype` is the dtype of the sums. If `variant` rounds its operands, the error of this
+        rounding is included. It is 0 if the dtype of the operands is bfloat16 already. If the dtype
+        of the result is bfloat16, the error of its rounding is included, too.
         """
         if self.scale is None:
             return 0.0
-        return (self.terms + 4) * float(np.finfo(dtype).eps) + operand_rounding(variant)
+        exact_operands = operands is not None and is_bfloat16(operands)
+        rounding = 0.0 if exact_operands else operand_rounding(variant)
+        if result is not None and is_bfloat16(result):
+            rounding += 2.0**-8  # bfloat16 has 8 significant bits
+        return (self.terms + 4) * float(np.finfo(dtype).eps) + rounding
 
 
 def reference(

@@ -137,8 +137,10 @@ def _bench(options: argparse.Namespace) -> int:
         size=options.size,
         dtype=options.dtype,
         device=options.device,
+        shape=options.shape,
         runs=options.runs or "auto",
         l2=options.l2,
+        repeats=options.repeats,
     )
     print(timed)
     _write(timed, options.html, options.json)

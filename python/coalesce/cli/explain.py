@@ -10,7 +10,7 @@ import numpy as np
 from coalesce import catalogue
 from coalesce.catalogue import table
 from coalesce.cli import demo
-from coalesce.cli.run_file import argument
+from coalesce.common.options import option
 from coalesce.profiling import Profile, profile
 from coalesce.profiling.comparison import Comparison, compare
 
@@ -66,14 +66,3 @@ def operands(
         options.setdefault("index", random.integers(0, length, length).astype(np.int32))
     shape = {"aos": (length, 4), "soa": (4, length)}.get(variant, (length,))
     return (random.uniform(-1, 1, shape).astype(dtype),)
-
-
-def option(text: str) -> tuple[str, Any]:
-    """Return the name and the value of an option: ``("tile", 16)`` for the text "tile=16"."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise ValueError(
-            f"{text!r}: write an argument of an operation as NAME=VALUE, for example stride=8"
-        )
-    number = argument(value) if value.lstrip("-").replace(".", "", 1).isdigit() else value
-    return name, number

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import coalesce
 
@@ -214,7 +214,9 @@ def _add_bench(commands: Any) -> None:
         "time the variants of an operation",
         "Time variants of an operation on arrays of random numbers and print a table. Times are "
         "measured on a GPU and modelled on the simulator. Each result is compared with NumPy's. "
-        "You can also time other libraries: numpy, and on a GPU cublas, cupy and torch.",
+        "You can also time other libraries: numpy, and on a GPU cublas, cublas_tf32, cupy, torch "
+        "and memcpy (the driver's copy, beside transposes). Options of one variant follow its "
+        "name: --variants 'split_k tile=32,split_k tile=64'.",
         "coalesce bench matmul --variants naive,tiled,numpy --size 256",
     )
     bench.add_argument("operation", help="matmul, transpose, row_sums, column_sums or access")
@@ -222,6 +224,20 @@ def _add_bench(commands: Any) -> None:
     _add_variants(bench, "all variants")
     _add_arrays(bench, "512, vectors 65536; on a GPU 2048, vectors 16777216")
     _add_device(bench)
+    bench.add_argument(
+        "--shape",
+        type=_shape,
+        metavar="MxNxK",
+        help="the shape of a product, or ROWSxCOLUMNS of one matrix, instead of --size",
+    )
+    bench.add_argument(
+        "--repeats",
+        type=_repeats,
+        default=1,
+        metavar="N",
+        help="repeat the call N times in each run, in a CUDA graph; auto makes runs of 10 ms "
+        "(default: 1)",
+    )
     bench.add_argument(
         "--runs",
         type=_positive,
@@ -424,6 +440,14 @@ def _add_device(parser: Any, default: str | None = None, words: str = "") -> Non
 def _add_files(parser: Any, html: str = "also write an HTML page") -> None:
     parser.add_argument("--html", metavar="FILE", help=html)
     parser.add_argument("--json", metavar="FILE", help="also write the results as JSON")
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(_positive(extent) for extent in text.split("x"))
+
+
+def _repeats(text: str) -> int | Literal["auto"]:
+    return "auto" if text == "auto" else _positive(text)
 
 
 def _positive(text: str) -> int:

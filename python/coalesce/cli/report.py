@@ -20,10 +20,12 @@ from coalesce.arrays import devices
 from coalesce.benchmarking import Benchmark
 from coalesce.benchmarking import html as benchmark_html
 from coalesce.benchmarking import run as benchmark_run
-from coalesce.benchmarking.gpu import L2
+from coalesce.benchmarking.clock import L2, Repeats
+from coalesce.benchmarking.names import Named, named
 from coalesce.benchmarking.rounds import Runs
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.cli import demo, explain
+from coalesce.common.options import option
 from coalesce.plots.axes import matplotlib
 from coalesce.profiling import Profile, comparison_html, profile
 from coalesce.profiling import html as profile_html
@@ -43,23 +45,31 @@ def bench(
     size: int | None,
     dtype: str,
     device: str | None,
+    shape: Sequence[int] | None = None,
     runs: Runs = "auto",
     l2: L2 = "kept",
+    repeats: Repeats = 1,
 ) -> Benchmark:
     """Time variants of an operation on arrays of random numbers.
 
-    `given` has options of the operation as strings, such as ``["tile=16"]``.
+    `given` has options of the operation as strings, such as ``["tile=16"]``. `shape` is M, N and K
+    of a product, or the rows and the columns of one matrix. Without it, matrices are `size` x
+    `size`.
     """
     catalogue.check_operation(operation)
-    options = dict(explain.option(text) for text in given)
+    options = dict(option(text) for text in given)
     if size is None:
         kind = devices.resolve(device).kind
         size = _LENGTH[kind] if operation == "access" else demo.DEFAULT_SIZE[kind]
     if variants and "gather" in variants:
         explain.operands(operation, "gather", size, np.dtype(dtype), options)
+    if shape is not None:
+        matrices = _matrices(operation, shape, dtype)
 
     @cache
     def arrays(layout: str) -> tuple[Any, ...]:  # all variants of a layout share their arrays
+        if shape is not None:
+            return matrices
         return explain.operands(operation, layout, size, np.dtype(dtype), {})
 
     return benchmark_run.benchmark(
@@ -68,8 +78,23 @@ def bench(
         variants or None,
         device,
         options,
-        benchmark_run.BenchmarkSettings(runs, l2=l2),
+        benchmark_run.BenchmarkSettings(runs, l2=l2, repeats=repeats),
     )
+
+
+def _matrices(operation: str, shape: Sequence[int], dtype: str) -> tuple[Any, ...]:
+    """Return the random operands of a product of M, N and K, or one matrix of rows and columns."""
+    wanted = {"matmul": ("M, N and K", 3), "access": ("", 0)}
+    parts, count = wanted.get(operation, ("rows and columns", 2))
+    if len(shape) != count:
+        raise ValueError(
+            f"--shape needs {parts}, joined with x; got {'x'.join(map(str, shape))}"
+            if count
+            else f"{operation} takes vectors; write --size instead of --shape"
+        )
+    shapes = [shape] if count == 2 else [(shape[0], shape[2]), (shape[2], shape[1])]
+    random = np.random.default_rng(2024)
+    return tuple(random.uniform(-1, 1, each).astype(dtype) for each in shapes)
 
 
 def check_plot(path: str) -> None:
@@ -112,18 +137,19 @@ def report(
     timed = bench(operation, variants, given, size=size, dtype=dtype, device=device)
     profiles = {}
     for name in timed.names:
-        if name in catalogue.variants(operation).names:
-            arrays = explain.operands(operation, name, size, np.dtype(dtype), {})
-            profiles[name] = _profile(operation, name, arrays, timed)
+        one = named(name)
+        if one.variant in catalogue.variants(operation).names:
+            arrays = explain.operands(operation, one.variant, size, np.dtype(dtype), {})
+            profiles[name] = _profile(operation, one, arrays, timed)
     title = f"{operation}: {len(timed)} variant{'s' * (len(timed) > 1)}"
     markup.write(title, page(title, timed, profiles), path)
     return timed
 
 
-def _profile(operation: str, name: str, arrays: Sequence[Any], timed: Benchmark) -> Profile:
+def _profile(operation: str, one: Named, arrays: Sequence[Any], timed: Benchmark) -> Profile:
     definition = OPERATIONS[operation]
-    options = {k: v for k, v in timed.options.items() if definition.takes(name, k)}
-    options[definition.choice] = name
+    options = {k: v for k, v in timed.options.items() if definition.takes(one.variant, k)}
+    options |= {definition.choice: one.variant, **one.options}
     return profile(operation, *arrays, device=timed.device, **options)
 
 
@@ -140,7 +166,8 @@ def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> Marku
     before: str | None = None
     for name, result in profiles.items():
         parts.append(tag("h2", name, "margin-top:3rem", id=name))
-        parts.append(tag("p", catalogue.variants(timed.operation)[name].sentence))
+        variant = named(name).variant
+        parts.append(tag("p", catalogue.variants(timed.operation)[variant].sentence))
         parts.append(profile_html.report(result))
         if before is not None:
             changes = comparison_html.report(compare(profiles[before], result))

@@ -33,6 +33,22 @@ def dtype_name(code: str) -> str:
         return code
 
 
+def to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a float32 array rounded to bfloat16: to the nearest number, ties to even.
+
+    The result does not need the package ml_dtypes. NumPy cannot compute with it.
+    """
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return rounded.astype(np.uint16).view("V2")
+
+
+def from_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a bfloat16 array as float32. The values are the same."""
+    bits = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32)
+    return (bits << 16).view(np.float32)
+
+
 def is_native(dtype: np.dtype[Any]) -> bool:
     """Return whether all numbers of a dtype are in this machine's byte order.
 

@@ -1,0 +1,97 @@
+"""Times calls on a GPU with CUDA events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, Literal
+
+from coalesce._core import cuda
+from coalesce.arrays.devices import Device
+from coalesce.benchmarking.rounds import Batch, Times
+
+L2 = Literal["kept", "flushed"]
+Repeats = int | Literal["auto"]
+# Enqueues work on a stream of a GPU. The argument is the handle of the stream.
+Call = Callable[[int], Any]
+
+# The bytes that are written to flush L2. No GPU has so large an L2 yet.
+FLUSHED_BYTES = 256 << 20
+# With repeats="auto", a run takes about this time, but has at most this number of repeats.
+RUN_MS, MOST_REPEATS = 10.0, 100
+
+
+class GpuClock:
+    """Times calls with CUDA events on the default stream of a GPU."""
+
+    def __init__(self, device: Device, l2: L2) -> None:
+        self._l2 = l2
+        self._ordinal = device.ordinal
+        self._device = cuda.Device(device.ordinal)
+        self._buffer = self._device.allocate(FLUSHED_BYTES, "the memory that flushes L2")
+
+    def batch(
+        self, calls: Sequence[Call], repeats: Repeats = 1, *, graph: bool = True
+    ) -> tuple[Batch, int]:
+        """Return a function that makes runs of `calls`, and the number of repeats in each run.
+
+        A run with several repeats is a CUDA graph that repeats all calls. Without `graph`, the host
+        repeats them. The time of the run is divided by the number of repeats. `repeats` is "auto"
+        or the wanted number of repeats.
+        """
+        if repeats == "auto":
+            (once,) = self.runs(calls, 1)
+            repeats = max(1, min(MOST_REPEATS, round(RUN_MS / max(sum(once), 1e-3))))
+        if repeats == 1:
+            return partial(self.runs, calls), 1
+
+        def every(stream: int) -> None:
+            for _ in range(repeats):
+                for call in calls:
+                    call(stream)
+
+        run = self._recorded(every) if graph else every
+        return lambda count: [(ms / repeats,) for (ms,) in self.runs([run], count)], repeats
+
+    def _recorded(self, call: Call) -> Call:
+        """Return a function that launches a CUDA graph of the work of `call`."""
+        graph = cuda.Graph(self._ordinal)
+        call(graph.stream)
+        graph.finish()
+
+        def launch(stream: int) -> None:
+            _ = call  # its arrays must live as long as the graph
+            graph.launch(stream)
+
+        return launch
+
+    def runs(self, calls: Sequence[Call], count: int) -> list[Times]:
+        """Make `count` runs of `calls`. Return the times of the calls in each run.
+
+        Everything is queued before the first wait. The GPU first writes the buffer. So it still
+        works when the host queues the runs, and it need not wait for the host between the events.
+        """
+        size = len(calls) + 1
+        events = cuda.Events(self._ordinal, count * size)
+        self._device.synchronize()
+        if self._l2 == "kept":
+            self._flush()
+            self._flush()
+            for call in calls:  # its reads and writes fill L2
+                call(0)
+        for first in range(0, count * size, size):
+            if self._l2 == "flushed":
+                self._flush()
+            events.record(first)
+            for event, call in enumerate(calls, first + 1):
+                call(0)
+                events.record(event)
+        events.wait(count * size - 1)
+        return [
+            tuple(events.between(a, b) for a, b in pairwise(range(first, first + size)))
+            for first in range(0, count * size, size)
+        ]
+
+    def _flush(self) -> None:
+        self._device.fill(self._buffer.address, 0, FLUSHED_BYTES)

@@ -1,0 +1,107 @@
+"""Reads the names of the variants and libraries that a benchmark times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coalesce import catalogue
+from coalesce.benchmarking.peers import PEERS
+from coalesce.catalogue import table
+from coalesce.common import require
+from coalesce.common.options import option
+
+
+@dataclass(frozen=True)
+class Named:
+    """A variant or a library, and the options that the caller wrote after its name.
+
+    Attributes
+    ----------
+    name : str
+        What the caller wrote, such as ``"split_k tile=32"``. It is the name of the row.
+    variant : str
+        The variant or the library, such as ``"split_k"``.
+    options : dict
+        The options of this row alone, such as ``{"tile": 32}``.
+    """
+
+    name: str
+    variant: str
+    options: Mapping[str, Any]
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether this is another library, not a variant of this package."""
+        return self.variant in PEERS
+
+
+def named(text: str) -> Named:
+    """Split the name of a row: ``"split_k tile=32"`` is a variant and an option."""
+    variant, *options = text.split() or [text]
+    return Named(text, variant, dict(option(words) for words in options))
+
+
+def chosen(
+    operation: str, variants: Sequence[str] | None, options: Mapping[str, Any]
+) -> tuple[Named, ...]:
+    """Check the names and the options of a benchmark. Return what to time.
+
+    `options` are the options of all rows. Each of them must be an option of at least one variant.
+    """
+    names = _all(operation, options) if variants is None else _given(operation, variants)
+    definition = table.operation(operation)
+    for option_name in options:
+        if option_name not in (*definition.options, "out"):
+            known = ", ".join(definition.options)
+            has = f"the options are {known}" if known else "it has no options"
+            raise TypeError(f"benchmark of {operation} has no option {option_name!r}; {has}")
+    kernels = [one.variant for one in names if not one.is_peer]
+    if kernels:
+        definition.check_options(kernels, options)
+    for one in names:
+        if one.is_peer and one.options:
+            raise ValueError(f"variants: {one.variant!r} has no options; got {one.name!r}")
+        for option_name in one.options:
+            if option_name not in definition.options:
+                raise ValueError(f"variants: {one.name!r}: there is no option {option_name!r}")
+        if not one.is_peer:
+            definition.check_options([one.variant], one.options)
+    return names
+
+
+def _all(operation: str, options: Mapping[str, Any]) -> tuple[Named, ...]:
+    names = [v.name for v in catalogue.variants(operation) if not v.hopper]
+    if operation == "access":  # leave out patterns that do not read a plain vector
+        left = {"aos", "soa"} | (set() if "index" in options else {"gather"})
+        names = [name for name in names if name not in left]
+    return tuple(named(name) for name in names)
+
+
+def _given(operation: str, variants: Sequence[str]) -> tuple[Named, ...]:
+    if isinstance(variants, str):
+        raise TypeError(
+            f"variants must be a sequence of names; got the string {variants!r}. Write "
+            f"[{variants!r}]"
+        )
+    texts = tuple(require.texts("variants", variants))
+    if not texts:
+        raise ValueError("variants is empty; pass the name of at least one variant")
+    names = tuple(named(text) for text in texts)
+    for one in names:
+        if one.is_peer or (one.variant == catalogue.BEST and operation != "access"):
+            continue
+        try:
+            catalogue.find(operation, one.variant)
+        except ValueError as error:
+            peers = ", ".join(p for p, (_, has) in PEERS.items() if operation in has)
+            raise ValueError(
+                f"variants: {error}"
+                + (f"; the names of libraries are also allowed: {peers}" if peers else "")
+            ) from None
+        if texts.count(one.name) > 1:
+            raise ValueError(
+                f"variants has the name {one.name!r} twice; it must have each name once"
+            )
+    return names
