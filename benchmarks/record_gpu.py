@@ -9,6 +9,7 @@ The figures are also in a JSON file beside it, for docs/make_goals.py.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -20,14 +21,26 @@ from typing import Any
 import recording
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "h200.txt"
-LARGE = "--shapes 16384x16384 1000000x1000 1000x1000000 --operations transpose row_sums column_sums"
+SCRIPTS = ("numpy_products.py", "transfers.py", "launch_latency.py")
+CUPY = ",cupy" if importlib.util.find_spec("cupy") else ""
+VARIANTS = {
+    "transpose": "copy,padded,vectorized,memcpy",
+    "row_sums": "block_per_row,vectorized",
+    "column_sums": "column_tiles,vectorized",
+}
+LARGE = ("16384x16384", "1000000x1000", "1000x1000000")
 COMMANDS = (
-    "numpy_products.py",
-    "transfers.py",
-    "launch_latency.py",
-    f"kernels.py {LARGE} --variants copy padded vectorized block_per_row column_tiles",
-    "kernels.py --shapes 16383x16385 8192x32768 --operations transpose --variants vectorized",
-    "kernels.py",
+    *(f"python benchmarks/{script}" for script in SCRIPTS),
+    *(
+        f"coalesce bench {operation} --shape {shape} --variants {names}{CUPY} --repeats auto"
+        for operation, names in VARIANTS.items()
+        for shape in LARGE
+    ),
+    *(
+        f"coalesce bench transpose --shape {shape} --variants vectorized,memcpy --repeats auto"
+        for shape in ("16383x16385", "8192x32768")
+    ),
+    *(f"coalesce bench {operation} --size 4096 --repeats auto" for operation in VARIANTS),
 )
 
 
@@ -42,13 +55,16 @@ def main() -> None:
         found["commit"], gpu["name"], gpu["driver_version"], found["date"]
     )
     figures = Path(tempfile.mkdtemp()) / "figures.json"
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
     for command in COMMANDS:
-        name, *arguments = command.split()
-        words = [sys.executable, str(folder / name), *arguments, "--json", str(figures)]
+        program, *arguments = command.split()
+        start = ["-m", "coalesce"] if program == "coalesce" else []
+        words = [sys.executable, *start, *arguments, "--json", str(figures)]
         environment = {**os.environ, "COLUMNS": "100", "PYTHONUNBUFFERED": "1"}
-        done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        printed = f"\n$ python benchmarks/{command}\n{done.stdout}"
+        done = subprocess.run(
+            words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        printed = f"\n$ {command}\n{done.stdout}"
         print(printed, flush=True)
         text += printed
         options.out.write_text(text, encoding="utf-8")

@@ -103,7 +103,7 @@ def _of_models(m: dict[str, float]) -> Rung:
 def section(ladder: Shape, units: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of the section."""
     rungs = counted(units)
-    ms = {name.partition(" ")[0]: row["ms"] for name, row in ladder.rungs.items()}
+    ms = {name.partition(" ")[0]: row.ms for name, row in ladder.rungs.items()}
     yield from _INTRODUCTION.splitlines()
     yield ""
     heads = ("rung", "over", "instructions", "requests", "passes", "bound", "predicted", "measured")

@@ -72,7 +72,7 @@ def of_tensor_cores(ladder: dict[str, Any]) -> Iterator[Goal]:
 
 def of_numpy(figures: dict[str, Any]) -> Iterator[Goal]:
     """Yield the goals for products of NumPy arrays with a new result."""
-    ms = figures["numpy_products.py"]
+    ms = figures["python benchmarks/numpy_products.py"]
     for size, goal in (("64", 0.06), ("1024", 1.2), ("4096", 7.4)):
         yield below(f"product of {size}", ms[size]["new"], goal, " ms")
     faster = ms["4096"]["CuPy"] / ms["4096"]["new"]
@@ -85,7 +85,7 @@ def of_numpy(figures: dict[str, Any]) -> Iterator[Goal]:
 
 def of_launches(figures: dict[str, Any]) -> Iterator[Goal]:
     """Yield the goals for launches with arrays on the GPU."""
-    us = figures["launch_latency.py"]["median"]
+    us = figures["python benchmarks/launch_latency.py"]["median"]
     own = us["coalesce, DeviceArray"]
     yield below("launch, compared with CuPy", own, us["CuPy RawKernel"], " us")
     alone = us["from C++"]
@@ -95,12 +95,16 @@ def of_launches(figures: dict[str, Any]) -> Iterator[Goal]:
 
 def of_one_matrix(figures: dict[str, Any]) -> Iterator[Goal]:
     """Yield the goals for transposes and sums."""
-    rows = [row for name, found in figures.items() if name.startswith("kernels") for row in found]
     gbps = {
-        ((row["rows"], row["cols"]), row["operation"], row["variant"]): row["gbps"] for row in rows
+        (tuple(found["arrays"][0]["shape"]), found["operation"], row["variant"]): row["timing"][
+            "gbps"
+        ]
+        for command, found in figures.items()
+        if command.startswith("coalesce bench")
+        for row in found["rows"]
     }
     for shape in (LARGE, *OTHER):
-        ratio = gbps[shape, "transpose", "vectorized"] / gbps[shape, "transpose", "CuPy, a copy"]
+        ratio = gbps[shape, "transpose", "vectorized"] / gbps[shape, "transpose", "memcpy"]
         name = "`transpose`, {} x {}, relative to a copy".format(*shape)
         yield at_least(name, ratio, 0.97 if shape == LARGE else 0.9)
     for operation in ("row_sums", "column_sums"):

@@ -50,11 +50,11 @@ def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) ->
             if name in rungs:
                 row = rungs[name]
                 lines.append(
-                    f"| `{variant.name}` | {row['tflops']:.2f} | {library['ms'] / row['ms']:.3f} "
-                    f"| {row['spread']:.1%} | {variant.sentence} |"
+                    f"| `{variant.name}` | {row.tflops:.2f} | {library.ms / row.ms:.3f} "
+                    f"| {row.spread:.1%} | {variant.sentence} |"
                 )
     lines += [
-        f"| cuBLAS | {library['tflops']:.2f} | 1 | {library['spread']:.1%} | |",
+        f"| cuBLAS | {library.tflops:.2f} | 1 | {library.spread:.1%} | |",
         "",
         *ladder_rungs.section(ladder, units),
         "",
@@ -100,15 +100,15 @@ def _where(found: dict[str, Any]) -> str:
 def _shapes(found: dict[str, Any]) -> list[str]:
     """Return a table of the fastest variant of each shape and cuBLAS."""
     lines = [
-        "| M x N x K | rung | TFLOP/s | cuBLAS | ratio | goal | SM clock, power after |",
+        "| M x N x K | rung | TFLOP/s | cuBLAS | ratio | goal | SM clock, power |",
         "|---|---|---|---|---|---|---|",
     ]
     for shape in recorded_ladder.shapes(found):
         own = shape.rungs[shape.fastest]
         lines.append(
-            f"| {shape.name} | `{shape.fastest}` | {own['tflops']:.2f} | "
-            f"{shape.library['tflops']:.2f} | {shape.ratio:.3f} | {shape.goal:.2f} | "
-            f"{shape.after['clocks.sm']}, {shape.after['power.draw']} |"
+            f"| {shape.name} | `{shape.fastest}` | {own.tflops:.2f} | "
+            f"{shape.library.tflops:.2f} | {shape.ratio:.3f} | {shape.goal:.2f} | "
+            f"{shape.state} |"
         )
     return lines
 
@@ -123,14 +123,14 @@ def _tensor_cores(found: dict[str, Any]) -> list[str]:
         cells = (
             f"`{row.variant}`{row.result}",
             row.size,
-            f"{row.own['tflops']:.1f}",
-            f"{row.own['norm']:.1e}",
+            f"{row.own.tflops:.1f}",
+            f"{row.own.norm_error:.1e}",
             row.precision,
-            f"{row.library['tflops']:.1f}",
-            f"{row.library['norm']:.1e}" if "norm" in row.library else "",
+            f"{row.library.tflops:.1f}",
+            f"{row.library.norm_error:.1e}",
             f"{row.ratio:.3f}",
             "" if row.goal is None else f"{row.goal:.1f}",
-            f"{row.after['clocks.sm']}, {row.after['power.draw']}",
+            row.state,
         )
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return lines
@@ -207,9 +207,11 @@ _METHOD = """\
 How the times were measured:
 
 - The operands are random numbers in [-1, 1), in float32 unless another type is named.
-- Every result was checked against a product in float64.
+- `coalesce.benchmark` measured the times, as `coalesce bench matmul` does. It checked every
+  result against a product in float64.
 - Rungs and cuBLAS take turns, so that the GPU's clock is the same for all. If a product is short, a
-  rung runs it several times in each turn. A time is the median over the turns.
+  CUDA graph repeats it: up to 100 times, until a run takes about 10 ms. A time is the median over
+  the runs.
 - Some rungs prepare their operands before the product. For example, they copy them in another
   order, which is called packing. The time includes this preparation.
 - The L2 cache is not cleared between the runs of a turn, so it can hold data of the previous run.
@@ -228,13 +230,13 @@ Tensor cores are units that multiply small matrices. Four rungs use them:
 - `dmma` is for float64.
 
 The column *cuBLAS* names the precision with which cuBLAS computes. The *error* is a relative error
-of the result: 64 of its rows are compared with the exact rows. The norm of the differences is
-divided by the norm of the exact rows.
+of the result: the norm of the differences from the exact result, divided by the norm of the exact
+result.
 
 Compare only figures in the same row, because only the kernels of one row took turns. Most kernels
 of this table reach the power limit of the GPU. The GPU then lowers its clock, so the figures also
-depend on the GPU's temperature. The table can show a power below the limit, because it is a mean
-over one second, which can include idle time."""
+depend on the GPU's temperature. The clock and the power were read while the kernels of the row ran
+again. The power is a mean over one second, so it can be below the limit."""
 
 _OTHER = """\
 ## The same on an H100

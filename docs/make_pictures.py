@@ -5,13 +5,13 @@ Run ``python docs/make_pictures.py`` in an environment with coalesce and matplot
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
+import recorded_ladder
 
 import coalesce
 from coalesce import draw, plots
@@ -19,7 +19,6 @@ from coalesce.draw import Picture
 from coalesce.plots.axes import MIDDLE, _style
 
 PICTURES = Path(__file__).with_name("pictures")
-LADDER = Path(__file__).with_name("measured") / "ladder.json"
 BULK_COPIES = ("tma", "tensor_map")
 LANES = np.arange(32)
 N = 512  # the rows and columns of square matrices
@@ -119,8 +118,9 @@ def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
     """
     import matplotlib.pyplot as plt
 
-    found = json.loads(LADDER.read_text(encoding="utf-8"))
-    speeds = next(s["rungs"] for s in found["shapes"] if (s["m"], s["n"], s["k"]) == (4096,) * 3)
+    found = recorded_ladder.read("ladder")
+    ladder = recorded_ladder.at_ladder(found)
+    speeds = {name.split()[0]: row.tflops for name, row in ladder.rungs.items()}
     rungs = [rung for rung in coalesce.variants("matmul").names if rung in speeds]
     loads = (
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
@@ -136,9 +136,7 @@ def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
         "wavefronts of shared memory\nper multiply-add of a warp": {
             rung: profiles[rung].metrics()[wavefronts] / steps for rung in rungs
         },
-        f"TFLOP/s on an {found['gpu']['name']},\nN = 4096": {
-            rung: speeds[rung]["tflops"] for rung in rungs
-        },
+        f"TFLOP/s on an {found['gpu']['name']},\nN = 4096": {rung: speeds[rung] for rung in rungs},
     }
     with plt.rc_context(_style("transparent")):
         size = (3.4 * len(panels), 0.9 + 0.27 * len(rungs))
@@ -148,7 +146,7 @@ def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
             write = "{:.3g}" if not fast else "{:.1f}"
             plots.bars(values, label=label, format=write, highlight=fast, ax=panel)
             panel.set_xlim(0, 1.3 * max(values.values()))
-    library = speeds["cublas"]["tflops"]
+    library = ladder.library.tflops
     axes[-1].axvline(library, linestyle="--", linewidth=1.2, color=MIDDLE)
     _note(axes[-1], f"cuBLAS {library:.1f}", (library, 0), -4, "right")
     return axes[0]

@@ -1,4 +1,7 @@
-"""Reads the recordings of the ladder, which `benchmarks/ladder.py` writes, and knows the goals."""
+"""Reads the recordings of the ladder, which `benchmarks/ladder.py` writes, and knows the goals.
+
+Each measurement in a recording is a benchmark, as `coalesce.Benchmark.to_dict` returns it.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,23 @@ TENSOR_CORE_GOALS: dict[tuple[str, int], float] = {
 
 
 @dataclass(frozen=True)
+class Row:
+    """The times of a rung or of cuBLAS."""
+
+    ms: float
+    tflops: float
+    spread: float
+    norm_error: float | None
+
+
+@dataclass(frozen=True)
 class Shape:
     """The times of the rungs and of cuBLAS for one shape, M x N x K."""
 
     extents: tuple[int, int, int]
-    rungs: dict[str, dict[str, float]]  # the times of cuBLAS are in `library`
-    library: dict[str, float]
-    after: dict[str, str]  # clock and power after the measurement
+    rungs: dict[str, Row]
+    library: Row  # cuBLAS
+    state: str  # the clock and the power of the GPU
 
     @property
     def name(self) -> str:
@@ -41,12 +54,12 @@ class Shape:
     @property
     def fastest(self) -> str:
         """The name of the fastest rung."""
-        return min(self.rungs, key=lambda name: self.rungs[name]["ms"])
+        return min(self.rungs, key=lambda name: self.rungs[name].ms)
 
     @property
     def ratio(self) -> float:
         """How many times as fast as cuBLAS the fastest rung is."""
-        return self.library["ms"] / self.rungs[self.fastest]["ms"]
+        return self.library.ms / self.rungs[self.fastest].ms
 
     @property
     def goal(self) -> float:
@@ -62,15 +75,15 @@ class OnTensorCores:
     variant: str
     result: str  # ", bfloat16 result", or empty
     size: int
-    own: dict[str, float]
+    own: Row
     precision: str  # the precision of cuBLAS
-    library: dict[str, float]
-    after: dict[str, str]
+    library: Row
+    state: str
 
     @property
     def ratio(self) -> float:
         """How many times as fast as cuBLAS the variant is."""
-        return self.library["ms"] / self.own["ms"]
+        return self.library.ms / self.own.ms
 
     @property
     def goal(self) -> float | None:
@@ -80,37 +93,64 @@ class OnTensorCores:
 
 def read(name: str) -> dict[str, Any]:
     """Return a recording of docs/measured."""
-    found: dict[str, Any] = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    recording: dict[str, Any] = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))
+    return recording
 
 
-def shapes(found: dict[str, Any]) -> list[Shape]:
+def extents(benchmark: dict[str, Any]) -> tuple[int, int, int]:
+    """Return M, N and K of a product."""
+    a, b = (array["shape"] for array in benchmark["arrays"])
+    return a[0], b[1], a[1]
+
+
+def rows(benchmark: dict[str, Any]) -> dict[str, Row]:
+    """Return the rows of a benchmark by name."""
+    return {
+        row["variant"]: Row(
+            row["timing"]["kernel_ms"],
+            row["timing"]["gflops"] / 1000,
+            row["timing"]["spread"],
+            row.get("norm_error"),
+        )
+        for row in benchmark["rows"]
+    }
+
+
+def shapes(recording: dict[str, Any]) -> list[Shape]:
     """Return the shapes of a recording."""
     listed = []
-    for shape in found["shapes"]:
-        rungs = {name: row for name, row in shape["rungs"].items() if name != "cublas"}
-        extents = (shape["m"], shape["n"], shape["k"])
-        listed.append(Shape(extents, rungs, shape["rungs"]["cublas"], shape["clocks"][1]))
+    for benchmark in recording["shapes"]:
+        rungs = rows(benchmark)
+        library = rungs.pop("cublas")
+        listed.append(Shape(extents(benchmark), rungs, library, _state(benchmark)))
     return listed
 
 
-def at_ladder(found: dict[str, Any]) -> Shape:
+def at_ladder(recording: dict[str, Any]) -> Shape:
     """Return the shape at which every rung was timed."""
-    (shape,) = (shape for shape in shapes(found) if shape.extents == LADDER)
+    (shape,) = (shape for shape in shapes(recording) if shape.extents == LADDER)
     return shape
 
 
-def on_tensor_cores(found: dict[str, Any]) -> list[OnTensorCores]:
+def on_tensor_cores(recording: dict[str, Any]) -> list[OnTensorCores]:
     """Return the measurements on tensor cores."""
     listed = []
-    for entry in found["tensor_cores"]:
-        variant, comma, result = entry["rung"].partition(",")
-        rungs = dict(entry["rungs"])
-        own = rungs.pop(entry["rung"])
-        ((library, row),) = rungs.items()
-        precision = library.removeprefix("cublas ")
-        after = entry["clocks"][1]
-        listed.append(
-            OnTensorCores(variant, comma + result, entry["size"], own, precision, row, after)
+    for benchmark in recording["tensor_cores"]:
+        (variant, own), (library, peer) = rows(benchmark).items()
+        out = benchmark["options"].get("out")
+        result = f", {out} result" if out else ""
+        precision = (
+            "tf32"
+            if library == "cublas_tf32"
+            else benchmark["arrays"][0]["dtype"] + (" result" if out else "")
         )
+        size = extents(benchmark)[0]
+        listed.append(OnTensorCores(variant, result, size, own, precision, peer, _state(benchmark)))
     return listed
+
+
+def _state(benchmark: dict[str, Any]) -> str:
+    state = benchmark["gpu_state"]
+    if state is None:
+        return ""
+    return f"{state['sm_mhz']:.0f} MHz, {state['power_watts']:.0f} W"

@@ -38,7 +38,27 @@ from coalesce import draw, lessons, plots
 # %matplotlib inline
 
 ladder = json.loads(Path("../docs/measured/ladder.json").read_text(encoding="utf-8"))
-by_shape = {(s["m"], s["n"], s["k"]): s["rungs"] for s in ladder["shapes"]}
+
+
+def shape_of(benchmark):
+    """M, N and K of a recorded product."""
+    a, b = (array["shape"] for array in benchmark["arrays"])
+    return a[0], b[1], a[1]
+
+
+def rungs_of(benchmark):
+    """The times and the errors that `coalesce.benchmark` recorded."""
+    return {
+        row["variant"]: {
+            "ms": row["timing"]["kernel_ms"],
+            "tflops": row["timing"]["gflops"] / 1000,
+            "norm": row["norm_error"],
+        }
+        for row in benchmark["rows"]
+    }
+
+
+by_shape = {shape_of(recorded): rungs_of(recorded) for recorded in ladder["shapes"]}
 speeds = by_shape[4096, 4096, 4096]
 
 
@@ -829,7 +849,14 @@ lessons.code("matmul", "tf32x3", part=("multiply_begin();", "multiply_wait();"))
 
 
 # %% tags=["hide-input"]
-tensor = {(entry["rung"], entry["size"]): entry["rungs"] for entry in ladder["tensor_cores"]}
+tensor = {}
+for recorded in ladder["tensor_cores"]:
+    (rung, own), (library, theirs) = rungs_of(recorded).items()
+    of = "tf32" if library == "cublas_tf32" else recorded["arrays"][0]["dtype"]
+    out = recorded["options"].get("out")
+    rung += f", {out} result" if out else ""
+    of += " result" if out else ""
+    tensor[rung, shape_of(recorded)[0]] = {rung: own, f"cublas {of}": theirs}
 
 
 def of_tensor_cores(size=4096):
@@ -837,7 +864,7 @@ def of_tensor_cores(size=4096):
     for (rung, n), rungs in tensor.items():
         if n == size:
             for name, row in rungs.items():
-                error = f"{row['norm']:.1e}" if "norm" in row else ""
+                error = f"{row['norm']:.1e}"
                 rows.append(
                     [
                         name.replace("cublas", "cuBLAS"),

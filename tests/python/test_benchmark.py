@@ -6,10 +6,13 @@ import builtins
 import contextlib
 import json
 import math
+import os
 import re
+import subprocess
 import sys
 import types
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from coalesce.benchmarking import Benchmark, clock, gpu_peers, rounds
 from coalesce.benchmarking import gpu as benchmark_gpu
 from coalesce.benchmarking import run as benchmark_run
 from coalesce.catalogue import reference
+from coalesce.common.dtypes import from_bfloat16, to_bfloat16
 from coalesce.timing import Timing
 
 
@@ -462,6 +466,125 @@ def test_repeats_of_variants(matrices):
     assert "a CUDA graph that repeats the call 2 to 5 times, with all kernels of the call." in text
 
 
+def test_a_row_with_options_of_its_own(matrices):
+    names = ["tiled tile=8", "tiled tile=16", "naive"]
+    found = coalesce.benchmark("matmul", *matrices, variants=names, device="sim")
+    assert found.names == tuple(names)
+    assert found.correct
+    times = [row.timing.kernel_ms for row in found]
+    assert len(set(times)) == 3
+    alone = coalesce.benchmark("matmul", *matrices, variants=["tiled"], device="sim", tile=8)
+    assert times[0] == alone["tiled"].timing.kernel_ms
+    (hint,) = [line for line in found.to_text().splitlines() if "coalesce explain" in line]
+    assert "tile" not in hint.replace("tiled", "")
+    for wrong, message in (
+        ("tiled tile=7", "tile must be one of"),
+        ("vectorized tile=8", "vectorized has the option tile"),
+        ("tiled stride=8", "no option 'stride'"),
+        ("tiled 8", "NAME=VALUE"),
+        ("numpy tile=8", "'numpy' has no options"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            coalesce.benchmark("matmul", *matrices, variants=[wrong], device="sim")
+
+
+def test_the_error_of_the_whole_result(matrices):
+    a, b = matrices
+    row = coalesce.benchmark("matmul", a, b, variants=["tiled"], device="sim")["tiled"]
+    exact = a.astype(float) @ b.astype(float)
+    result = coalesce.matmul(a, b, variant="tiled", device="sim")
+    expected = np.linalg.norm(result - exact) / np.linalg.norm(exact)
+    assert row.norm_error == pytest.approx(expected)
+    copies = coalesce.benchmark("transpose", a, variants=["padded"], device="sim")
+    assert copies["padded"].norm_error is None
+
+
+def test_results_in_an_array_of_the_caller(matrices):
+    a, b = matrices
+    out = np.zeros((len(a), b.shape[1]), np.float32)
+    found = coalesce.benchmark("matmul", a, b, variants=["tiled"], device="sim", out=out)
+    assert found.correct
+    assert np.allclose(out, a @ b, atol=1e-4)
+    assert found.options == {"out": "float32"}
+    with pytest.raises(ValueError, match="'numpy' has no option out"):
+        coalesce.benchmark("matmul", a, b, variants=["numpy"], device="sim", out=out)
+
+
+def test_bfloat16_is_rounded_and_read_back(random):
+    x = random.normal(size=1000).astype(np.float32)
+    y = from_bfloat16(to_bfloat16(x))
+    assert np.abs(y - x).max() <= 2.0**-8 * np.abs(x).max()
+    assert np.array_equal(from_bfloat16(to_bfloat16(y)), y)
+    halfway = np.array([1 + 2.0**-8, 1 + 3 * 2.0**-8], np.float32)  # ties go to even
+    assert from_bfloat16(to_bfloat16(halfway)).tolist() == [1, 1 + 2.0**-6]
+
+
+DRIVER = Path(coalesce.__file__).with_name("libcudart.so")
+ON_THE_DRIVER = """
+import json, sys
+import numpy as np
+import coalesce
+from coalesce.benchmarking import clock, gpu_peers
+from coalesce.common.dtypes import to_bfloat16
+from coalesce.launch import module
+
+module._image = lambda compiled, _: compiled.ptx.encode()  # this driver loads only PTX
+clock.FLUSHED_BYTES = 1 << 20
+products = []
+
+
+class Cublas:
+    def multiply(self, extents, addresses, operands, result, tf32, stream=0):
+        products.append((extents, operands, result, tf32))
+
+
+gpu_peers.cublas_path = lambda: ""
+gpu_peers.cublas = lambda _: Cublas()
+a, b = np.random.default_rng(0).random((2, 128, 128), np.float32)
+how = {"device": "cuda", "runs": 3}
+found = [
+    coalesce.benchmark("matmul", a, b, variants=["tiled", "naive", "numpy"], repeats=3, **how),
+    coalesce.benchmark("transpose", a[:99], variants=["padded", "memcpy"], l2="flushed", **how),
+    coalesce.benchmark("column_sums", a, variants=["vectorized"], repeats="auto", **how),
+]
+a, b, out = to_bfloat16(a), to_bfloat16(b), np.empty((128, 128), "V2")
+found += [
+    coalesce.benchmark("matmul", a, b, variants=["bf16", "cublas"], **how),
+    coalesce.benchmark("matmul", a, b, variants=["bf16", "cublas"], out=out, **how),
+]
+print(json.dumps({"found": [one.to_dict() for one in found], "products": products}))
+"""
+
+
+def test_on_the_simulated_driver():
+    """Events, graphs and copies run on the driver that simulates whole programs."""
+    environment = {**os.environ, "COALESCE_CUDA_DRIVER": str(DRIVER)}
+    command = [sys.executable, "-c", ON_THE_DRIVER]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    products, copies, sums, in_float32, in_bfloat16 = data["found"]
+    rows = {row["variant"]: row for row in products["rows"]}
+    assert {name: row["repeats"] for name, row in rows.items()} == {
+        "tiled": 3,
+        "naive": 3,
+        "numpy": 1,
+    }
+    assert rows["naive"]["timing"]["kernel_ms"] > rows["tiled"]["timing"]["kernel_ms"] > 0
+    assert sums["rows"][0]["repeats"] == 100
+    for found in (products, copies, sums):
+        assert all(row["correct"] for row in found["rows"])
+    for found in (in_float32, in_bfloat16):
+        # cuBLAS is a stand-in that computes nothing. An earlier result does not hide this.
+        assert [row["correct"] for row in found["rows"]] == [True, False]
+    assert in_float32["arrays"][0]["dtype"] == "bfloat16"
+    assert in_bfloat16["options"] == {"out": "bfloat16"}
+    assert in_float32["rows"][0]["norm_error"] < 1e-6 < in_bfloat16["rows"][0]["norm_error"] < 2**-8
+    kinds = {(tuple(extents), *rest) for extents, *rest in data["products"]}
+    shape = (128, 128, 128)
+    assert kinds == {(shape, "bfloat16", kind, False) for kind in ("float32", "bfloat16")}
+
+
 def test_wrong_repeats(matrices):
     for wrong, error in ((0, ValueError), (1.5, TypeError), ("many", ValueError)):
         with pytest.raises(error, match="repeats must be"):
@@ -859,6 +982,21 @@ class TestCommandLine:
         )
         assert status == 0
         assert "x (100, 4)" in out
+
+    def test_shapes_and_repeats(self, capsys):
+        words = ("bench", "matmul", "--device", "sim", "--repeats", "auto", "--variants", "naive")
+        status, out, _ = self.run(capsys, *words, "--shape", "20x30x40")
+        assert status == 0
+        assert "a (20, 40) and b (40, 30)" in out
+        status, out, _ = self.run(capsys, "bench", "transpose", "--shape", "20x30", "--device=sim")
+        assert status == 0
+        assert "transpose of a (20, 30)" in out
+        status, _, err = self.run(capsys, *words, "--shape", "20x30")
+        assert status == 1
+        assert "--shape needs M, N and K, joined with x; got 20x30" in err
+        status, _, err = self.run(capsys, "bench", "access", "--shape", "20x30", "--device=sim")
+        assert status == 1
+        assert "write --size instead of --shape" in err
 
     def test_mistakes(self, capsys, tmp_path):
         status, _, err = self.run(capsys, "bench", "sort")

@@ -40,19 +40,22 @@ class GpuClock:
         repeats them. The time of the run is divided by the number of repeats. `repeats` is "auto"
         or the wanted number of repeats.
         """
-        if repeats == "auto":
-            (once,) = self.runs(calls, 1)
-            repeats = max(1, min(MOST_REPEATS, round(RUN_MS / max(sum(once), 1e-3))))
-        if repeats == 1:
+        count = repeats if repeats != "auto" else self._repeats(calls)
+        if count == 1:
             return partial(self.runs, calls), 1
 
         def every(stream: int) -> None:
-            for _ in range(repeats):
+            for _ in range(count):
                 for call in calls:
                     call(stream)
 
         run = self._recorded(every) if graph else every
-        return lambda count: [(ms / repeats,) for (ms,) in self.runs([run], count)], repeats
+        return lambda runs: [(ms / count,) for (ms,) in self.runs([run], runs)], count
+
+    def _repeats(self, calls: Sequence[Call]) -> int:
+        """Return how often a run repeats `calls`, by the time of one call."""
+        (once,) = self.runs(calls, 1)
+        return max(1, min(MOST_REPEATS, round(RUN_MS / max(sum(once), 1e-3))))
 
     def _recorded(self, call: Call) -> Call:
         """Return a function that launches a CUDA graph of the work of `call`."""

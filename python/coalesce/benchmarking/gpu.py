@@ -70,7 +70,7 @@ def launches(
     return calls
 
 
-def _enqueue(step: tuple[Any, ...], _alive: Any, stream: int) -> None:
+def _enqueue(step: tuple[Any, Any, Any, int, Any], _alive: Any, stream: int) -> None:
     cuda.launch(*step, stream)
 
 

@@ -126,7 +126,7 @@ def reference(
     if operation == "matmul":
         return _product(arrays[0], arrays[1], options)
     if operation == "transpose":
-        return Reference(arrays[0] if variant == "copy" else arrays[0].T)
+        return Reference(np.ascontiguousarray(arrays[0] if variant == "copy" else arrays[0].T))
     if operation == "access":
         return Reference(_PATTERNS[variant](arrays[0], options))
     axis = 1 if operation == "row_sums" else 0
@@ -180,5 +180,6 @@ _PATTERNS: dict[str, Callable[[Array, Mapping[str, Any]], Array]] = {
 
 
 def _bits(array: Array) -> Array:
-    """Return the bytes of the elements, for a comparison. (A NaN is not equal to itself.)"""
-    return np.ascontiguousarray(array).view(np.uint8)
+    """Return the bits of the elements, for a comparison. (A NaN is not equal to itself.)"""
+    size = array.dtype.itemsize
+    return np.ascontiguousarray(array).view(f"u{size}" if size in (1, 2, 4, 8) else np.uint8)

@@ -94,7 +94,7 @@ def _matrices(operation: str, shape: Sequence[int], dtype: str) -> tuple[Any, ..
         )
     shapes = [shape] if count == 2 else [(shape[0], shape[2]), (shape[2], shape[1])]
     random = np.random.default_rng(2024)
-    return tuple(random.uniform(-1, 1, each).astype(dtype) for each in shapes)
+    return tuple(random.random(each, np.dtype(dtype)) * 2 - 1 for each in shapes)
 
 
 def check_plot(path: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 
-def option(text: str) -> tuple[str, int | float | str]:
+def option(text: str) -> tuple[str, Any]:
     """Return the name and the value of an option: ``("tile", 16)`` for the text "tile=16"."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
