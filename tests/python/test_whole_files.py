@@ -445,6 +445,21 @@ def test_words_that_only_a_host_compiler_needs(device: str) -> None:
     assert x[0] == (3 << 16) + 3 - 2 + 1
 
 
+def test_only_mistakes_of_the_unchanged_source_are_shown() -> None:
+    """A macro hides a __device__, so device code is removed. The message must not be about this."""
+    source = """
+#define D __device__ inline
+#define LEAST(F, f) D F least_of(F a, F b) { return f(a, b); }
+LEAST(float, fminf) LEAST(double, fmin)
+D float twice(float x) { return 2 * x; }
+struct Shape { int k; D explicit Shape(int n) : k(n) {} };
+extern "C" __global__ void k(int* x) { x[0] = twice(x[1]) + Shape(3).k + missing; }
+"""
+    with pytest.raises(coalesce.CompileError, match='"missing" is undefined') as raised:
+        coalesce.Kernel(source, "k", device="sim")
+    assert "1 error detected" in str(raised.value)
+
+
 def test_constants_after_a_macro_without_a_semicolon() -> None:
     source = """
     #define CHECK(x) if (!(x)) { exit(1); }

@@ -27,6 +27,7 @@ from coalesce.cxx.file_layout import layout_of
 from coalesce.cxx.host_code import DeviceCode
 
 _ANNOTATIONS = re.compile(r"(?<=\])(?:\s*\b__(?:host|device)__)+(?=\s*[({])")
+_ERROR_LINE = re.compile(r"^\s*(\S+\(\d+\)): error", re.MULTILINE)
 _HAS_HOST_CODE = re.compile(r"<<<|\bmain\s*\(")
 
 
@@ -92,7 +93,26 @@ def compile_whole(
     if not wanted:
         mangled = entry is not None and entry.startswith("_Z")
         wanted = [e for e in code.expressions if mangled or entry in (None, e.partition("<")[0])]
-    return _compiled(code, source, arch, list(options), name, headers, wanted, expressions), code
+    try:
+        done = _compiled(code, source, arch, list(options), name, headers, wanted, expressions)
+    except CompileError as error:
+        if first is not None and _is_of_removal(error, first):
+            raise first from None
+        raise
+    return done, code
+
+
+def _is_of_removal(error: CompileError, first: CompileError) -> bool:
+    """Return whether `error` has mistakes that the unchanged source does not have.
+
+    Removing code caused these mistakes, for example because a macro hid a ``__device__``. `first`
+    is the error of the unchanged source. If the compiler stopped at a missing header, `first` does
+    not list all mistakes.
+    """
+    if "catastrophic error" in str(first):
+        return False
+    before, after = (set(_ERROR_LINE.findall(str(e))) for e in (first, error))
+    return not after <= before
 
 
 def _is_of_host(error: CompileError, code: DeviceCode) -> bool:
