@@ -23,8 +23,9 @@ import recording
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "h200.txt"
 SCRIPTS = ("numpy_products.py", "transfers.py", "launch_latency.py")
 CUPY = ",cupy" if importlib.util.find_spec("cupy") else ""
+COPIES = "memcpy" + (CUPY and ",cupy_copy")
 VARIANTS = {
-    "transpose": "copy,padded,vectorized,memcpy",
+    "transpose": f"copy,padded,vectorized,{COPIES}",
     "row_sums": "block_per_row,vectorized",
     "column_sums": "column_tiles,vectorized",
 }
@@ -37,7 +38,7 @@ COMMANDS = (
         for shape in LARGE
     ),
     *(
-        f"coalesce bench transpose --shape {shape} --variants vectorized,memcpy --repeats auto"
+        f"coalesce bench transpose --shape {shape} --variants vectorized,{COPIES} --repeats auto"
         for shape in ("16383x16385", "8192x32768")
     ),
     *(f"coalesce bench {operation} --size 4096 --repeats auto" for operation in VARIANTS),

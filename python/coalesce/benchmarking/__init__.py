@@ -49,9 +49,9 @@ def benchmark(
         variant follow its name: ``"split_k tile=32"``. You can also name other libraries:
         ``"numpy"`` runs on the CPU; ``"cupy"``, ``"torch"`` and cuBLAS need a GPU. cuBLAS (only
         for ``"matmul"``) is called ``"cublas"``, or ``"cublas_tf32"`` if it may compute float32
-        products in TF32. ``"memcpy"`` (only for ``"transpose"``) is the driver's copy of the
-        matrix. Speedups are relative to the first name. The default is all variants, without
-        other libraries.
+        products in TF32. Only for ``"transpose"``, ``"memcpy"`` is the driver's copy of the matrix,
+        and ``"cupy_copy"`` is CuPy's copy. Speedups are relative to the first name. The default is
+        all variants, without other libraries.
     device : str or Device, optional
         Where the variants run, as for `matmul`. The default is the first GPU. Without a GPU, it is
         the simulator.

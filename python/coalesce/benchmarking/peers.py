@@ -31,8 +31,11 @@ PEERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cublas_tf32": ("cuBLAS in TF32", ("matmul",)),
     "memcpy": ("the driver's copy of a matrix on the GPU", ("transpose",)),
     "cupy": ("CuPy", _OPERATIONS),
+    "cupy_copy": ("CuPy's copy of a matrix on the GPU", ("transpose",)),
     "torch": ("PyTorch", _OPERATIONS),
 }
+# Peers that copy the matrix, instead of transposing it.
+COPIES = ("memcpy", "cupy_copy")
 _PACKAGES = {"cupy": "cupy-cuda13x", "torch": "torch"}
 
 
@@ -78,24 +81,27 @@ def run_on_gpu(
     Return the result as a NumPy array, a function that times more runs, and the number of repeats
     in each run.
     """
-    run = _with_cupy if name == "cupy" else _with_torch
+    run = _with_torch if name == "torch" else _with_cupy
+    if name in COPIES:
+        operation = "copy"
     return run(_library(name), operation, arrays, device.ordinal, clock, repeats)
 
 
 def _library(name: str) -> Any:
     """Import CuPy or PyTorch."""
+    package = name.removesuffix("_copy")
     try:
-        module = importlib.import_module(name)
+        module = importlib.import_module(package)
     except ImportError as error:
-        missing = isinstance(error, ModuleNotFoundError) and error.name == name
-        why = f"{name} is not installed" if missing else f"{name} does not load: {error}"
+        missing = isinstance(error, ModuleNotFoundError) and error.name == package
+        why = f"{package} is not installed" if missing else f"{package} does not load: {error}"
     else:
-        if name != "torch" or module.cuda.is_available():
+        if package != "torch" or module.cuda.is_available():
             return module
         why = "torch is installed without CUDA, or sees no GPU"
     raise DeviceUnavailable(
         f"variant {name!r} needs a library that is missing: {why}. "
-        f"Try pip install {_PACKAGES[name]}"
+        f"Try pip install {_PACKAGES[package]}"
     )
 
 
@@ -109,6 +115,14 @@ def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Callable[[], A
     if operation == "matmul":
         product = library.empty((rows, arrays[1].shape[1]), first.dtype)
         return lambda: library.matmul(first, arrays[1], out=product)
+    if operation == "copy":
+        copied = library.empty_like(first)
+
+        def copy() -> Any:
+            library.copyto(copied, first)
+            return copied
+
+        return copy
     if operation == "transpose":
         turned = library.empty((cols, rows), first.dtype)
 

@@ -20,7 +20,7 @@ from coalesce.benchmarking.clock import L2, GpuClock, Repeats
 from coalesce.benchmarking.data import BenchmarkRow
 from coalesce.benchmarking.gpu import copied, launches, state_under_load
 from coalesce.benchmarking.names import Named
-from coalesce.benchmarking.peers import check_peer, run_numpy, run_on_gpu
+from coalesce.benchmarking.peers import COPIES, check_peer, run_numpy, run_on_gpu
 from coalesce.benchmarking.result import Benchmark
 from coalesce.benchmarking.rounds import Batch, Runs, Times, interleaved
 from coalesce.catalogue import operands as catalogue_operands
@@ -285,11 +285,11 @@ def _verify(
     exact: dict[str, Reference],
 ) -> None:
     """Compare a result with NumPy's. `exact` has the results that NumPy computed before."""
-    shared = operation not in ("access", "transpose") or (one.is_peer and one.name != "memcpy")
+    shared = operation not in ("access", "transpose") or (one.is_peer and one.name not in COPIES)
     key = operation if shared else one.name
     if key not in exact:
         on_host = [_numbers(_host(o.given, o.dtype)) for o in given]
-        variant = "copy" if one.name == "memcpy" else one.variant
+        variant = "copy" if one.name in COPIES else one.variant
         all_options = _on_host({**options, **one.options})
         exact[key] = reference(operation, variant, on_host, all_options)
     found = _numbers(result)

@@ -214,9 +214,9 @@ def _add_bench(commands: Any) -> None:
         "time the variants of an operation",
         "Time variants of an operation on arrays of random numbers and print a table. Times are "
         "measured on a GPU and modelled on the simulator. Each result is compared with NumPy's. "
-        "You can also time other libraries: numpy, and on a GPU cublas, cublas_tf32, cupy, torch "
-        "and memcpy (the driver's copy, beside transposes). Options of one variant follow its "
-        "name: --variants 'split_k tile=32,split_k tile=64'.",
+        "You can also time other libraries: numpy, and on a GPU cublas, cublas_tf32, cupy and "
+        "torch. Beside transposes, memcpy and cupy_copy copy the matrix. Options of one variant "
+        "follow its name: --variants 'split_k tile=32,split_k tile=64'.",
         "coalesce bench matmul --variants naive,tiled,numpy --size 256",
     )
     bench.add_argument("operation", help="matmul, transpose, row_sums, column_sums or access")
