@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+import many_kernels
 import numpy as np
+
+import coalesce
 
 LANE = np.arange(32)
 GROUP, MEMBER = LANE // 4, LANE % 4  # groupID and threadID_in_group
@@ -328,6 +331,18 @@ def source_of(form: Mma) -> str:
         asm volatile("{form.opcode} {lists[0]}, {lists[1]}, {lists[2]}, {lists[3]};"
                      : {d} : {given});
     }}"""
+
+
+@cache
+def _sources() -> dict[str, tuple[str, str]]:
+    return many_kernels.together((source_of(form) for form in forms()), "multiply")
+
+
+@cache
+def kernel_of(form: Mma, device: str) -> coalesce.Kernel:
+    """Return the kernel of one of `forms()`."""
+    source, name = _sources()[source_of(form)]
+    return coalesce.Kernel(source, name, device=device)
 
 
 def registers(form: Mma, seed: int) -> list[np.ndarray]:

@@ -28,8 +28,7 @@ def main() -> None:
     found = {}
     for seed, form in enumerate(matrix_cases.forms()):
         d, a, b, c = matrix_cases.registers(form, seed)
-        kernel = coalesce.Kernel(matrix_cases.source_of(form), "multiply", device="cuda")
-        kernel[len(d), 32](d, a, b, c)
+        matrix_cases.kernel_of(form, "cuda")[len(d), 32](d, a, b, c)
         found[form.opcode] = chosen(form, d)
     path = DATA / f"mma_{name.lower().replace('nvidia ', '').replace(' ', '_')}.npz"
     np.savez_compressed(path, **found)

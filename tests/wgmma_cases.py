@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+import many_kernels
 import numpy as np
 from matrix_cases import FORMATS, KINDS, Source, numbers
+
+import coalesce
 
 A_BYTES, B_BYTES = 16384, 32768  # the bytes of shared memory for the operands
 IMAGE = A_BYTES + B_BYTES
@@ -214,17 +217,25 @@ def source_of(case: Wgmma) -> str:
     }}"""
 
 
+@cache
+def _sources() -> dict[str, tuple[str, str]]:
+    return many_kernels.together((source_of(case) for case in cases()), "multiply")
+
+
+@cache
+def _kernel(text: str, device: str) -> coalesce.Kernel:
+    source, name = _sources()[text]
+    return coalesce.Kernel(source, name, device=device, arch="sm_90a")
+
+
 def run(case: Wgmma, seed: int, device: str, counts: bool = False) -> np.ndarray:
     """Return the registers of the results: an array [kind, thread, register].
 
     With `counts`, the simulator must execute the machine code.
     """
-    import coalesce
-
     d, images, a = operands(case, seed)
     d = d.copy()
-    kernel = coalesce.Kernel(source_of(case), "multiply", device=device, arch="sm_90a")
-    record = kernel.launch(
+    record = _kernel(source_of(case), device).launch(
         len(d), 128, d, images, a, np.uint64(case.at[0].encoded()),
         np.uint64(case.at[1].encoded(A_BYTES)), case.adds, shared_bytes=IMAGE, counts=counts,
     )  # fmt: skip

@@ -39,20 +39,32 @@ def whole_numbers(seed: int, size: int, below: int, dtype: str = "int32") -> np.
     return (np.random.PCG64(seed).random_raw(size) % np.uint64(below)).astype(dtype)
 
 
-def source_of(file: str, entry: str) -> str:
-    """Return the source of a kernel of tests/kernels.
+def file_of(file: str, entry: str) -> Path:
+    """Return the file of a kernel of tests/kernels.
 
-    Each instantiation is compiled with its whole file. So the templates of a long file may have a
-    file of their own (awkward_templates.cu).
+    The templates of a file may have a file of their own (awkward_templates.cu).
     """
     templates = KERNELS / file.replace(".cu", "_templates.cu")
-    return (templates if "<" in entry and templates.is_file() else KERNELS / file).read_text()
+    return templates if "<" in entry and templates.is_file() else KERNELS / file
 
 
 @cache
-def kernel_of(file: str, entry: str, device: Any) -> coalesce.Kernel:
-    """Return a kernel of tests/kernels, compiled once for each device."""
-    return coalesce.Kernel(source_of(file, entry), entry, device=device)
+def kernel_of(file: str, entry: str, device: Any, options: tuple[str, ...] = ()) -> coalesce.Kernel:
+    """Return a kernel of tests/kernels. All kernels of a file share a module.
+
+    This saves time: the file is compiled, disassembled and read once. If a file lists no
+    instantiations of its templates, each instantiation is compiled on its own.
+    """
+    path = file_of(file, entry)
+    if "<" in entry and "void instantiations()" not in path.read_text():
+        return coalesce.Kernel(path.read_text(), entry, device=device, options=options)
+    # The compiler's list of instantiations has spaces after commas.
+    return _first_of(path, device, options).get_function(entry.replace(",", ", "))
+
+
+@cache
+def _first_of(path: Path, device: Any, options: tuple[str, ...]) -> coalesce.Kernel:
+    return coalesce.Kernel.all_of(path.read_text(), None, options, device=device)[0]
 
 
 def launch(

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import many_kernels
 import numpy as np
 import tensor_map_cases
 import wgmma_cases
@@ -150,6 +151,11 @@ def products() -> Iterator[Case]:
 
 
 @functools.cache
+def _sources() -> dict[str, tuple[str, str]]:
+    return many_kernels.together((wgmma_cases.source_of(form) for form in _forms()), "multiply")
+
+
+@functools.cache
 def _product(form: Wgmma, device: Any) -> coalesce.Kernel:
-    source = wgmma_cases.source_of(form)
-    return coalesce.Kernel(source, "multiply", device=device, arch="sm_90a")
+    source, name = _sources()[wgmma_cases.source_of(form)]
+    return coalesce.Kernel(source, name, device=device, arch="sm_90a")

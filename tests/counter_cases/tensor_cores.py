@@ -14,7 +14,6 @@ from typing import Any
 import matrix_cases
 import numpy as np
 
-import coalesce
 from counter_cases.case import LANE, Case, launch, matrix, whole_numbers
 from counter_cases.patterns import BRIEF, IDLE, SHARED_BYTES, sharing, tables
 
@@ -118,10 +117,5 @@ def products() -> Iterator[Case]:
         if form.layouts != "row.col" or "u8" in (form.a, form.b):
             continue
         given = [np.ascontiguousarray(x[:1]) for x in matrix_cases.registers(form, seed)]
-        kernel = functools.partial(_kernel_of, form)
+        kernel = functools.partial(matrix_cases.kernel_of, form)
         yield launch(form.opcode, "", "multiply", 1, 32, given, kernel=kernel)
-
-
-@functools.cache
-def _kernel_of(form: matrix_cases.Mma, device: Any) -> coalesce.Kernel:
-    return coalesce.Kernel(matrix_cases.source_of(form), "multiply", device=device)

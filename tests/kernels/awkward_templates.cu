@@ -1,5 +1,5 @@
-// Templates whose counters are easy to get wrong. They have a file of their own, because each
-// instantiation is compiled with the whole file; see awkward.cu.
+// Templates whose counters are easy to get wrong. They have a file of their own, which lists their
+// instantiations at its end; see awkward.cu.
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -53,4 +53,31 @@ __global__ void async_tile(const float* in, float* out, int n) {
         const size_t j = (size_t(blockIdx.x) * per + k) * 128 + t;
         if (j < n) out[j] = buffer[(other + 128 * k) % (128 * per)];
     }
+}
+
+// The instantiations that are tested. One compilation makes all of them.
+void instantiations() {
+    shifted<u8><<<1, 32>>>();
+    shifted<u16><<<1, 32>>>();
+    shifted<float><<<1, 32>>>();
+    shifted<double><<<1, 32>>>();
+    shifted<float4><<<1, 32>>>();
+    tile_transposed<u8,0><<<1, 32>>>();
+    tile_transposed<u8,1><<<1, 32>>>();
+    shared_stride<u8><<<1, 32>>>();
+    tile_transposed<u16,0><<<1, 32>>>();
+    tile_transposed<u16,1><<<1, 32>>>();
+    shared_stride<u16><<<1, 32>>>();
+    tile_transposed<float,0><<<1, 32>>>();
+    tile_transposed<float,1><<<1, 32>>>();
+    shared_stride<float><<<1, 32>>>();
+    tile_transposed<double,0><<<1, 32>>>();
+    tile_transposed<double,1><<<1, 32>>>();
+    shared_stride<double><<<1, 32>>>();
+    tile_transposed<float4,0><<<1, 32>>>();
+    tile_transposed<float4,1><<<1, 32>>>();
+    shared_stride<float4><<<1, 32>>>();
+    async_tile<4><<<1, 32>>>();
+    async_tile<8><<<1, 32>>>();
+    async_tile<16><<<1, 32>>>();
 }

@@ -72,3 +72,19 @@ __global__ void store_matrices(const u32* table, char* data, u32* out, int patte
     const u32 offset = table[pattern * 32 + threadIdx.x];
     store(Count<count>(), Transposed<transposed>(), window(memory) + offset, threadIdx.x);
 }
+
+// The instantiations that are tested. One compilation makes all of them.
+void instantiations() {
+    load_matrices<1,false><<<1, 32>>>();
+    load_matrices<1,true><<<1, 32>>>();
+    load_matrices<2,false><<<1, 32>>>();
+    load_matrices<2,true><<<1, 32>>>();
+    load_matrices<4,false><<<1, 32>>>();
+    load_matrices<4,true><<<1, 32>>>();
+    store_matrices<1,false><<<1, 32>>>();
+    store_matrices<1,true><<<1, 32>>>();
+    store_matrices<2,false><<<1, 32>>>();
+    store_matrices<2,true><<<1, 32>>>();
+    store_matrices<4,false><<<1, 32>>>();
+    store_matrices<4,true><<<1, 32>>>();
+}

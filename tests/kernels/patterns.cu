@@ -180,3 +180,55 @@ __global__ void async_copy(const u32* table, char* data, u32* out, int pattern) 
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
+
+// The instantiations that are tested. One compilation makes all of them.
+void instantiations() {
+    shared_load<1><<<1, 32>>>();
+    shared_load<2><<<1, 32>>>();
+    shared_load<4><<<1, 32>>>();
+    shared_load<8><<<1, 32>>>();
+    shared_load<16><<<1, 32>>>();
+    shared_store<1><<<1, 32>>>();
+    shared_store<2><<<1, 32>>>();
+    shared_store<4><<<1, 32>>>();
+    shared_store<8><<<1, 32>>>();
+    shared_store<16><<<1, 32>>>();
+    global_load<1><<<1, 32>>>();
+    global_load<2><<<1, 32>>>();
+    global_load<4><<<1, 32>>>();
+    global_load<8><<<1, 32>>>();
+    global_load<16><<<1, 32>>>();
+    global_store<1><<<1, 32>>>();
+    global_store<2><<<1, 32>>>();
+    global_store<4><<<1, 32>>>();
+    global_store<8><<<1, 32>>>();
+    global_store<16><<<1, 32>>>();
+    shared_atomic<AddU32,false><<<1, 32>>>();
+    global_atomic<AddU32,false><<<1, 32>>>();
+    shared_atomic<AddU32,true><<<1, 32>>>();
+    global_atomic<AddU32,true><<<1, 32>>>();
+    shared_atomic<AddOne,false><<<1, 32>>>();
+    global_atomic<AddOne,false><<<1, 32>>>();
+    shared_atomic<AddOne,true><<<1, 32>>>();
+    global_atomic<AddOne,true><<<1, 32>>>();
+    shared_atomic<MaxU32,false><<<1, 32>>>();
+    global_atomic<MaxU32,false><<<1, 32>>>();
+    shared_atomic<ExchU32,true><<<1, 32>>>();
+    global_atomic<ExchU32,true><<<1, 32>>>();
+    shared_atomic<CasU32,true><<<1, 32>>>();
+    global_atomic<CasU32,true><<<1, 32>>>();
+    shared_atomic<AddF32,false><<<1, 32>>>();
+    global_atomic<AddF32,false><<<1, 32>>>();
+    shared_atomic<AddF32,true><<<1, 32>>>();
+    global_atomic<AddF32,true><<<1, 32>>>();
+    shared_atomic<AddU64,false><<<1, 32>>>();
+    global_atomic<AddU64,false><<<1, 32>>>();
+    shared_atomic<CasU64,true><<<1, 32>>>();
+    global_atomic<CasU64,true><<<1, 32>>>();
+    shared_atomic<AddF64,false><<<1, 32>>>();
+    global_atomic<AddF64,false><<<1, 32>>>();
+    async_copy<4,false><<<1, 32>>>();
+    async_copy<8,false><<<1, 32>>>();
+    async_copy<16,false><<<1, 32>>>();
+    async_copy<16,true><<<1, 32>>>();
+}

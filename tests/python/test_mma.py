@@ -13,7 +13,7 @@ import matrix_cases
 import numpy as np
 import pytest
 from both_ways import why_ptx
-from matrix_cases import FORMATS, Mma
+from matrix_cases import FORMATS
 
 import coalesce
 
@@ -38,10 +38,6 @@ def recorded() -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def kernel(form: Mma, arch: str = "sm_90") -> coalesce.Kernel:
-    return coalesce.Kernel(matrix_cases.source_of(form), "multiply", device="sim", arch=arch)
-
-
 def assert_same_bits(found: np.ndarray, wanted: np.ndarray) -> None:
     wanted = wanted.view(found.dtype)
     if found.dtype == np.float64:  # a NaN may have any payload
@@ -56,7 +52,7 @@ def test_ptx_returns_the_results_of_the_gpu(opcode: str) -> None:
         np.ascontiguousarray(matrix_cases.chosen(form, x))
         for x in matrix_cases.registers(form, seed)
     )
-    kernel(form)[len(d), 32](d, a, b, c)
+    matrix_cases.kernel_of(form, "sim")[len(d), 32](d, a, b, c)
     assert_same_bits(d, recorded()[opcode])
 
 
@@ -69,7 +65,7 @@ def test_machine_code_returns_the_results_of_the_gpu(name: str) -> None:
         np.ascontiguousarray(matrix_cases.chosen(form, x))
         for x in matrix_cases.registers(form, seed)
     )
-    k = kernel(form)
+    k = matrix_cases.kernel_of(form, "sim")
     assert not why_ptx(k)
     k.profile(len(d), 32, d, a, b, c)
     assert_same_bits(d, recorded()[opcode])
@@ -106,7 +102,8 @@ def test_older_tensor_cores(
         matrix_cases.packed(form, c, "f32", at),
     ]
     d = np.zeros((20, 32, 4), "u4")
-    kernel(form, arch)[20, 32](d, *given)
+    kernel = coalesce.Kernel(matrix_cases.source_of(form), "multiply", device="sim", arch=arch)
+    kernel[20, 32](d, *given)
     for first in range(0, form.k, step):
         some = slice(first, first + step)
         c = matrix_cases.fused(form, a[:, :, some], b[:, some], c.astype("u8"), bits, kept)

@@ -134,8 +134,7 @@ def assert_the_same(found: dict[str, list[np.ndarray]]) -> None:
 def compiled(file: str, entry: str, *options: str) -> coalesce.Kernel:
     if file == "ordinary.cu":
         return ordinary_cases.kernel(entry)
-    source = counter_cases.case.source_of(file, entry)
-    return coalesce.Kernel(source, entry, device="sim", options=options)
+    return counter_cases.case.kernel_of(file, entry, "sim", options)
 
 
 @pytest.mark.parametrize("name", [n for n in LAUNCHES if LAUNCHES[n].entry not in IN_ANY_ORDER])
