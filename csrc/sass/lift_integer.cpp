@@ -172,7 +172,11 @@ void Lifter::lea(const Instruction& in) {
         return void(
             machine(MachineOp::shift_add, {d, word(a), word(b)}, sim::ShiftOperand{.by = by}));
     machine(MachineOp::shift_add_carry, {d, word(a), word(b), c, out, carry},
-            sim::ShiftOperand{.by = by, .is_signed = sign, .upper = high, .negated = negated});
+            sim::ShiftOperand{.by = by,
+                              .is_signed = sign,
+                              .upper = high,
+                              .negated = negated,
+                              .negative_addend = b.negated});
 }
 
 void Lifter::lop3(const Instruction& in) {

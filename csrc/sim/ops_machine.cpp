@@ -107,13 +107,15 @@ void shift_add_carry(Warp& w, const Op& op) {
     const auto& shift = op.get<ShiftOperand>();
     const int by = shift.by;
     const bool high = shift.upper, sign = shift.is_signed, negative = shift.negated;
+    const bool negative_addend = shift.negative_addend;
     const LaneMask in = carry_in(w, op.operand[5]);
     LaneMask out = 0;
     const auto put = [&](auto&& part) {
         put_words(w, op.operand[0], [&](int i) {
             const uint32_t x = part(i), sum = x + b[i] + (in >> i & 1);
             // -x is computed as ~x + 1. So for x = 0, the carry out is 1.
-            out |= (carry_of(x, b[i], sum) | uint32_t(negative && x == 0)) << i;
+            const bool of_zero = (negative && x == 0) || (negative_addend && b[i] == 0);
+            out |= (carry_of(x, b[i], sum) | uint32_t(of_zero)) << i;
             return sum;
         });
     };

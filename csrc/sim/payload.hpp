@@ -210,6 +210,8 @@ struct ShiftOperand {
     bool wide = false;     // the operand has 64 bits
     bool wraps = false;    // the shift count is taken modulo the number of bits
     bool negated = false;  // the value that is shifted is negated
+    // The shifted value is added to a word that is already negated; this matters for the carry out.
+    bool negative_addend = false;
 };
 struct SpecialRegister {
     Special which = Special::unknown;

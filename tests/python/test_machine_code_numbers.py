@@ -57,6 +57,26 @@ def test_wide_integers():
         np.testing.assert_array_equal(out[:, 5], a * b + c)
 
 
+def test_wide_differences_of_shifted_values():
+    """LEA subtracts the lower words. If the lower word of y is zero, it borrows nothing."""
+    source = """
+    extern "C" __global__ void k(int n, const long long* x, const long long* y, long long* out) {
+        int t = threadIdx.x;
+        out[t] = ((long long)(int)x[t] >> 11) - y[t];
+        out[n + t] = (x[t] << 3) - y[t];
+        out[2 * n + t] = y[t] - (x[t] << 3);
+        out[3 * n + t] = ((unsigned long long)(unsigned)x[t] << 2) - y[t];
+        out[4 * n + t] = (__mul64hi(x[t], x[t]) >> 43) - y[t];
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    edges = [0, 1, -1, 2**31, 2**32, -(2**32), 2**40 + 5, 3 << 33, -(2**63), 2**63 - 1]
+    x, y = np.array(list(itertools.product(edges, repeat=2))).T.copy()
+    *_, out = both_ways(kernel, 1, len(x), len(x), x, y, np.zeros((5, len(x)), np.int64))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out[0], (x.astype(np.int32).astype(np.int64) >> 11) - y)
+        np.testing.assert_array_equal(out[1], (x << 3) - y)
+
+
 def test_a_divisor_of_zero():
     """CUDA does not define x / 0 and x % 0. Machine code returns all bits set for both.
 
