@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/bulk_copies.hpp"
+#include "model/copies.hpp"
 #include "sim/launch.hpp"
 #include "sim/warp.hpp"
 
@@ -56,29 +57,6 @@ void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.ideal += std::min(f.sectors * words, model::packed_sectors(e));
     // Nsight Compute treats equal offsets of two threads as the same address.
     c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
-}
-
-// Returns true if each active lane i accesses element i of a contiguous range, and the range begins
-// at the start of a cache line.
-bool in_order(const sim::MemoryEvent& e) {
-    bool all = true;
-    const int first = std::countr_zero(e.mask);
-    const uint64_t start = e.address(first) - uint64_t(first) * e.bytes;
-    sim::for_each_lane(e.mask, [&](int lane) {
-        all = all && e.address(lane) == start + uint64_t(lane) * e.bytes;
-    });
-    return all && start % model::line_bytes == 0;
-}
-
-// Returns the lanes that write. If several lanes write the same address, only the last one counts.
-sim::LaneMask last_writers(const sim::MemoryEvent& e) {
-    sim::LaneMask last = e.mask;
-    sim::for_each_lane(e.mask, [&](int lane) {
-        sim::for_each_lane(e.mask & ((sim::LaneMask{1} << lane) - 1), [&](int earlier) {
-            if (e.address(earlier) == e.address(lane)) last &= ~(sim::LaneMask{1} << earlier);
-        });
-    });
-    return last;
 }
 
 }  // namespace
@@ -236,40 +214,69 @@ void AccessCosts::clear() {
 }
 
 void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
+    const bool bypasses = traits(e).passes_l1;
     if (e.space == ptx::Space::global) {
-        source_ = e;
-        if (e.shape == sim::Shape::scattered) {
-            std::copy_n(e.addresses, sim::warp_size, source_addresses_);
-            source_.addresses = source_addresses_;
-        }
+        readers_ = e.mask;
+        copy_ = e.pc;
         c.space = ptx::Space::global;
         add_request(c, e);
-        if (!traits(e).passes_l1) add_global(c, e);
+        if (bypasses) {
+            const model::Footprint f = model::footprint(e);
+            c.lines += f.lines;
+            c.distinct_bytes += uint64_t(f.elements) * e.bytes;
+        } else {
+            add_global(c, e);
+        }
         return;
     }
     // A lane of an asynchronous copy may read nothing, and only fill its destination with zeros. If
-    // all lanes do so, there was no event for the source, and `source_` is from an earlier copy.
-    if (source_.pc != e.pc) source_.mask = 0;
-    c.sourceless += source_.mask == 0;
-    if (!traits(e).passes_l1 || !source_.mask) {
-        add_wavefronts(c, model::copy_wavefronts(source_, e));
-    } else {
-        // Nsight Compute also counts the lanes that the guard (the predicate of the instruction)
-        // excludes. Therefore `from` and `to` include these lanes.
-        sim::MemoryEvent from = source_, to = e;
-        to.mask |= left_out_;
-        to.mask = from.mask = last_writers(to);
-        add_wavefronts(c, model::copy_wavefronts(from, to));
-        const model::Footprint f = model::footprint(source_);
-        const uint32_t theoretical = model::bypassing_copy(from, to).theoretical;
-        c.sectors += model::bypassing_copy(source_, e).sectors;
-        c.theoretical_sectors += theoretical;
-        c.lines += f.lines;
-        c.ideal += std::min(theoretical, model::packed_sectors(from));
-        c.distinct_bytes += uint64_t(f.elements) * e.bytes;
-        c.divided += !in_order(source_) || !in_order(e);
+    // all lanes do so, there was no event for the source, and `readers_` is of an earlier copy.
+    if (copy_ != e.pc) readers_ = 0;
+    c.sourceless += readers_ == 0;
+    sim::MemoryEvent source = e;
+    source.shape = sim::Shape::scattered;
+    source.addresses = e.sources;
+    source.mask = readers_;
+    readers_ = 0;
+    if (bypasses)
+        add_bypassing(c, source, e);
+    else
+        add_wavefronts(c, model::copy_wavefronts(source, e));
+}
+
+// Adds the cost of a copy that bypasses L1. `source` has the lanes that read.
+void AccessCosts::add_bypassing(InstructionCounts& c, const sim::MemoryEvent& source,
+                                const sim::MemoryEvent& target) const {
+    const auto costs_of = [&](sim::LaneMask lanes) {
+        sim::MemoryEvent to = target;
+        to.mask = lanes;
+        return model::bypassing_copy(source, to);
+    };
+    // Nsight Compute also counts the lanes that the guard (the predicate of the instruction)
+    // excludes.
+    const sim::LaneMask read = source.mask | left_out_, written = target.mask | left_out_;
+    const model::BypassingCopy reads = costs_of(read);
+    c.sectors += left_out_ ? costs_of(source.mask).sectors : reads.sectors;
+    c.theoretical_sectors += reads.theoretical;
+    c.ideal += std::min(reads.theoretical, model::packed_sectors(reads.lanes, target.bytes));
+    const bool may_fill = target.op->operand[2] != sim::no_operand;
+    model::Wavefronts w = model::direct_wavefronts(target);
+    if (traits(target).fills_parts || !may_fill) {
+        const model::BypassingCopy all = written == read ? reads : costs_of(written);
+        w.theoretical = all.wavefronts;
+        w.ideal = std::min(w.theoretical, model::packed_wavefronts(all.lanes, target.bytes));
     }
-    source_.mask = 0;
+    if (traits(target).fills_parts) {
+        // Nsight Compute adds the wavefronts of a copy through L1 by the lanes that write.
+        sim::MemoryEvent from = source;
+        from.mask = target.mask;
+        const model::Wavefronts filling = model::copy_wavefronts(from, target);
+        w.theoretical += filling.theoretical;
+        w.ideal += filling.ideal;
+    }
+    add_wavefronts(c, w);
+    c.divided += model::same_addresses(target);
+    c.guarded += left_out_ != 0;
 }
 
 }  // namespace coalesce::analysis

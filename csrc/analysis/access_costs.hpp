@@ -107,6 +107,8 @@ class AccessCosts {
     void add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent& e) const;
     // Adds one of the two events of an asynchronous copy: first the read, then the write.
     void add_copy(InstructionCounts& c, const sim::MemoryEvent& e);
+    void add_bypassing(InstructionCounts& c, const sim::MemoryEvent& source,
+                       const sim::MemoryEvent& target) const;
 
     [[nodiscard]] const sim::Traits& traits(const sim::MemoryEvent& e) const {
         return program_.instructions[e.pc].traits;
@@ -120,8 +122,9 @@ class AccessCosts {
     std::vector<std::unique_ptr<Patterns>> repeated_;
     std::vector<InstructionCounts> sites_;  // counts of all other accesses, by instruction
     sim::LaneMask left_out_ = 0;            // lanes that the guard of the next copy excludes
-    sim::MemoryEvent source_;               // the first event of the current copy
-    uint64_t source_addresses_[sim::warp_size];
+    // The instruction and the reading lanes of the current asynchronous copy.
+    uint32_t copy_ = 0;
+    sim::LaneMask readers_ = 0;
 };
 
 }  // namespace coalesce::analysis

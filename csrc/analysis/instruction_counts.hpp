@@ -44,9 +44,13 @@ struct InstructionCounts {
     uint64_t unjoined = 0;
     // Requests for which the hardware may count a different number of sectors from run to run. For
     // an atomic, these are requests with a sector that may be sent in two parts. For a copy that
-    // bypasses L1, they are requests whose addresses are not consecutive. For the copy engine, they
-    // are copies of a form for which no counters were recorded (model/bulk_copies.hpp).
+    // bypasses L1, they are requests in which several lanes have the same destination. For the copy
+    // engine, they are copies of a form for which no counters were recorded
+    // (model/bulk_copies.hpp).
     uint64_t divided = 0;
+    // For a copy that bypasses L1: how often its guard excluded lanes. Nsight Compute also counts
+    // the addresses of these lanes, but their registers may have any values.
+    uint64_t guarded = 0;
     // For an atomic in a loop: how often it was executed while another warp may have caused further
     // iterations (contention.hpp).
     uint64_t contended = 0;
@@ -86,6 +90,7 @@ inline constexpr Counter counters[] = {
     {"diverged", &InstructionCounts::diverged},
     {"unjoined", &InstructionCounts::unjoined},
     {"divided", &InstructionCounts::divided},
+    {"guarded", &InstructionCounts::guarded},
     {"contended", &InstructionCounts::contended},
     {"after_waits", &InstructionCounts::after_waits},
 };

@@ -6,6 +6,7 @@
 #include "bindings/sim.hpp"
 #include "model/banks.hpp"
 #include "model/coalescing.hpp"
+#include "model/copies.hpp"
 #include "model/gpu.hpp"
 #include "model/tag_sets.hpp"
 #include "model/time.hpp"

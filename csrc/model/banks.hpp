@@ -119,10 +119,13 @@ inline int turns_of(const sim::MemoryEvent& e) {
     return merged ? groups / 2 : groups;
 }
 
-// Returns the smallest number of wavefronts that can deliver a different element to each active
-// lane.
+// Returns the smallest number of wavefronts that can deliver a different element to each of the
+// lanes.
+inline uint32_t packed_wavefronts(uint32_t lanes, uint32_t bytes) {
+    return (lanes * bytes + wavefront_bytes - 1) / wavefront_bytes;
+}
 inline uint32_t packed_wavefronts(const sim::MemoryEvent& e) {
-    return (uint32_t(std::popcount(e.mask)) * e.bytes + wavefront_bytes - 1) / wavefront_bytes;
+    return packed_wavefronts(uint32_t(std::popcount(e.mask)), e.bytes);
 }
 
 // Sets the cost of a load of 8 or 16 bytes from scattered addresses. `apart` is the cost if no
@@ -201,26 +204,6 @@ inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm f
         });
     w.theoretical = w.taken;
     w.ideal = atomic_passes(form) * packed_wavefronts(e);
-    return w;
-}
-
-// An asynchronous copy reads its source through the banks of L1, which are also the banks of shared
-// memory. At the source and at the destination, a bank serves one lane at a time.
-//
-// Returns how often the busiest bank must serve the lanes of `group`.
-inline uint32_t copy_turns(const sim::MemoryEvent& source, const sim::MemoryEvent& target,
-                           sim::LaneMask group) {
-    return std::max(most_lanes(source, source.mask & group),
-                    most_lanes(target, target.mask & group));
-}
-
-inline Wavefronts copy_wavefronts(const sim::MemoryEvent& source, const sim::MemoryEvent& target) {
-    Wavefronts w;
-    const int groups = groups_of(target.bytes);
-    for (int g = 0; g < groups; ++g)
-        w.taken += copy_turns(source, target, group_mask(g, sim::warp_size / groups));
-    w.theoretical = w.taken;
-    w.ideal = std::min(w.theoretical, packed_wavefronts(target));
     return w;
 }
 

@@ -119,39 +119,6 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
     return footprint_of(addresses, n);
 }
 
-// The number of sectors that an asynchronous copy fetches if it bypasses L1 (cp.async.cg, 16 bytes
-// per lane). All data that go from the same line of the source to the same sector of shared memory
-// count as one sector. If several lanes have the same destination, only the last of these lanes
-// counts.
-struct BypassingCopy {
-    uint32_t sectors = 0;      // the number that the hardware counts
-    uint32_t theoretical = 0;  // the number that Nsight Compute's source page shows
-};
-
-inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
-                                    const sim::MemoryEvent& target) {
-    constexpr uint64_t chunk_bytes = 16;
-    uint64_t lines[sim::warp_size], sectors[sim::warp_size];
-    int n = 0;
-    sim::for_each_lane(source.mask, [&](int lane) {
-        const uint64_t from = source.address(lane), to = target.address(lane);
-        bool overwritten = false;
-        sim::for_each_lane(target.mask & ~(sim::all_lanes >> (sim::warp_size - 1 - lane)),
-                           [&](int later) { overwritten |= target.address(later) == to; });
-        if (overwritten) return;
-        // Shared memory has fewer than 65536 sectors.
-        const uint64_t place = to / sector_bytes & 0xffff;
-        const uint64_t shift = (from / chunk_bytes + to / chunk_bytes) % 2;
-        lines[n] = from / line_bytes << 16 | place;
-        sectors[n++] = (from / sector_bytes << 1 | shift) << 16 | place;
-    });
-    const auto distinct = [n](uint64_t* values) {
-        std::sort(values, values + n);
-        return uint32_t(std::unique(values, values + n) - values);
-    };
-    return {distinct(lines), distinct(sectors)};
-}
-
 // Returns the smallest number of sectors that can hold a different element for each of the lanes.
 inline uint32_t packed_sectors(uint32_t lanes, uint32_t bytes) {
     return (lanes * bytes + sector_bytes - 1) / sector_bytes;

@@ -252,13 +252,16 @@ void Lifter::load_constant(const Instruction& in) {
 }
 
 // LDGSTS.E.BYPASS.128 [R5], desc[UR4][R2.64], P0 copies to shared memory. Lanes whose predicate is
-// false read nothing and write zeros.
+// false read nothing and write zeros. With ZFILL, the lowest bits of the source address are the
+// number of bytes that are not read. This is known from the code that computes the address from the
+// fourth operand of cp.async.
 void Lifter::async_copy(const Instruction& in) {
-    only(in, {"E", "BYPASS", "64", "128", "ACCESS", "LTC64B", "LTC128B", "LTC256B"});
+    only(in, {"E", "BYPASS", "64", "128", "ACCESS", "LTC64B", "LTC128B", "LTC256B", "ZFILL"});
     if (in.operands.size() > 3) unsupported("a further operand");
     Op op, destination;
     sim::AsyncCopyOperand& copy = op.set(sim::AsyncCopyOperand{});
     copy.source.bytes = in.has("128") ? 16 : in.has("64") ? 8 : 4;
+    copy.fill_in_address = in.has("ZFILL");
     describe(Space::global, sim::Access::async_copy, copy.source.bytes);
     destination.set(sim::MemoryOperand{});
     set_address(destination, operand(in, 0), Space::shared);

@@ -33,7 +33,7 @@ void finish(Warp& w, AsyncCopy& copy) {
 }
 
 // Determines how many source bytes each lane of a cp.async reads. The rest of the copy is filled
-// with zeros.
+// with zeros. w.address has the source addresses.
 inline void read_source_bytes(Warp& w, const Op& op, AsyncCopy& copy) {
     const uint32_t* size =
         op.operand[1] == no_operand ? nullptr : w.lanes<const uint32_t>(op.operand[1]);
@@ -43,7 +43,12 @@ inline void read_source_bytes(Warp& w, const Op& op, AsyncCopy& copy) {
     if (op.operand[2] != no_operand)
         ignored = w.predicate(op.operand[2]) ^ (operand.negated ? all_lanes : 0u);
     for_each_lane(w.mask, [&](int i) {
-        const uint32_t n = size ? std::min(size[i], bytes) : bytes;
+        uint32_t n = size ? std::min(size[i], bytes) : bytes;
+        if (operand.fill_in_address) {
+            const uint32_t filled = uint32_t(w.address[i]) & (bytes - 1);
+            w.address[i] -= filled;
+            n = bytes - filled;
+        }
         copy.source_bytes[i] = uint8_t(has_lane(ignored, i) ? 0 : n);
     });
 }
@@ -55,6 +60,7 @@ void async_copy(Warp& w, const Op& op) {
     copy.pc = op.pc;
     const uint8_t bytes = copy.bytes = op.memory().bytes;
     copy.mask = w.mask;
+    read_addresses(w, op);
     read_source_bytes(w, op, copy);
     Resolved r;
     const auto each = [&](auto&& put) {
@@ -72,7 +78,6 @@ void async_copy(Warp& w, const Op& op) {
         LaneMask& m = copy.source_bytes[i] == bytes ? whole : part;
         if (copy.source_bytes[i] > 0) m |= 1u << i;
     });
-    read_addresses(w, op);
     if (whole) {
         w.mask = whole;
         resolve<watch, ptx::Space::global>(w, op, Access::async_copy, r);
@@ -105,6 +110,8 @@ void async_copy(Warp& w, const Op& op) {
         .offset = operand.destination_offset,
         .bytes = bytes,
         .form = operand.narrow_destination ? AddressForm::narrow : AddressForm::wide});
+    uint64_t sources[warp_size];
+    std::copy_n(w.address, warp_size, sources);
     w.mask = given & ~faulty;
     if (w.mask) {
         read_addresses(w, destination);
@@ -112,7 +119,8 @@ void async_copy(Warp& w, const Op& op) {
         w.mask = r.mask;
     }
     if (w.mask) {
-        announce<watch>(w, destination, ptx::Space::shared, Access::async_copy, r.shape);
+        announce<watch>(w, destination, ptx::Space::shared, Access::async_copy, r.shape, nullptr,
+                        sources);
         each([&](int i, std::byte* p) { copy.destination[i] = p; });
         copy.mask = w.mask;
         w.async_open.push_back(copy);

@@ -40,6 +40,9 @@ struct MemoryEvent {
     int64_t stride = 0;  // Only valid if the shape is strided.
     // The addresses of the active lanes. They are valid only if the pattern (`shape`) is scattered.
     const uint64_t* addresses = nullptr;
+    // Only for the second event of an asynchronous copy, its access to shared memory: the source
+    // addresses of all lanes, also of those that read nothing.
+    const uint64_t* sources = nullptr;
     const Op* op = nullptr;
     // If the memory of another block of the cluster is accessed, this is the block. Otherwise null.
     const Block* of = nullptr;

@@ -256,7 +256,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
 
 template <Watch watch>
 inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Shape shape,
-                     const Block* of = nullptr) {
+                     const Block* of = nullptr, const uint64_t* sources = nullptr) {
     if constexpr (watch == Watch::nothing) return;
     MemoryEvent event;
     event.pc = op.pc;
@@ -267,6 +267,7 @@ inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Sha
     event.mask = w.mask;
     event.first = w.address[0];
     event.addresses = w.address;
+    event.sources = sources;
     event.op = &op;
     event.of = of;
     w.block->announce->access(w.block->observer, w, event);

@@ -64,6 +64,9 @@ struct AsyncCopyOperand {
     int32_t destination_offset = 0;
     bool narrow_destination = false;
     bool negated = false;  // the predicate is negated
+    // The lowest bits of the source address are the number of bytes that are not read, but filled
+    // with zeros. They are the last bytes.
+    bool fill_in_address = false;
 };
 
 // cp.async.bulk. Operand 5 is the global address, operand 0 the shared address, and operand 1 the

@@ -73,6 +73,7 @@ void read_ptx(Traits& t, const Parts& parts) {
 void read_machine_code(Traits& t, const Parts& parts) {
     t.strong = t.atomic || parts.any({"STRONG", "MMIO"});
     t.passes_l1 = parts.has("BYPASS") || (parts.has("STRONG") && parts.any({"GPU", "SYS"}));
+    t.fills_parts = parts.has("ZFILL");
     t.scope = parts.any({"CTA", "SM"}) ? ThreadScope::block : ThreadScope::device;
     t.block_barrier = t.block_barrier && !parts.has("ARV");
     t.calls_outside = t.code == OpCode::CALL && parts.has("ABS");

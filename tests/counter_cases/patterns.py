@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -133,6 +133,9 @@ ATOMICS = [
 ]  # fmt: skip
 
 
+# The bytes per lane of asynchronous copies, and whether they bypass L1.
+COPIES = ((4, "false"), (8, "false"), (16, "false"), (16, "true"))
+
 BRIEF = (
     "stride 0|stride 1|stride 2|stride 3|stride 8|stride 32|reversed|last far|shifted|one moved"
     "|[24] neighbours share|every [48] repeat|8 neighbours share, stride 32|fours, same banks"
@@ -156,7 +159,7 @@ def cases() -> Iterator[Case]:
         yield from _patterns(f"{space}_atomic<AddU32,true>", close(4, rounds=2))
     for width in (8, 16):
         yield from _patterns(f"shared_load<{width}>", sharing(width))
-    for width, past_l1 in ((4, "false"), (8, "false"), (16, "false"), (16, "true")):
+    for width, past_l1 in COPIES:
         rows = brief(tables(width))
         aligned = rows["stride 1"]
         entry = f"async_copy<{width},{past_l1}>"
@@ -167,6 +170,85 @@ def cases() -> Iterator[Case]:
         both = list(close(width, rounds=1).items())
         for (name, source), (other, target) in zip(both[::2], both[-2::-2], strict=True):
             yield from _patterns(entry, {f"{name} to {other}": source}, target=target)
+        for name, source, target in scattered_copies(width):
+            yield from _patterns(entry, {name: source}, target=target)
+        for name, source, target, read in part_copies(width):
+            for kind in ("part", "filled") if "part" not in name else ("part",):
+                entry = f"{kind}_copy<{width},{past_l1}>"
+                yield from _patterns(entry, {name: source}, target=target, read=read)
+        for name, source, target in scattered_copies(width):
+            for lanes in (1, 11, 28) if name.endswith("#0") and IDLE not in source else ():
+                entry = f"guarded_copy<{width},{past_l1}>"
+                title = f"{name}, {lanes} lanes"
+                yield from _patterns(entry, {title: source}, target=target, number=lanes)
+    for name, source, target in copied_rows():
+        for past_l1 in ("false", "true"):
+            yield from _patterns(f"async_copy<16,{past_l1}>", {name: source}, target=target)
+
+
+def scattered_copies(width: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield random patterns in which source and destination have bank conflicts."""
+    draw = _draws(300 + width)
+    for among in (8, 16, 48):
+        for trial in range(3):
+            source, target = draw(among), np.argsort(draw(1 << 20))
+            some = np.where(draw(3) > 0, source * width, IDLE)
+            far = (draw(16) * 32 + target) * width
+            yield f"among {among} #{trial}", source * width, target * width
+            yield (
+                f"among {among}, some lanes #{trial}",
+                some,
+                far,
+            )
+            yield f"among {among}, same target #{trial}", source * width, draw(2 * among) * width
+
+
+def part_copies(width: int) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield copies in which lanes read only some bytes, and fill the rest with zeros."""
+    draw = _draws(400 + width)
+    sizes = {
+        "whole": np.full(32, width),
+        "half a warp empty": np.where(LANE < 16, width, 0),
+        "some empty": np.where(draw(3) > 0, width, 0),
+        "all empty": np.zeros(32, np.int64),
+        "parts": draw(width + 1),
+        "one part": np.where(LANE == 9, width // 2, width),
+    }
+    masks = {
+        "": LANE >= 0,
+        ", even lanes": LANE % 2 == 0,
+        ", some lanes": draw(3) > 0,
+        ", lane 17": LANE == 17,
+    }
+    for size, read in sizes.items():
+        for name, mask in masks.items():
+            yield f"{size}{name}", np.where(mask, LANE * width, IDLE), LANE * width, read
+        source, target = draw(16) * width, np.argsort(draw(1 << 20)) * width
+        yield f"{size}, random", source, target, read
+        source = np.where(masks[", some lanes"], source, IDLE)
+        yield f"{size}, random, some lanes", source, target, read
+
+
+def copied_rows() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield copies of a tile's rows, as matrix products make them: dense, padded or swizzled."""
+    for chunks in (2, 4, 8):
+        row, column = LANE // chunks, LANE % chunks
+        targets = {
+            "dense": LANE,
+            "padded": row * (chunks + 1) + column,
+            "swizzled": row * chunks + (column ^ row % chunks),
+            "swizzled by pairs": row * chunks + (column ^ row // 2 % chunks),
+        }
+        for apart in (chunks + 1, 16, 33):
+            for name, target in targets.items():
+                source = row * apart + column
+                yield f"rows of {chunks}, {apart} apart, {name}", source * 16, target * 16
+
+
+def _draws(seed: int) -> Callable[[int], np.ndarray]:
+    """Return a function that returns 32 random integers below a number."""
+    raw = iter(np.random.PCG64(seed).random_raw(20000).tolist())
+    return lambda below: np.array([next(raw) % below for _ in LANE])
 
 
 def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
@@ -179,7 +261,7 @@ def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
     }
     for name, width, returning in ATOMICS:
         entries |= {f"{s}_atomic<{name},{returning}>": width for s in ("shared", "global")}
-    for width, past_l1 in ((4, "false"), (8, "false"), (16, "false"), (16, "true")):
+    for width, past_l1 in COPIES:
         entries[f"async_copy<{width},{past_l1}>"] = width
     for entry, width in entries.items():
         rows = tables(width)
@@ -195,9 +277,14 @@ def brief(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _patterns(
-    entry: str, rows: dict[str, np.ndarray], target: np.ndarray | None = None
+    entry: str,
+    rows: dict[str, np.ndarray],
+    target: np.ndarray | None = None,
+    read: np.ndarray | None = None,
+    number: int = 0,
 ) -> Iterator[Case]:
     data, out = np.zeros(SHARED_BYTES, np.int8), np.zeros(32, np.uint32)
     for name, row in rows.items():
-        table = np.stack([row, row if target is None else target])
-        yield launch(f"{entry} {name}", "patterns.cu", entry, 1, 32, (table, data, out, 0))
+        table = np.stack([row, row if target is None else target, row if read is None else read])
+        table = table.astype(np.uint32)
+        yield launch(f"{entry} {name}", "patterns.cu", entry, 1, 32, (table, data, out, number))

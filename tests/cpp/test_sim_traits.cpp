@@ -36,6 +36,7 @@ std::string dump(const Traits& t) {
     add(t.read_only, "read_only");
     add(t.adds_floats, "adds_floats");
     add(t.passes_l1, "passes_l1");
+    add(t.fills_parts, "fills_parts");
     add(t.ends_copy_group, "ends_copy_group");
     add(t.awaits_copies, "awaits_copies");
     add(t.bulk, "bulk");
@@ -162,6 +163,7 @@ constexpr Row machine_code[] = {
      "ATOMG result atomic strong adds_floats passes_l1 unrecorded"},
     {"LDGSTS.E.128", "LDGSTS"},
     {"LDGSTS.E.BYPASS.128", "LDGSTS passes_l1"},
+    {"LDGSTS.E.BYPASS.128.ZFILL", "LDGSTS passes_l1 fills_parts"},
     {"LDGDEPBAR", "LDGDEPBAR ends_copy_group"},
     {"DEPBAR.LE", "DEPBAR awaits_copies"},
     {"BAR.SYNC.DEFER_BLOCKING", "BAR block_barrier aligned"},

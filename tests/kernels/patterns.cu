@@ -181,6 +181,59 @@ __global__ void async_copy(const u32* table, char* data, u32* out, int pattern) 
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// The same, but the row after the target offsets has the number of bytes that each lane reads. The
+// rest of its destination is filled with zeros.
+template <int width, bool past_l1>
+__global__ void part_copy(const u32* table, char* data, u32* out, int pattern) {
+    __shared__ __align__(128) char memory[shared_bytes];
+    const u32* row = table + pattern * 32 + threadIdx.x;
+    const u32 from = row[0], target = window(memory) + row[32], bytes = row[64];
+    if (from != idle) {
+        if (past_l1)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target),
+                         "l"(data + from), "r"(bytes));
+        else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(target),
+                         "l"(data + from), "r"(bytes), "n"(width));
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// The same, but each lane reads all bytes or none. Then the assembler uses a predicate.
+template <int width, bool past_l1>
+__global__ void filled_copy(const u32* table, char* data, u32* out, int pattern) {
+    __shared__ __align__(128) char memory[shared_bytes];
+    const u32* row = table + pattern * 32 + threadIdx.x;
+    const u32 from = row[0], target = window(memory) + row[32], bytes = row[64] ? width : 0;
+    if (from != idle) {
+        if (past_l1)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target),
+                         "l"(data + from), "r"(bytes));
+        else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(target),
+                         "l"(data + from), "r"(bytes), "n"(width));
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// The same as async_copy, but a guard excludes lanes: the lanes from `pattern` on.
+template <int width, bool past_l1>
+__global__ void guarded_copy(const u32* table, char* data, u32* out, int pattern) {
+    __shared__ __align__(128) char memory[shared_bytes];
+    const u32 from = table[threadIdx.x], target = window(memory) + table[32 + threadIdx.x];
+    if (threadIdx.x < pattern) {
+        if (past_l1)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target),
+                         "l"(data + from));
+        else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target),
+                         "l"(data + from), "n"(width));
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    out[threadIdx.x] = memory[threadIdx.x];
+}
+
 // The instantiations that are tested. One compilation makes all of them.
 void instantiations() {
     shared_load<1><<<1, 32>>>();
@@ -231,4 +284,16 @@ void instantiations() {
     async_copy<8,false><<<1, 32>>>();
     async_copy<16,false><<<1, 32>>>();
     async_copy<16,true><<<1, 32>>>();
+    part_copy<4,false><<<1, 32>>>();
+    part_copy<8,false><<<1, 32>>>();
+    part_copy<16,false><<<1, 32>>>();
+    part_copy<16,true><<<1, 32>>>();
+    filled_copy<4,false><<<1, 32>>>();
+    filled_copy<8,false><<<1, 32>>>();
+    filled_copy<16,false><<<1, 32>>>();
+    filled_copy<16,true><<<1, 32>>>();
+    guarded_copy<4,false><<<1, 32>>>();
+    guarded_copy<8,false><<<1, 32>>>();
+    guarded_copy<16,false><<<1, 32>>>();
+    guarded_copy<16,true><<<1, 32>>>();
 }

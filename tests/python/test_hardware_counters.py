@@ -153,10 +153,13 @@ BY_CHANCE = {
         GLOBAL_ATOMICS,
         exactness.DIVIDED,
     ),
-    # Nsight Compute derives these metrics from numbers of instructions. Its formulas are not known.
-    r"async_(copy|tile)<|matmul/(pipelined|split_k)": (
-        r"memory_.*|.*_op_ldgsts\.sum|.*t_sectors.*_ld\.sum",
+    r"async_copy<16,true> .*(stride 0|share|repeat|alike|to close|same target)": (
+        r"l1tex__t_sectors_pipe_lsu_mem_global_op_ld\.sum",
         exactness.COPIED,
+    ),
+    "guarded_copy<16,true>|async_tile<16>": (
+        r"memory_(l1_wavefronts_shared|l2_theoretical_sectors_global).*|.*_op_ldgsts\.sum",
+        exactness.GUARDED,
     ),
     r"shared_load<16>|\w+<float4|attention_scores": (
         r".*wavefronts.*shared.*",

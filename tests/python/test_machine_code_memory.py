@@ -38,6 +38,30 @@ def test_asynchronous_copies_of_zero_bytes_in_some_lanes():
         np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize(("form", "width"), [("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)])
+def test_asynchronous_copies_of_a_part(form, width):
+    """A lane reads only the first bytes; the others become zeros and may be outside the array."""
+    source = f"""
+    extern "C" __global__ void k(const char* x, const int* bytes, char* out) {{
+        __shared__ __align__(16) char tile[32 * {width}];
+        const int t = threadIdx.x;
+        unsigned to = __cvta_generic_to_shared(tile + t * {width});
+        asm volatile("cp.async.{form}.shared.global [%0], [%1], {width}, %2;" ::
+                     "r"(to), "l"(x + t * {width}), "r"(bytes[t]) : "memory");
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        for (int i = 0; i < {width}; ++i) out[t * {width} + i] = tile[t * {width} + i];
+    }}"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    whole = np.arange(1, 32 * width + 1).astype(np.int8)
+    for seed in range(3):
+        read = np.random.default_rng(seed).integers(0, width + 1, 32).astype(np.int32)
+        read[31] = seed
+        x = whole[: 31 * width + seed].copy()
+        expected = whole.reshape(32, width) * (np.arange(width) < read[:, None])
+        *_, out = both_ways(kernel, 1, 32, x, read, np.zeros(32 * width, np.int8))
+        np.testing.assert_array_equal(out, expected.ravel())
+
+
 def test_loads_of_neighbouring_words():
     """Each load sees the stores and atomics before it, also those through another pointer."""
     source = """

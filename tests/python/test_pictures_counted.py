@@ -187,7 +187,12 @@ COPY = """
         ("ca", "t", "8 * t", ("32 sectors", "Shared memory alone would take 4 wavefronts; 32")),
         # The sectors depend on the destination.
         ("cg", "2 * t", "t", ("touch 16 sectors; 32 are counted", "8 wavefronts, a 2-way")),
-        ("cg", "t % 16", "t", ("touch 16 sectors; 8 are counted", "not every lane writes to its")),
+        (
+            "cg",
+            "t % 16",
+            "t",
+            ("touch 16 sectors; 8 are counted", "4 wavefronts, no bank conflict"),
+        ),
     ],
 )
 @pytest.mark.usefixtures("on_simulator")
@@ -206,9 +211,9 @@ def test_events_of_copies(cache: str, to: str, source: str, headlines: tuple[str
 
 @pytest.mark.usefixtures("on_simulator")
 def test_one_event_of_a_copy_is_not_enough() -> None:
-    text = COPY.replace("CACHE", "cg").replace("TO", "t").replace("FROM", "t")
-    x, out = np.ones((256, 4), np.float32), np.ones((32, 4), np.float32)
-    trace = coalesce.Kernel(text, device="sim").trace(1, 32, x, out).select(kind="async_copy")
-    for space in ("global", "shared"):
+    for cache, space in (("cg", "global"), ("ca", "shared")):
+        text = COPY.replace("CACHE", cache).replace("TO", "t").replace("FROM", "t")
+        x, out = np.ones((256, 4), np.float32), np.ones((32, 4), np.float32)
+        trace = coalesce.Kernel(text, device="sim").trace(1, 32, x, out).select(kind="async_copy")
         with pytest.raises(ValueError, match="These addresses were not recorded"):
             draw.event(trace.select(space=space))

@@ -55,8 +55,12 @@ GENERIC = (
     "the hardware also counts a wavefront of shared memory for an atomic with a generic address"
 )
 COPIED = (
-    "an asynchronous copy has bank conflicts in shared memory, or it bypasses L1 and its lanes are "
-    "not in order; Nsight Compute's formula for such copies is not known"
+    "several lanes of an asynchronous copy that bypasses L1 have the same destination; it is not "
+    "known how often the hardware then counts a sector"
+)
+GUARDED = (
+    "the guard of an asynchronous copy that bypasses L1 excludes lanes; Nsight Compute also counts "
+    "the addresses in the registers of these lanes, which may have any values"
 )
 SOME_LANES = (
     "only some lanes of a warp load, 16 bytes each, and these lanes have bank conflicts or share "
@@ -149,13 +153,10 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     atomics = table["generic"] & (table["kind"] == "atomic") & executed
     if atomics.any():
         add([f"{_WITH_ARBITRATION}_op_atom.sum"], GENERIC)
-    copies = table["kind"] == "async_copy"
-    if (copies & (table["wavefronts"] > table["ideal_wavefronts"])).any():
-        add([n for n in metrics if _of_copies(n)], COPIED)
-    if (copies & (table["divided"] > 0)).any():
-        past = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
-        add([n for n in metrics if _of_copies(n) or n == past], COPIED)
-        add([n for n in metrics if n.startswith("memory_l2_theoretical_sectors_global")], COPIED)
+    if table["divided"][table["kind"] == "async_copy"].any():
+        add(["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"], COPIED)
+    if table["guarded"].any():
+        add([n for n in metrics if _by_addresses_of_copies(n)], GUARDED)
     if _some_lanes_conflict(table).any():
         add([n for n in metrics if n.startswith("memory_l1_wavefronts_shared")], SOME_LANES)
         add(["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"], SOME_LANES)
@@ -199,9 +200,10 @@ def _touches(table: Any, space: str) -> Any:
     return ((table["space"] == space) | (table["space"] == "generic")) & ~table["bulk"]
 
 
-def _of_copies(metric: str) -> bool:
-    copied = metric.endswith("wavefronts_mem_shared_op_ldgsts.sum")
-    return copied or metric.startswith("memory_l1_wavefronts_shared")
+def _by_addresses_of_copies(metric: str) -> bool:
+    """Select the metrics that Nsight Compute computes from the addresses of asynchronous copies."""
+    shown = ("memory_l1_wavefronts_shared", "memory_l2_theoretical_sectors_global")
+    return metric.startswith(shown) or metric.endswith("wavefronts_mem_shared_op_ldgsts.sum")
 
 
 def _of_copy_engine(metric: str) -> bool:

@@ -38,8 +38,8 @@ def undrawn_read(
     return f"{why} The lanes touch {touched} sectors; {counted} are counted."
 
 
-def _bypasses_l1(source: Sequence[int], width: int, mask: int, opcode: str) -> bool:
-    return model.counted_sectors(source, width, mask, "copy", opcode) is None
+def _bypasses_l1(addresses: Sequence[int], width: int, mask: int, opcode: str) -> bool:
+    return model.counted_sectors(addresses, width, mask, "copy", opcode) is None
 
 
 def undrawn_write(
@@ -57,14 +57,12 @@ def undrawn_write(
     addresses in global memory, and the lanes that read there. If these are not known, `source_mask`
     is 0.
     """
+    if _bypasses_l1(addresses, width, mask, opcode):
+        return ""
     why = "There is no picture: the wavefronts depend on the addresses that the copy reads, too."
     if source_mask == 0:
         return f"{why} These addresses were not recorded."
     given = (addresses, width, mask, "copy", opcode)
-    if _bypasses_l1(source, width, source_mask, opcode):
-        used = [address for lane, address in enumerate(addresses) if mask >> lane & 1]
-        if len(set(used)) < len(addresses):
-            return f"{why} This copy bypasses L1, and not every lane writes to its own address."
     alone, _, _, _ = model.shared_groups(*given)
     both, _, _, _ = model.shared_groups(*given, source, source_mask)
     if both == alone:
