@@ -372,17 +372,17 @@ bool CacheReplay::fill(bool ended) {
     const std::lock_guard lock(mutex_);
     // If all slots are in use, no further block is needed.
     while (next_block_ < limit_ && machine_->schedule.has_place()) {
-        const auto found = waiting_.find(next_block_);
-        if (found == waiting_.end()) {
+        const auto entry = waiting_.find(next_block_);
+        if (entry == waiting_.end()) {
             if (!ended) return false;
             ++next_block_;  // the run ended without this block
             continue;
         }
-        Waiting& block = found->second;
+        Waiting& block = entry->second;
         waiting_requests_ -= block.filtered->traffic.size();
         machine_->schedule.start(next_block_++, std::move(block.filtered),
                                  std::move(block.origins));
-        waiting_.erase(found);
+        waiting_.erase(entry);
     }
     return !machine_->schedule.is_empty();
 }

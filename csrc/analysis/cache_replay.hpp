@@ -142,11 +142,11 @@ class CacheObserver {
     }
 
     void finish(const sim::Block& block) {
-        const auto found = requests_.find(&block);
-        if (found == requests_.end()) return;
-        replay_.end(block, *found->second);
-        spare_ = std::move(found->second);
-        requests_.erase(found);
+        const auto entry = requests_.find(&block);
+        if (entry == requests_.end()) return;
+        replay_.end(block, *entry->second);
+        spare_ = std::move(entry->second);
+        requests_.erase(entry);
         select(nullptr);
     }
 
@@ -165,9 +165,9 @@ class CacheObserver {
     // Switches to the requests of another block. A worker alternates between blocks if they wait
     // for each other.
     void select(const sim::Block* block) {
-        const auto found = requests_.find(block);
+        const auto entry = requests_.find(block);
         current_ = block;
-        current_requests_ = found == requests_.end() ? nullptr : found->second.get();
+        current_requests_ = entry == requests_.end() ? nullptr : entry->second.get();
     }
 
     const sim::Program& program_;

@@ -100,16 +100,16 @@ class Spread {
 }  // namespace
 
 std::vector<uint32_t> exchanges(const sim::Program& program) {
-    std::vector<uint32_t> found;
+    std::vector<uint32_t> numbers;
     for (uint32_t i = 0; i < program.instructions.size(); ++i) {
         const InstructionInfo& in = program.instructions[i];
         const bool is_global = in.space == Space::global || in.space == Space::generic;
         const bool strong_load = in.access == Access::load && in.traits.strong;
         if (in.traits.cluster ||
             (is_global && (is_atomic(in) ? result_is_used(program, i) : strong_load)))
-            found.push_back(i);
+            numbers.push_back(i);
     }
-    return found;
+    return numbers;
 }
 
 std::set<Space> spaces_ordered_by_atomics(const sim::Program& program) {

@@ -69,10 +69,10 @@ std::vector<Finding> Findings::finish() {
     using enum FindingKind;
     std::vector<bool> taken(findings_.size());
     const auto take = [&](Finding& race, const Group& other, bool counts) {
-        const auto found = by_line_.find(other);
-        if (found == by_line_.end() || found->second < 0) return;
-        if (counts) race.count += findings_[size_t(found->second)].count;
-        taken[size_t(found->second)] = true;
+        const auto entry = by_line_.find(other);
+        if (entry == by_line_.end() || entry->second < 0) return;
+        if (counts) race.count += findings_[size_t(entry->second)].count;
+        taken[size_t(entry->second)] = true;
     };
     for (const auto& [group, number] : by_line_) {
         const auto [kind, low, high, array] = group;

@@ -53,11 +53,11 @@ bool BlockOrder::lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
     };
     if (hears(known_)) return true;
     if (threads_.empty()) return false;
-    bool found = false;
+    bool ordered = false;
     sim::for_each_lane(w.together, [&](int l) {
-        found = found || hears(threads_[warp * sim::warp_size + uint32_t(l)].known);
+        ordered = ordered || hears(threads_[warp * sim::warp_size + uint32_t(l)].known);
     });
-    return found;
+    return ordered;
 }
 
 bool BlockOrder::knows_of(const Stamp& then, uint32_t lane_then, uint32_t warp,

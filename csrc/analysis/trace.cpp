@@ -110,8 +110,8 @@ BlockTrace* Recorder::begin(const sim::Block& block) {
 
 void Recorder::end(uint64_t block) {
     const std::lock_guard lock(mutex_);
-    const auto found = running_.find(block);
-    BlockTrace& trace = *found->second;
+    const auto entry = running_.find(block);
+    BlockTrace& trace = *entry->second;
     omitted_ += trace.omitted_;
     if (recording_.sink) {
         pending_.insert(pending_.end(), trace.events_.begin(), trace.events_.end());
@@ -125,7 +125,7 @@ void Recorder::end(uint64_t block) {
         kept_.emplace(block, std::move(trace.events_));
         drop_beyond_limit();
     }
-    running_.erase(found);
+    running_.erase(entry);
 }
 
 // Called when a running block has filled a batch. Passes the batch to the sink.

@@ -214,11 +214,11 @@ void run_on_host_arrays(cuda::PlannedCall& call, const py::tuple& arrays,
 std::unique_ptr<cuda::Texture> make_texture(int ordinal, const py::bytes& described,
                                             cuda::Address elements, const std::string& what) {
     const auto bytes = static_cast<std::string>(described);
-    std::optional<sim::TextureObject> found;
+    std::optional<sim::TextureObject> texture;
     if (bytes.size() == sim::texture_object_bytes)
-        found = sim::texture_object_in(reinterpret_cast<const std::byte*>(bytes.data()));
-    if (!found) throw py::value_error("these bytes are not a texture object");
-    const sim::TextureObject& o = *found;
+        texture = sim::texture_object_in(reinterpret_cast<const std::byte*>(bytes.data()));
+    if (!texture) throw py::value_error("these bytes are not a texture object");
+    const sim::TextureObject& o = *texture;
     cuda::TextureDescription d;
     d.extent = {o.width, o.height, o.depth};
     d.dimensions = o.dimensions;
@@ -387,8 +387,8 @@ void add_launches(py::module_& m) {
         .def(
             "variable",
             [](cuda::LoadedModule& module, const std::string& name) {
-                const cuda::LoadedModule::Global found = module.global(name);
-                return py::make_tuple(found.address, found.bytes);
+                const cuda::LoadedModule::Global variable = module.global(name);
+                return py::make_tuple(variable.address, variable.bytes);
             },
             py::arg("name"), "-> (address, bytes) of a __device__ or __constant__ variable");
     Class<cuda::Function, std::shared_ptr<cuda::Function>>(m, "Function")

@@ -102,8 +102,8 @@ inline bool as_unsigned(PyObject* object, uint64_t& value) {
 }
 
 inline bool attribute(PyObject* object, PyObject* name, uint64_t& value) {
-    const Owned found(PyObject_GetAttr(object, name));
-    return as_unsigned(found.get(), value);
+    const Owned result(PyObject_GetAttr(object, name));
+    return as_unsigned(result.get(), value);
 }
 
 // The properties of a GPU array that a launch needs, for arrays of all libraries.
@@ -118,11 +118,11 @@ struct Seen {
 class Slot {
   public:
     Slot(PyTypeObject* type, PyObject* name) : name_(name) {
-        const Owned found(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
+        const Owned descriptor(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
         PyErr_Clear();
-        if (!found || !Py_IS_TYPE(found.get(), &PyMemberDescr_Type)) return;
+        if (!descriptor || !Py_IS_TYPE(descriptor.get(), &PyMemberDescr_Type)) return;
         const PyMemberDef* member =
-            reinterpret_cast<const PyMemberDescrObject*>(found.get())->d_member;
+            reinterpret_cast<const PyMemberDescrObject*>(descriptor.get())->d_member;
         if (member->type == T_OBJECT_EX) offset_ = member->offset;
     }
     bool read(PyObject* object, uint64_t& value) const {
@@ -205,12 +205,12 @@ inline bool current_stream(KnownTypes::Kind library, int ordinal, uint64_t& stre
         if (function == nullptr) return false;
     }
     if (library == KnownTypes::Kind::cupy) {
-        const Owned found(PyObject_CallNoArgs(function));
-        if (!found || !attribute(found.get(), Names::get().ptr, stream)) return false;
+        const Owned result(PyObject_CallNoArgs(function));
+        if (!result || !attribute(result.get(), Names::get().ptr, stream)) return false;
     } else {
         const Owned number(PyLong_FromLong(ordinal));
-        const Owned found(PyObject_CallOneArg(function, number.get()));
-        if (!as_unsigned(found.get(), stream)) return false;
+        const Owned result(PyObject_CallOneArg(function, number.get()));
+        if (!as_unsigned(result.get(), stream)) return false;
     }
     if (stream == 1) stream = 0;
     return true;
@@ -406,8 +406,8 @@ inline PyObject* bound(PyObject*, PyObject* const* arguments, Py_ssize_t count) 
     }
     PyObject *const launchers = arguments[0], *const key = arguments[1];
     const bool plain = is_plain(key);
-    PyObject* const found = plain ? PyDict_GetItemWithError(launchers, key) : nullptr;
-    if (found != nullptr) return Py_NewRef(found);
+    PyObject* const launcher = plain ? PyDict_GetItemWithError(launchers, key) : nullptr;
+    if (launcher != nullptr) return Py_NewRef(launcher);
     if (PyErr_Occurred() != nullptr) return nullptr;
     PyObject* const made = PyObject_CallOneArg(arguments[2], key);
     if (made != nullptr && plain && PyDict_SetItem(launchers, key, made) != 0) {

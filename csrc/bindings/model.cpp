@@ -39,7 +39,7 @@ py::dict as_dict(const model::Gpu& g) {
     return d;
 }
 
-const model::Gpu& found(const std::string& name) {
+const model::Gpu& gpu_named(const std::string& name) {
     const model::Gpu* gpu = model::find_gpu(name);
     if (!gpu) throw py::value_error("there is no simulated GPU `" + name + "`");
     return *gpu;
@@ -150,7 +150,7 @@ void add_model(py::module_ m) {
     m.def(
         "occupancy",
         [](const std::string& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
-            return as_dict(model::occupancy(found(gpu), threads, registers, shared_bytes));
+            return as_dict(model::occupancy(gpu_named(gpu), threads, registers, shared_bytes));
         },
         py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
         "Blocks that a multiprocessor holds at once, what limits them (limit), bytes of L1, "
@@ -168,7 +168,7 @@ void add_model(py::module_ m) {
                                           " must be from 0 to 2**63");
                 value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
             });
-            const model::Gpu& g = found(gpu);
+            const model::Gpu& g = gpu_named(gpu);
             return as_dict(
                 model::modelled_time(g, model::occupancy(g, threads, registers, shared_bytes), w));
         },
@@ -226,16 +226,16 @@ void add_model(py::module_ m) {
             const sim::Traits traits = sim::traits_of(opcode);
             const bool atomic = kind == "atomic", copy = kind == "copy";
             const int groups = traits.matrix ? model::groups_of(bytes) : model::turns_of(e);
-            py::list found;
+            py::list groups_and_turns;
             for (int group = 0; group < groups; ++group) {
                 const sim::LaneMask lanes = model::group_mask(group, sim::warp_size / groups);
                 const uint32_t turns = atomic ? model::atomic_turns(e, mask & lanes, traits.form)
                                        : copy ? model::copy_turns(source, e, lanes)
                                               : model::most_words(e, mask & lanes);
-                found.append(py::make_tuple(mask & lanes, turns));
+                groups_and_turns.append(py::make_tuple(mask & lanes, turns));
             }
             const char* names[] = {"", "", "half-warps", "", "quarter-warps"};
-            return py::make_tuple(found, atomic ? model::atomic_passes(traits.form) : 1,
+            return py::make_tuple(groups_and_turns, atomic ? model::atomic_passes(traits.form) : 1,
                                   !copy && (!atomic || traits.form == sim::AtomicForm::counting),
                                   traits.matrix ? "matrices" : names[groups]);
         },

@@ -22,10 +22,10 @@ class Options {
     template <class T>
     void read(const char* name, T& value) {
         known_.emplace_back(name);
-        PyObject* const found = PyDict_GetItemString(given_.ptr(), name);
-        if (!found) return;
+        PyObject* const item = PyDict_GetItemString(given_.ptr(), name);
+        if (!item) return;
         try {
-            value = pybind11::handle(found).cast<T>();
+            value = pybind11::handle(item).cast<T>();
         } catch (const pybind11::cast_error&) {
             throw pybind11::type_error("the argument `" + std::string(name) +
                                        "` has the wrong type");

@@ -138,9 +138,9 @@ LaunchResult SimulatedModule::launch(const std::string& entry, analysis::LaunchR
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     attendant.finish();
     result.memory = layout(program, arguments, arrays, request.launch.shared_bytes);
-    const analysis::Result& found = result.result;
-    if (found.checked) result.findings = as_tuple(*found.checked, program);
-    if (found.trace) result.events = columns_of(found.trace->events, request.launch.grid);
+    const analysis::Result& outcome = result.result;
+    if (outcome.checked) result.findings = as_tuple(*outcome.checked, program);
+    if (outcome.trace) result.events = columns_of(outcome.trace->events, request.launch.grid);
     return result;
 }
 

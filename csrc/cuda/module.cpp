@@ -44,11 +44,11 @@ LoadedModule::Global LoadedModule::global(const std::string& name) {
     uint64_t generation = 0;
     const ModuleHandle handle = load(generation);
     const Device::CurrentContext current(device_);
-    Global found;
+    Global variable;
     device_.check(
-        device_.driver().module_global(&found.address, &found.bytes, handle, name.c_str()),
+        device_.driver().module_global(&variable.address, &variable.bytes, handle, name.c_str()),
         "finding variable `" + name + "`");
-    return found;
+    return variable;
 }
 
 Function::Function(std::shared_ptr<LoadedModule> module, std::string name)

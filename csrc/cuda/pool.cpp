@@ -18,9 +18,9 @@ size_t Pool::size_class(size_t bytes) {
 Result Pool::take(size_t bytes, Block& block) {
     const size_t size = size_class(bytes);
     const std::lock_guard lock(mutex_);
-    if (const auto found = free_.find(size); found != free_.end() && !found->second.empty()) {
-        block = {found->second.back(), size};
-        found->second.pop_back();
+    if (const auto entry = free_.find(size); entry != free_.end() && !entry->second.empty()) {
+        block = {entry->second.back(), size};
+        entry->second.pop_back();
         usage_.cached -= size;
     } else {
         Address address = 0;

@@ -82,20 +82,20 @@ void* function_named(const std::string& name, int version) {
     for (const char* const ending : {"_v4", "_v3", "_v2", ""}) {
         const std::string whole = name + ending;
         if (version_of(whole) > version) continue;
-        if (void* const found = dlsym(library, whole.c_str())) return found;
+        if (void* const function = dlsym(library, whole.c_str())) return function;
     }
     return nullptr;
 }
 
 // Returns whether the function was found.
-bool find_entry_point(const char* symbol, void** function, int version, int* found) {
+bool find_entry_point(const char* symbol, void** function, int version, int* status) {
     require(symbol && function, cudaErrorInvalidValue);
     *function = function_named(symbol, version);
     const bool later = !*function && function_named(symbol, INT_MAX);
-    if (found)
-        *found = *function ? entry_point_success
-                 : later   ? entry_point_too_new
-                           : entry_point_not_found;
+    if (status)
+        *status = *function ? entry_point_success
+                  : later   ? entry_point_too_new
+                            : entry_point_not_found;
     if (*function) return true;
     say_once("coalesce: " + std::string(symbol) + "() of the driver API is not simulated");
     runtime().report.missing(symbol);
@@ -144,9 +144,9 @@ CUDRIVER(cuTensorMapReplaceAddress)(void* to, void* address) {
 }
 
 CUDRIVER(cuGetProcAddress_v2)(const char* symbol, void** function, int version, uint64_t,
-                              int* found) {
+                              int* status) {
     return driver_call("cuGetProcAddress", Needs::nothing, Waits::no, [&] {
-        if (!find_entry_point(symbol, function, version, found) && !found)
+        if (!find_entry_point(symbol, function, version, status) && !status)
             throw Failure{cudaErrorSymbolNotFound};
     });
 }
@@ -165,16 +165,16 @@ CUDRIVER(cuGetExportTable)(const void** table, const void*) {
 }
 
 CUDART(cudaGetDriverEntryPoint)(const char* symbol, void** function, unsigned long long,
-                                int* found) {
+                                int* status) {
     return call("cudaGetDriverEntryPoint", Waits::no, [&] {
-        if (!find_entry_point(symbol, function, runtime_version, found) && !found)
+        if (!find_entry_point(symbol, function, runtime_version, status) && !status)
             throw Failure{cudaErrorSymbolNotFound};
     });
 }
 CUDART(cudaGetDriverEntryPointByVersion)(const char* symbol, void** function, unsigned version,
-                                         unsigned long long, int* found) {
+                                         unsigned long long, int* status) {
     return call("cudaGetDriverEntryPointByVersion", Waits::no, [&] {
-        if (!find_entry_point(symbol, function, int(version), found) && !found)
+        if (!find_entry_point(symbol, function, int(version), status) && !status)
             throw Failure{cudaErrorSymbolNotFound};
     });
 }

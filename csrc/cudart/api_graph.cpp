@@ -44,9 +44,9 @@ ExecutableRecord& executable_of(Executable handle) {
 }
 // Returns the node of an executable graph that was made from `node`.
 NodeRecord& node_in(Executable handle, Node node) {
-    const Node found = executable_of(handle).graph->of_original(node);
-    require(found, cudaErrorInvalidValue);
-    return *found;
+    const Node copy = executable_of(handle).graph->of_original(node);
+    require(copy, cudaErrorInvalidValue);
+    return *copy;
 }
 
 void add(Node* made, Graph graph, const Node* after, size_t count, Work work) {
@@ -84,22 +84,22 @@ HostWork host_of(const HostNodeParameters& p) {
 }
 
 // Copies as many handles as fit. Without an array, sets `count` to the number of handles.
-void hand_out(const std::vector<Node>& found, Node* nodes, size_t* count) {
+void hand_out(const std::vector<Node>& handles, Node* nodes, size_t* count) {
     require(count, cudaErrorInvalidValue);
     if (nodes) {
-        for (size_t i = 0; i < *count; ++i) nodes[i] = i < found.size() ? found[i] : nullptr;
-        *count = std::min(*count, found.size());
+        for (size_t i = 0; i < *count; ++i) nodes[i] = i < handles.size() ? handles[i] : nullptr;
+        *count = std::min(*count, handles.size());
     } else {
-        *count = found.size();
+        *count = handles.size();
     }
 }
 
 std::vector<Node> dependents(Node node) {
-    std::vector<Node> found;
+    std::vector<Node> nodes;
     for (const auto& n : node->graph->nodes)
         if (std::find(n->after.begin(), n->after.end(), node) != n->after.end())
-            found.push_back(n.get());
-    return found;
+            nodes.push_back(n.get());
+    return nodes;
 }
 
 Executable instantiated(Graph graph, unsigned long long flags) {
@@ -140,11 +140,11 @@ CUDART(cudaGraphClone)(Graph* copy, Graph graph) {
         *copy = keep_graph(graph_of(graph).clone());
     });
 }
-CUDART(cudaGraphNodeFindInClone)(Node* found, Node original, Graph clone) {
+CUDART(cudaGraphNodeFindInClone)(Node* copy, Node original, Graph clone) {
     return call("cudaGraphNodeFindInClone", Waits::no, [&] {
-        require(found, cudaErrorInvalidValue);
-        *found = graph_of(clone).of_original(original);
-        require(*found, cudaErrorInvalidValue);
+        require(copy, cudaErrorInvalidValue);
+        *copy = graph_of(clone).of_original(original);
+        require(*copy, cudaErrorInvalidValue);
     });
 }
 

@@ -155,9 +155,9 @@ void list_functions(const void** functions, unsigned count, Module module) {
 }
 void find_variable(uint64_t* address, size_t* bytes, Module module, const char* name) {
     require(name && (address || bytes), cudaErrorInvalidValue);
-    const auto found = Modules::variable_named(runtime().modules.loaded(module), name);
-    if (address) *address = found.first;
-    if (bytes) *bytes = found.second;
+    const auto variable = Modules::variable_named(runtime().modules.loaded(module), name);
+    if (address) *address = variable.first;
+    if (bytes) *bytes = variable.second;
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ FORWARD(cuEventElapsedTime_v2, cudaEventElapsedTime, (float* ms, Event start, Ev
 FORWARD(cuGraphCreate, cudaGraphCreate, (Graph * g, unsigned flags), (g, flags))
 FORWARD(cuGraphDestroy, cudaGraphDestroy, (Graph g), (g))
 FORWARD(cuGraphClone, cudaGraphClone, (Graph * copy, Graph g), (copy, g))
-FORWARD(cuGraphNodeFindInClone, cudaGraphNodeFindInClone,
-        (Node * found, Node original, Graph clone), (found, original, clone))
+FORWARD(cuGraphNodeFindInClone, cudaGraphNodeFindInClone, (Node * copy, Node original, Graph clone),
+        (copy, original, clone))
 FORWARD(cuGraphAddEmptyNode, cudaGraphAddEmptyNode,
         (Node * n, Graph g, const Node* after, size_t count), (n, g, after, count))
 FORWARD(cuGraphAddHostNode, cudaGraphAddHostNode,

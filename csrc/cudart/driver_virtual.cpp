@@ -97,16 +97,16 @@ Reservation& reservation_of(uint64_t address, uint64_t bytes) {
 
 // Returns the mappings of a range. Throws Failure unless they cover it exactly.
 std::vector<uint64_t> mappings_of(const Reservation& r, uint64_t address, uint64_t bytes) {
-    std::vector<uint64_t> found;
+    std::vector<uint64_t> addresses;
     uint64_t at = address;
     while (at < address + bytes) {
         const auto mapping = r.mappings.find(at);
         require(mapping != r.mappings.end() && mapping->second.bytes <= address + bytes - at,
                 cudaErrorInvalidValue, "the range does not consist of whole mappings");
-        found.push_back(at);
+        addresses.push_back(at);
         at += mapping->second.bytes;
     }
-    return found;
+    return addresses;
 }
 
 // Makes allocations of the mappings that kernels can access.
@@ -182,14 +182,14 @@ CUDRIVER(cuMemAddressReserve)(DevicePointer* address, size_t bytes, size_t align
 }
 CUDRIVER(cuMemAddressFree)(DevicePointer address, size_t bytes) {
     return driver_call("cuMemAddressFree", Needs::initialization, Waits::no, [&] {
-        const auto found = state().reservations.find(address);
-        require(found != state().reservations.end() && found->second.bytes == bytes,
+        const auto entry = state().reservations.find(address);
+        require(entry != state().reservations.end() && entry->second.bytes == bytes,
                 cudaErrorInvalidValue,
                 "the range is not exactly one range that cuMemAddressReserve() reserved");
-        require(found->second.mappings.empty(), cudaErrorInvalidValue,
+        require(entry->second.mappings.empty(), cudaErrorInvalidValue,
                 "memory is still mapped in the range; cuMemUnmap() must come first");
-        munmap(found->second.host, bytes);
-        state().reservations.erase(found);
+        munmap(entry->second.host, bytes);
+        state().reservations.erase(entry);
     });
 }
 CUDRIVER(cuMemCreate)(CreatedHandle* handle, size_t bytes, const AllocationProperties* p,
@@ -251,7 +251,7 @@ CUDRIVER(cuMemSetAccess)(DevicePointer address, size_t bytes, const AccessDescri
     return driver_call("cuMemSetAccess", Needs::initialization, Waits::no, [&] {
         require(list && count > 0, cudaErrorInvalidValue);
         Reservation& r = reservation_of(address, bytes);
-        const std::vector<uint64_t> found = mappings_of(r, address, bytes);
+        const std::vector<uint64_t> addresses = mappings_of(r, address, bytes);
         constexpr int on_device = 1;
         for (size_t i = 0; i < count; ++i) {
             const int access = list[i].flags;
@@ -259,7 +259,7 @@ CUDRIVER(cuMemSetAccess)(DevicePointer address, size_t bytes, const AccessDescri
                     cudaErrorInvalidDevice, "there is one device, number 0");
             require(access == 0 || access == read_access || access == read_write_access,
                     cudaErrorInvalidValue);
-            for (const uint64_t at : found) r.mappings[at].access = access;
+            for (const uint64_t at : addresses) r.mappings[at].access = access;
         }
         update(r);
     });

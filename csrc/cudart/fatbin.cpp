@@ -232,7 +232,7 @@ Code code_of(std::span<const std::byte> container, uint32_t most) {
 }
 
 std::vector<std::span<const std::byte>> containers(std::span<const std::byte> section) {
-    std::vector<std::span<const std::byte>> found;
+    std::vector<std::span<const std::byte>> parts;
     size_t at = 0;
     while (at + header_bytes <= section.size()) {
         const size_t bytes = container_bytes(section.subspan(at));
@@ -240,10 +240,10 @@ std::vector<std::span<const std::byte>> containers(std::span<const std::byte> se
             at += 8;  // containers are aligned to 8 bytes
             continue;
         }
-        found.push_back(section.subspan(at, bytes));
+        parts.push_back(section.subspan(at, bytes));
         at += (bytes + 7) / 8 * 8;
     }
-    return found;
+    return parts;
 }
 
 }  // namespace coalesce::cudart

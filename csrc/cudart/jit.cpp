@@ -29,15 +29,15 @@ void write(const std::string& file, const std::string& content) {
 // load them.
 std::vector<std::string> environment_of_helper(const std::string& folder) {
     constexpr std::string_view path = "LD_LIBRARY_PATH=";
-    std::vector<std::string> found;
+    std::vector<std::string> variables;
     for (char** variable = environ; *variable; ++variable) {
         std::string text = *variable;
         const std::string first = std::string(path) + folder;
         if (text == first) continue;
         if (text.starts_with(first + ":")) text.erase(path.size(), folder.size() + 1);
-        found.push_back(text);
+        variables.push_back(text);
     }
-    return found;
+    return variables;
 }
 
 uint32_t gpu_arch() {

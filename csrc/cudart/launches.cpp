@@ -70,9 +70,9 @@ LaunchRequest request_of(const KernelWork& w) {
 void add_counts(KernelTotal& total, const analysis::Counts& counts, uint64_t blocks) {
     const auto metrics = counts.metrics();
     const auto metric = [&](const char* what, const char* kind) {
-        const auto found = metrics.find(std::string("l1tex__t_") + what +
+        const auto entry = metrics.find(std::string("l1tex__t_") + what +
                                         "_pipe_lsu_mem_global_op_" + kind + ".sum");
-        return found == metrics.end() ? 0.0 : found->second;
+        return entry == metrics.end() ? 0.0 : entry->second;
     };
     total.load_requests += metric("requests", "ld");
     total.load_sectors += metric("sectors", "ld");

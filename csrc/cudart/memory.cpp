@@ -105,9 +105,9 @@ void Memory::remove(uint64_t address) {
 }
 
 void Memory::free(uint64_t address, bool of_host, const char* function) {
-    const auto found = allocations_.find(address);
+    const auto entry = allocations_.find(address);
     function = called(function);
-    if (found == allocations_.end()) {
+    if (entry == allocations_.end()) {
         const std::string before = freed_at(address);
         Allocation* const inside = find(address);
         throw Failure{
@@ -120,7 +120,7 @@ void Memory::free(uint64_t address, bool of_host, const char* function) {
                 : std::string(function) +
                       "() was called with a pointer to memory that was not allocated with CUDA"};
     }
-    Allocation& a = found->second;
+    Allocation& a = entry->second;
     const bool freed_here =
         of_host ? a.kind == Kind::pinned : a.kind == Kind::device || a.kind == Kind::managed;
     if (!freed_here)
@@ -131,9 +131,9 @@ void Memory::free(uint64_t address, bool of_host, const char* function) {
 }
 
 void Memory::release(uint64_t address) {
-    const auto found = allocations_.find(address);
-    if (found == allocations_.end()) return;
-    const Allocation& a = found->second;
+    const auto entry = allocations_.find(address);
+    if (entry == allocations_.end()) return;
+    const Allocation& a = entry->second;
     if (a.readable_by_host())
         map(reinterpret_cast<void*>(a.address), std::max<uint64_t>(a.bytes, 1), PROT_NONE);
     else
@@ -141,7 +141,7 @@ void Memory::release(uint64_t address) {
     used_ -= a.bytes;
     freed_[address] = {a.bytes, a.described()};
     if (freed_.size() > most_freed) freed_.erase(freed_.begin());
-    allocations_.erase(found);
+    allocations_.erase(entry);
     stale_ = true;
 }
 

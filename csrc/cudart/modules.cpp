@@ -195,12 +195,12 @@ Function& Modules::function(const void* host) {
                               "` was unloaded, or its context was destroyed"};
         return *f;
     }
-    const auto found = functions_.find(host);
-    if (found == functions_.end())
+    const auto entry = functions_.find(host);
+    if (entry == functions_.end())
         throw Failure{cudaErrorInvalidDeviceFunction,
                       "the function that was launched is not a kernel of this program"};
-    use(*found->second.module);
-    return found->second;
+    use(*entry->second.module);
+    return entry->second;
 }
 
 ModuleRecord* Modules::load(std::span<const std::byte> image, Context owner,
@@ -250,8 +250,8 @@ void Modules::unload_all(Context owner) {
 Function* Modules::function_named(ModuleRecord& module, const std::string& name) {
     const auto known = module.functions.find(name);
     if (known != module.functions.end()) return known->second.get();
-    const ptx::Function* const found = module.parsed.find_function(name);
-    if (!found || !found->entry) {
+    const ptx::Function* const function = module.parsed.find_function(name);
+    if (!function || !function->entry) {
         std::string names;
         for (const ptx::Function& f : module.parsed.functions)
             if (f.entry) names += (names.empty() ? "`" : ", `") + f.name + "`";
@@ -275,15 +275,15 @@ std::pair<uint64_t, uint64_t> Modules::variable_named(const ModuleRecord& module
 }
 
 std::pair<uint64_t, uint64_t> Modules::variable(const void* host) {
-    const auto found = variables_.find(host);
-    if (found == variables_.end())
+    const auto entry = variables_.find(host);
+    if (entry == variables_.end())
         throw Failure{cudaErrorInvalidSymbol,
                       "the symbol is not a __device__ or __constant__ variable of this program"};
-    use(*found->second.module);
-    const auto& addresses = found->second.module->memory->address_of;
-    const auto address = addresses.find(found->second.name);
+    use(*entry->second.module);
+    const auto& addresses = entry->second.module->memory->address_of;
+    const auto address = addresses.find(entry->second.name);
     if (address == addresses.end()) throw Failure{cudaErrorInvalidSymbol};
-    return {address->second, found->second.bytes};
+    return {address->second, entry->second.bytes};
 }
 
 }  // namespace coalesce::cudart

@@ -65,9 +65,9 @@ class AtomicUnits {
         table[(key * 0x9e3779b97f4a7c15) >> 50].fetch_add(times, std::memory_order_relaxed);
     }
     static uint64_t most(const Table& table) {
-        uint64_t found = 0;
-        for (const auto& times : table) found = std::max(found, times.load());
-        return found;
+        uint64_t largest = 0;
+        for (const auto& times : table) largest = std::max(largest, times.load());
+        return largest;
     }
 
     Table slices_{}, places_{};

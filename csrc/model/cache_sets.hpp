@@ -35,10 +35,10 @@ class TimedSets {
         constexpr uint32_t usual = 16;
         const uint64_t* const first = &words_[set * ways_];
         if (ways_ == usual) {
-            uint64_t found = 0;
+            uint64_t hit = 0;
             for (uint64_t way = 0; way < usual; ++way)
-                found |= first[way] >> 8 == number ? way + 1 : 0;
-            return found ? uint32_t(found - 1) : usual;
+                hit |= first[way] >> 8 == number ? way + 1 : 0;
+            return hit ? uint32_t(hit - 1) : usual;
         }
         uint32_t way = 0;
         while (way < ways_ && first[way] >> 8 != number) ++way;
@@ -54,12 +54,12 @@ class TimedSets {
         // often predict wrongly.
         const uint64_t* const used = &used_[set * ways_];
         uint64_t least = used[0];
-        uint32_t found = 0;
+        uint32_t least_used = 0;
         for (uint32_t way = 1; way < ways_; ++way) {
-            found = used[way] < least ? way : found;
+            least_used = used[way] < least ? way : least_used;
             least = std::min(least, used[way]);
         }
-        return set * ways_ + found;
+        return set * ways_ + least_used;
     }
 
     // Lets `count` units of time pass without storing a use. Returns the time.

@@ -60,9 +60,9 @@ constexpr uint32_t carveouts_90[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
 std::span<const Gpu> gpus() { return table; }
 
 const Gpu* find_gpu(std::string_view name) {
-    const auto* const found = std::find_if(std::begin(table), std::end(table),
-                                           [&](const Gpu& g) { return g.name == name; });
-    return found == std::end(table) ? nullptr : found;
+    const auto* const gpu = std::find_if(std::begin(table), std::end(table),
+                                         [&](const Gpu& g) { return g.name == name; });
+    return gpu == std::end(table) ? nullptr : gpu;
 }
 
 std::span<const uint32_t> Gpu::carveouts_kb() const {

@@ -67,9 +67,9 @@ std::string_view name_of(Preparation preparation) {
 std::span<const Variant> variants() { return table; }
 
 const Variant* find(std::string_view operation, std::string_view name) {
-    const auto* found = std::ranges::find_if(
+    const auto* variant = std::ranges::find_if(
         table, [&](const Variant& v) { return v.operation == operation && v.name == name; });
-    return found == std::end(table) ? nullptr : found;
+    return variant == std::end(table) ? nullptr : variant;
 }
 
 }  // namespace coalesce::ops

@@ -17,10 +17,10 @@ std::string demangled(const std::string& name) {
     if (status != 0) return name;
     // Messages and tables are easier to read without this.
     constexpr std::string_view unnamed = "(anonymous namespace)::";
-    std::string found = text.get();
-    for (size_t at = 0; (at = found.find(unnamed, at)) != std::string::npos;)
-        found.erase(at, unnamed.size());
-    return found;
+    std::string readable = text.get();
+    for (size_t at = 0; (at = readable.find(unnamed, at)) != std::string::npos;)
+        readable.erase(at, unnamed.size());
+    return readable;
 }
 
 std::string plain_name(const std::string& name) {

@@ -39,8 +39,8 @@ bool SymbolTable::define_label(std::string_view name, uint32_t target) {
 
 Binding SymbolTable::find(std::string_view name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-        if (const auto found = scope->names.find(name); found != scope->names.end()) {
-            return found->second;
+        if (const auto entry = scope->names.find(name); entry != scope->names.end()) {
+            return entry->second;
         }
         const Binding binding = find_in_ranges(*scope, name);
         if (binding.kind != Binding::Kind::none) return binding;

@@ -360,8 +360,8 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
                 lift_of.emplace(opcode_of_row, lift);
         return lift_of;
     }();
-    const auto found = table.find(opcode);
-    return found == table.end() ? nullptr : found->second;
+    const auto entry = table.find(opcode);
+    return entry == table.end() ? nullptr : entry->second;
 }
 
 void Lifter::unsupported(const std::string& why) const {

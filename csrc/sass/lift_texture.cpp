@@ -140,14 +140,14 @@ void Lifter::fetch(const Instruction& in) {
     }
     for (const Operand* o : {&upper, &lower})
         if (!is_register(*o) || o->uniform) unsupported();
-    uint32_t found = 0;
+    uint32_t results = 0;
     for (uint32_t c = 0; c < 4; ++c) {
         if (!(channels >> c & 1)) continue;
-        const Operand& to = found < 2 ? lower : upper;
-        if (!is_zero(to)) access.value[c] = register_after(raw(to, 2), found % 2);
-        ++found;
+        const Operand& to = results < 2 ? lower : upper;
+        if (!is_zero(to)) access.value[c] = register_after(raw(to, 2), results % 2);
+        ++results;
     }
-    if (found <= 2 && !is_zero(upper)) unsupported("its results");
+    if (results <= 2 && !is_zero(upper)) unsupported("its results");
     emit_texture(access, object, engine_.memory.textures[gathers ? 1 : 0], Access::load);
     if (absent != no_operand) as_ptx(OpCode::and_, {"pred"}, {absent, truth(false), truth(false)});
 }

@@ -61,22 +61,22 @@ bool read_number(std::string_view s, int64_t limit, int32_t& number) {
 bool read_register(std::string_view s, Operand& o) {
     std::string_view name = s.substr(0, s.find('.'));
     std::string_view part = name.size() < s.size() ? s.substr(name.size() + 1) : "";
-    Operand found = o;
-    found.uniform = name.starts_with('U');
-    if (found.uniform) name.remove_prefix(1);
+    Operand parsed = o;
+    parsed.uniform = name.starts_with('U');
+    if (parsed.uniform) name.remove_prefix(1);
     if (name.size() < 2) return false;
     const char file = name[0];
     const std::string_view number = name.substr(1);
-    if (file == 'R' || (file == 'B' && !found.uniform)) {
-        found.kind = file == 'R' ? Operand::Kind::reg : Operand::Kind::barrier;
+    if (file == 'R' || (file == 'B' && !parsed.uniform)) {
+        parsed.kind = file == 'R' ? Operand::Kind::reg : Operand::Kind::barrier;
         if (number != "Z" || file == 'B') {
-            const int64_t limit = file == 'B' ? 16 : found.uniform ? 64 : 256;
-            if (!read_number(number, limit, found.number)) return false;
+            const int64_t limit = file == 'B' ? 16 : parsed.uniform ? 64 : 256;
+            if (!read_number(number, limit, parsed.number)) return false;
         }
     } else if (file == 'P') {
-        found.kind = Operand::Kind::predicate;
+        parsed.kind = Operand::Kind::predicate;
         if (number != "T") {
-            if (!read_number(number, 8, found.number)) return false;
+            if (!read_number(number, 8, parsed.number)) return false;
         }
     } else {
         return false;
@@ -85,13 +85,13 @@ bool read_register(std::string_view s, Operand& o) {
         const std::string_view word = part.substr(0, part.find('.'));
         part = word.size() < part.size() ? part.substr(word.size() + 1) : "";
         if (word == "64")
-            found.wide = true;
-        else if (word != "reuse" && !found.part.empty())
+            parsed.wide = true;
+        else if (word != "reuse" && !parsed.part.empty())
             return false;
         else if (word != "reuse")
-            found.part = word;
+            parsed.part = word;
     }
-    o = found;
+    o = parsed;
     return true;
 }
 
@@ -436,9 +436,9 @@ class Reader {
             for (Instruction& in : code.instructions) {
                 for (Operand& o : in.operands) {
                     if (o.kind != Operand::Kind::label) continue;
-                    const auto found = labels.find(o.text);
-                    if (found != labels.end())
-                        o.target = found->second;
+                    const auto entry = labels.find(o.text);
+                    if (entry != labels.end())
+                        o.target = entry->second;
                     else
                         o.kind = Operand::Kind::other;  // the label is in another section
                 }
@@ -449,9 +449,9 @@ class Reader {
             for (const SymbolWord& word : bank->second.symbols) {
                 const std::string_view label =
                     std::string_view(word.symbol).substr(0, word.symbol.find('@'));
-                const auto found = labels.find(label);
-                if (found == labels.end()) continue;
-                const uint64_t offset = uint64_t{found->second} * instruction_bytes;
+                const auto entry = labels.find(label);
+                if (entry == labels.end()) continue;
+                const uint64_t offset = uint64_t{entry->second} * instruction_bytes;
                 for (size_t i = 0; i < 4 && word.offset + i < bank->second.bytes.size(); ++i)
                     bank->second.bytes[word.offset + i] = uint8_t(offset >> (8 * i));
             }

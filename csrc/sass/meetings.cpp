@@ -49,7 +49,7 @@ bool calls_pointer(const Instruction& in) {
 // Returns the instructions that can be reached from `first`. The search stops at barriers that were
 // set before `first`.
 std::set<uint32_t> reached(const Code& code, uint32_t first) {
-    std::set<uint32_t> found;
+    std::set<uint32_t> instructions;
     // The number of an instruction, and the barriers that the code sets on the way to it.
     std::set<std::pair<uint32_t, uint32_t>> seen;
     std::vector<std::pair<uint32_t, uint32_t>> left{{first, 0}};
@@ -68,7 +68,7 @@ std::set<uint32_t> reached(const Code& code, uint32_t first) {
             now &= ~barrier;
         }
         if (in.code == OpCode::WARPSYNC && always) continue;
-        found.insert(at);
+        instructions.insert(at);
         const bool jumps =
             in.code == OpCode::RET || in.code == OpCode::BRX || in.code == OpCode::BRXU;
         if ((in.code == OpCode::EXIT || jumps) && always) continue;
@@ -79,29 +79,29 @@ std::set<uint32_t> reached(const Code& code, uint32_t first) {
         }
         if (in.code != OpCode::BRA || !label || !always) left.push_back({at + 1, now});
     }
-    return found;
+    return instructions;
 }
 
 }  // namespace
 
 std::map<uint32_t, std::vector<uint32_t>> meetings(const Code& code,
                                                    const std::function<bool(uint32_t)>& counts) {
-    std::map<uint32_t, std::vector<uint32_t>> found;
+    std::map<uint32_t, std::vector<uint32_t>> result;
     for (uint32_t at = 0; at < code.instructions.size(); ++at) {
         const Instruction& in = code.instructions[at];
         if (calls_pointer(in)) {
             for (const uint32_t i : reached(code, at)) {
-                if (counts(i)) found[at].push_back(i);
+                if (counts(i)) result[at].push_back(i);
             }
         }
         if (!may_diverge(in)) continue;
         const std::set<uint32_t> taken = reached(code, label_of(in)->target);
         const std::set<uint32_t> other = reached(code, at + 1);
         for (const uint32_t i : taken) {
-            if (counts(i) && other.contains(i)) found[at].push_back(i);
+            if (counts(i) && other.contains(i)) result[at].push_back(i);
         }
     }
-    return found;
+    return result;
 }
 
 }  // namespace coalesce::sass

@@ -163,7 +163,7 @@ bool writes_memory(const Instruction& in) {
 // does not change its address, if the loop has no store, atomic, barrier or call.
 std::vector<bool> repeated_loads(const Code& code) {
     const std::vector<Instruction>& all = code.instructions;
-    std::vector<bool> found(all.size(), false);
+    std::vector<bool> repeated(all.size(), false);
     const auto hides_a_load = [](const Instruction& in) {
         using enum OpCode;
         return writes_memory(in) || has(in, trait::atomic | trait::block_barrier) ||
@@ -180,12 +180,13 @@ std::vector<bool> repeated_loads(const Code& code) {
             const Instruction& in = all[at];
             if (in.code != OpCode::LDS && in.code != OpCode::LD) continue;
             if (in.operands.size() < 2) continue;
-            found[at] = found[at] || std::ranges::none_of(loop, [&](const Instruction& other) {
-                            return changes_address(other, in.operands[1]);
-                        });
+            repeated[at] =
+                repeated[at] || std::ranges::none_of(loop, [&](const Instruction& other) {
+                    return changes_address(other, in.operands[1]);
+                });
         }
     }
-    return found;
+    return repeated;
 }
 
 using Accesses = std::vector<std::pair<uint32_t, uint32_t>>;
@@ -229,12 +230,12 @@ class Flow {
 
     // Returns the branches that depend on a test.
     [[nodiscard]] std::vector<uint32_t> branches() const {
-        std::vector<uint32_t> found;
+        std::vector<uint32_t> branches;
         for (uint32_t i = 0; i < size_; ++i) {
             const bool is_branch = blocks_[i].successors.size() + blocks_[i].leaves >= 2;
-            if (is_branch && reads(i, before_[i])) found.push_back(i);
+            if (is_branch && reads(i, before_[i])) branches.push_back(i);
         }
-        return found;
+        return branches;
     }
 
     // Returns the instructions between a branch and the point where its sides meet.
@@ -449,13 +450,13 @@ class Flow {
 // Finds the accesses that depend on the results of tests, through registers, memory and branches.
 Accesses after_tests(const Code& code, const std::function<bool(uint32_t)>& accesses,
                      std::vector<bool> tests) {
-    Accesses found;
+    Accesses pairs;
     const auto size = uint32_t(code.instructions.size());
     Flow flow(code, std::move(tests), true);
     if (!flow.knows_targets()) {
         for (uint32_t i = 0; i < size; ++i)
-            if (accesses(i)) found.emplace_back(i, i);
-        return found;
+            if (accesses(i)) pairs.emplace_back(i, i);
+        return pairs;
     }
     for (bool changed = true; changed;) {
         changed = flow.follow();
@@ -465,21 +466,21 @@ Accesses after_tests(const Code& code, const std::function<bool(uint32_t)>& acce
     for (const uint32_t branch : flow.branches()) {
         const std::vector<bool> sides = flow.sides(branch);
         for (uint32_t i = 0; i < size; ++i)
-            if (sides[i] && accesses(i)) found.emplace_back(i, branch);
+            if (sides[i] && accesses(i)) pairs.emplace_back(i, branch);
     }
     for (uint32_t i = 0; i < size; ++i)
-        if (accesses(i) && flow.aims(i)) found.emplace_back(i, i);
-    return found;
+        if (accesses(i) && flow.aims(i)) pairs.emplace_back(i, i);
+    return pairs;
 }
 
 // Finds the accesses in loops that wait for a value that another thread writes. The number of
 // iterations of such a loop depends on these reads.
 Accesses in_waiting_loops(const Code& code, const std::function<bool(uint32_t)>& accesses,
                           const std::vector<bool>& reads) {
-    Accesses found;
+    Accesses pairs;
     const auto size = uint32_t(code.instructions.size());
     Flow flow(code, reads, false);
-    if (!flow.knows_targets()) return found;
+    if (!flow.knows_targets()) return pairs;
     flow.follow();
     for (const uint32_t branch : flow.branches()) {
         const std::vector<bool> loop = flow.waiting_loop(branch);
@@ -490,10 +491,10 @@ Accesses in_waiting_loops(const Code& code, const std::function<bool(uint32_t)>&
             if (!loop[i] && flow.leads_to(i, loop)) entries.push_back(i);
         for (uint32_t i = 0; i < size; ++i) {
             if (!loop[i] || !accesses(i)) continue;
-            for (const uint32_t entry : entries) found.emplace_back(i, entry);
+            for (const uint32_t entry : entries) pairs.emplace_back(i, entry);
         }
     }
-    return found;
+    return pairs;
 }
 
 }  // namespace
@@ -509,16 +510,16 @@ Accesses accesses_after_waits(const Code& code, std::span<const sim::Instruction
         tested[i] = tests(infos[i].traits);
         polled[i] = polled[i] || polls(code.instructions[i]);
     }
-    Accesses found;
+    Accesses pairs;
     const auto any = [](const std::vector<bool>& these) {
         return std::ranges::find(these, true) != these.end();
     };
-    if (any(tested)) found = after_tests(code, measured, std::move(tested));
+    if (any(tested)) pairs = after_tests(code, measured, std::move(tested));
     if (any(polled)) {
         const Accesses more = in_waiting_loops(code, measured, polled);
-        found.insert(found.end(), more.begin(), more.end());
+        pairs.insert(pairs.end(), more.begin(), more.end());
     }
-    return found;
+    return pairs;
 }
 
 }  // namespace coalesce::sass

@@ -49,10 +49,11 @@ const Buffer* AddressSpace::search(uint64_t address, uint64_t bytes, uint16_t& h
 }
 
 size_t AddressSpace::number_at(uint64_t address) const {
-    const auto found = std::lower_bound(buffers_.begin(), buffers_.end(), address,
-                                        [](const Buffer& b, uint64_t a) { return b.address < a; });
-    return found != buffers_.end() && found->address == address ? size_t(found - buffers_.begin())
-                                                                : buffers_.size();
+    const auto buffer = std::lower_bound(buffers_.begin(), buffers_.end(), address,
+                                         [](const Buffer& b, uint64_t a) { return b.address < a; });
+    return buffer != buffers_.end() && buffer->address == address
+               ? size_t(buffer - buffers_.begin())
+               : buffers_.size();
 }
 
 void AddressSpace::free_at(uint64_t address) {

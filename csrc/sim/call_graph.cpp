@@ -22,20 +22,20 @@ std::string_view callee_name(const ptx::Instruction& in) {
 }
 
 References references(const ptx::Module& module, const ptx::Function& f) {
-    References found;
+    References result;
     for (const ptx::Instruction& in : f.body) {
         const size_t callee = in.is_call() ? callee_operand(in) : SIZE_MAX;
         for (size_t n = 0; n < in.operands.size(); ++n) {
             const ptx::Operand& o = in.operands[n];
-            if (n == callee && o.kind == Kind::reg) found.calls_pointers = true;
+            if (n == callee && o.kind == Kind::reg) result.calls_pointers = true;
             each_name(o, [&](std::string_view name) {
                 const ptx::Function* const g = module.find_function(name);
                 if (g && !g->external && !g->entry)
-                    (n == callee ? found.called : found.taken).push_back(g);
+                    (n == callee ? result.called : result.taken).push_back(g);
             });
         }
     }
-    return found;
+    return result;
 }
 
 CallGraph call_graph(const ptx::Module& module, const ptx::Function& entry) {
@@ -110,9 +110,9 @@ uint32_t CallGraph::deepest(const std::vector<uint32_t>& costs, uint64_t most,
 }
 
 bool CallGraph::recursive() const {
-    bool found = through_pointers;
-    static_cast<void>(deepest(std::vector<uint32_t>(functions.size()), 0, found));
-    return found;
+    bool is_recursive = through_pointers;
+    static_cast<void>(deepest(std::vector<uint32_t>(functions.size()), 0, is_recursive));
+    return is_recursive;
 }
 
 }  // namespace coalesce::sim

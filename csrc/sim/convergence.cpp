@@ -199,16 +199,17 @@ void call_outside(Warp& w, const Op& op, uint32_t at) {
     };
     const int first = std::countr_zero(w.current.mask);
     const uint32_t* const to = w.lanes<const uint32_t>(op.operand[1]);
-    const auto found = w.block->program->machine->outside.find(to[first]);
-    if (found == w.block->program->machine->outside.end()) throw_no_function(w, op, to[first] == 0);
-    if (found->second == CallSite::Builtin::assertfail)
+    const auto builtin = w.block->program->machine->outside.find(to[first]);
+    if (builtin == w.block->program->machine->outside.end())
+        throw_no_function(w, op, to[first] == 0);
+    if (builtin->second == CallSite::Builtin::assertfail)
         throw_assertion(w, op, pair(first, 4), pair(first, 10));
     for_each_lane(w.current.mask, [&](int lane) {
-        if (found->second == CallSite::Builtin::malloc) {
+        if (builtin->second == CallSite::Builtin::malloc) {
             const uint64_t address = device_malloc(w, op, lane, pair(lane, 4));
             r4[lane] = uint32_t(address);
             r4[warp_size + lane] = uint32_t(address >> 32);
-        } else if (found->second == CallSite::Builtin::free) {
+        } else if (builtin->second == CallSite::Builtin::free) {
             device_free(w, op, lane, pair(lane, 4));
         } else {
             r4[lane] = uint32_t(device_printf(w, lane, pair(lane, 4), pair(lane, 6)));

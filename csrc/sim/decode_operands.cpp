@@ -141,9 +141,9 @@ bool Decoder::find_local(const Operand& symbol, uint32_t& offset) const {
         offset = current_->variables[n];
         return space == ptx::Space::local || space == ptx::Space::param;
     }
-    const auto found = current_->formals.find(symbol.name);
-    if (found == current_->formals.end()) return false;
-    offset = found->second;
+    const auto formal = current_->formals.find(symbol.name);
+    if (formal == current_->formals.end()) return false;
+    offset = formal->second;
     return true;
 }
 

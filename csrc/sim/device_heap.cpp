@@ -66,21 +66,21 @@ uint64_t DeviceHeap::allocate(AddressSpace& memory, uint64_t bytes, const Caller
 
 bool DeviceHeap::release(AddressSpace& memory, uint64_t address, const Caller& caller) {
     const std::lock_guard lock(mutex_);
-    const auto found = live_.find(address);
-    if (found == live_.end() || !memory.heap.held.erase(address)) return false;
+    const auto entry = live_.find(address);
+    if (entry == live_.end() || !memory.heap.held.erase(address)) return false;
     memory.free_at(address);
-    used_ -= rounded(found->second.bytes);
-    freed_[address] = {found->second.bytes, caller, memory.heap.launch};
+    used_ -= rounded(entry->second.bytes);
+    freed_[address] = {entry->second.bytes, caller, memory.heap.launch};
     if (freed_.size() > most_freed) freed_.erase(freed_.begin());
-    live_.erase(found);
+    live_.erase(entry);
     return true;
 }
 
 std::optional<DeviceHeap::Freed> DeviceHeap::freed(uint64_t address) const {
     const std::lock_guard lock(mutex_);
-    const auto found = freed_.find(address);
-    if (found == freed_.end()) return {};
-    return found->second;
+    const auto entry = freed_.find(address);
+    if (entry == freed_.end()) return {};
+    return entry->second;
 }
 
 void DeviceHeap::clear() {

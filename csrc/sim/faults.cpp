@@ -239,7 +239,7 @@ void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space s
 }
 
 bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,
-                  const uint64_t* addresses, std::byte** found) {
+                  const uint64_t* addresses, std::byte** data) {
     constexpr uint32_t most = 64;  // the largest number of bytes that a lane accesses
     thread_local std::array<std::byte, warp_size * most> scratch;
     OutsideReads* const reads = w.block->launch->outside_reads;
@@ -253,7 +253,7 @@ bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,
             address >= b->end() + OutsideReads::page || freed_memory(*w.block->memory, address) ||
             reads->forbidden(address))
             return false;
-        std::byte* const to = found[i] = scratch.data() + size_t(i) * most;
+        std::byte* const to = data[i] = scratch.data() + size_t(i) * most;
         for (uint32_t k = 0; k < bytes; ++k)
             to[k] = address + k - b->address < b->bytes ? b->host[address + k - b->address]
                                                         : std::byte{};

@@ -130,7 +130,7 @@ struct FaultText {
 // read overlaps a buffer, the data are those of the buffer; elsewhere they are zeros. The data are
 // valid until the next call in this thread. Returns false if the read is a fault.
 [[nodiscard]] bool read_outside(const Warp& warp, const Op& op, Access access, LaneMask outside,
-                                const uint64_t* addresses, std::byte** found);
+                                const uint64_t* addresses, std::byte** data);
 
 // Executes the trap instruction: it throws LaunchError.
 [[noreturn]] void throw_trap(Warp& warp, const Op& op);

@@ -12,7 +12,7 @@ Word Word::named(std::string_view text) {
         return all;
     }();
     Word word;
-    if (const auto found = numbers.find(text); found != numbers.end()) word.number_ = found->second;
+    if (const auto entry = numbers.find(text); entry != numbers.end()) word.number_ = entry->second;
     return word;
 }
 
@@ -23,9 +23,9 @@ Modifiers::Modifiers(std::span<const std::string_view> modifiers) {
 }
 
 bool Modifiers::take(Word word) {
-    const auto found = std::ranges::find(left_, word, &Modifier::word);
-    if (!word || found == left_.end()) return false;
-    left_.erase(found);
+    const auto modifier = std::ranges::find(left_, word, &Modifier::word);
+    if (!word || modifier == left_.end()) return false;
+    left_.erase(modifier);
     return true;
 }
 
@@ -38,10 +38,10 @@ Word Modifiers::take_one(std::initializer_list<Word> words) {
 
 ptx::Type Modifiers::take_type() {
     const auto is_type = [](const Modifier& m) { return m.type != ptx::Type::none; };
-    const auto found = std::ranges::find_if(left_, is_type);
-    if (found == left_.end()) return ptx::Type::none;
-    const ptx::Type type = found->type;
-    left_.erase(found);
+    const auto modifier = std::ranges::find_if(left_, is_type);
+    if (modifier == left_.end()) return ptx::Type::none;
+    const ptx::Type type = modifier->type;
+    left_.erase(modifier);
     return type;
 }
 

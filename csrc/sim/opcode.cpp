@@ -32,7 +32,7 @@ OpCode opcode_named(std::string_view opcode) {
         return map;
     }();
     while (!opcode.empty()) {
-        if (const auto found = codes.find(opcode); found != codes.end()) return found->second;
+        if (const auto entry = codes.find(opcode); entry != codes.end()) return entry->second;
         const size_t dot = opcode.rfind('.');
         opcode = opcode.substr(0, dot == std::string_view::npos ? 0 : dot);
     }

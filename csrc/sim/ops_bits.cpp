@@ -120,8 +120,8 @@ Selection select_bit_count(const InstructionForm& in, Modifiers& m) {
 Selection select_bfind(const InstructionForm&, Modifiers& m) {
     const bool shift = m.take("shiftamt");
     const Type t = m.take_type();
-    using found = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
-    const Handler run = with_type<Handler>(t, found{}, [&](auto v) -> Handler {
+    using types = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
+    const Handler run = with_type<Handler>(t, types{}, [&](auto v) -> Handler {
         using T = decltype(v);
         return shift ? &lanewise<find_leading<true>, uint32_t, T>
                      : &lanewise<find_leading<false>, uint32_t, T>;

@@ -172,7 +172,7 @@ void try_to_swap(Warp& w, const Op& op, const Resolved& r) {
                                                    : r.host + size_t(i) * sizeof(T);
         const uint64_t address = uint64_t(p - w.block->shared);
         const uint32_t bank = 1u << (address / sizeof(T) % (128 / sizeof(T)));
-        T expected, value, found;
+        T expected, value, current;
         if constexpr (pair)
             expected = joined<T>(b, i), value = joined<T>(c, i);
         else
@@ -181,8 +181,8 @@ void try_to_swap(Warp& w, const Op& op, const Resolved& r) {
         if (pair && i >= warp_size / 2 && !upper_half) taken = 0, upper_half = true;
         if (taken & bank) return;
         taken |= bank;
-        std::memcpy(&found, p, sizeof found);
-        if (found != expected) return;
+        std::memcpy(&current, p, sizeof current);
+        if (current != expected) return;
         std::memcpy(p, &value, sizeof value);
         success[i] = 1;
     });

@@ -248,7 +248,7 @@ void atomic(Warp& w, const Op& op, const Resolved& r) {
         std::byte* p = r.shape == Shape::scattered ? r.lane[i]
                        : r.shape == Shape::uniform ? r.host
                                                    : r.host + size_t(i) * sizeof(T);
-        T found;
+        T previous;
         if (r.shared_by_blocks) {
             U* word = reinterpret_cast<U*>(p);
             U old = __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -256,13 +256,13 @@ void atomic(Warp& w, const Op& op, const Resolved& r) {
                 word, &old, std::bit_cast<U>(F::of(std::bit_cast<T>(old), b[i], c[i])), true,
                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             }
-            found = std::bit_cast<T>(old);
+            previous = std::bit_cast<T>(old);
         } else {
-            found = read<T>(p);
-            const T value = F::of(found, b[i], c[i]);
+            previous = read<T>(p);
+            const T value = F::of(previous, b[i], c[i]);
             std::memcpy(p, &value, sizeof value);
         }
-        if (d) d[i] = found;
+        if (d) d[i] = previous;
     });
 }
 

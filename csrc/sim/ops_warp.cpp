@@ -69,12 +69,12 @@ template <class T>
 void match_any(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
     const T* a = w.lanes<const T>(op.operand[1]);
-    uint32_t found[warp_size] = {};
+    uint32_t matches[warp_size] = {};
     for_each_lane(w.mask, [&](int i) {
-        for_each_lane(among, [&](int j) { found[i] |= LaneMask(a[i] == a[j]) << j; });
+        for_each_lane(among, [&](int j) { matches[i] |= LaneMask(a[i] == a[j]) << j; });
     });
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-    for_each_lane(w.mask, [&](int i) { d[i] = found[i]; });
+    for_each_lane(w.mask, [&](int i) { d[i] = matches[i]; });
 }
 
 // match.all d|p, a, members. If all members have the same value of a, d is the mask of all members

@@ -55,17 +55,17 @@ Program outline(const ptx::Module& module, const ptx::Function& entry, const Cal
     program.source_file = entry.source.file;
     program.parameters = lay_out_parameters(entry, program.parameter_bytes);
     for (const char* directive : {"maxntid", "reqntid"}) {
-        const auto found = entry.directives.find(directive);
-        if (found == entry.directives.end()) continue;
+        const auto extents = entry.directives.find(directive);
+        if (extents == entry.directives.end()) continue;
         uint32_t threads = 1;
-        for (const uint32_t n : found->second) threads *= n;
+        for (const uint32_t n : extents->second) threads *= n;
         program.max_block_threads = threads;
     }
-    if (const auto found = entry.directives.find("reqnctapercluster");
-        found != entry.directives.end()) {
+    if (const auto extents = entry.directives.find("reqnctapercluster");
+        extents != entry.directives.end()) {
         program.has_clusters = true;
         for (size_t n = 0; n < 3; ++n)
-            program.cluster[n] = n < found->second.size() ? found->second[n] : 1;
+            program.cluster[n] = n < extents->second.size() ? extents->second[n] : 1;
     }
     const SharedLayout shared = lay_out_shared(module, graph);
     for (const auto& [v, offset] : shared.variables) {

@@ -259,9 +259,9 @@ class Payload {
         // listed.
         template <class P>
         static constexpr uint8_t number = [] {
-            uint8_t n = 0, found = 0;
-            (void)((++n, std::is_same_v<P, Ts> ? (found = n, true) : false) || ...);
-            return found;
+            uint8_t n = 0, number_of_type = 0;
+            (void)((++n, std::is_same_v<P, Ts> ? (number_of_type = n, true) : false) || ...);
+            return number_of_type;
         }();
         static constexpr size_t bytes = 24;
         static_assert(((sizeof(Ts) <= bytes) && ...));

@@ -300,10 +300,10 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
         w.current.mask = w.mask = same;
     }
     const Program& program = *w.block->program;
-    const auto found = program.function_of_address.find(first);
-    if (found == program.function_of_address.end()) throw_no_function(w, op, first == 0);
+    const auto callee = program.function_of_address.find(first);
+    if (callee == program.function_of_address.end()) throw_no_function(w, op, first == 0);
     const CallSite& site = program.calls[op.get<Call>().site];
-    const FunctionInfo& function = program.functions[found->second];
+    const FunctionInfo& function = program.functions[callee->second];
     if (site.argument_bytes != function.argument_bytes)
         throw LaunchError("the kernel calls the function " + function.name +
                           " through a pointer of another type: the call passes " +
@@ -312,7 +312,7 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
                           std::to_string(function.argument_bytes) + " bytes\n  " +
                           where(program, op) + "\n  " +
                           thread_name(w, std::countr_zero(w.current.mask)));
-    enter(w, site, found->second, at + 1);
+    enter(w, site, callee->second, at + 1);
 }
 
 void branch_table(Warp& w, const Op& op, uint32_t at) {

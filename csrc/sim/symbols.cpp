@@ -60,15 +60,15 @@ std::vector<const Function*> functions_taken(const Module& module) {
 
 std::vector<std::pair<uint64_t, const Function*>> function_addresses(const Module& module) {
     constexpr uint64_t unit = 8;
-    std::vector<std::pair<uint64_t, const Function*>> found;
+    std::vector<std::pair<uint64_t, const Function*>> addresses;
     uint64_t free = 0;  // functions without a known address get addresses after all others
     for (const auto& [_, address] : module.function_addresses) free = std::max(free, address);
     for (const Function* f : functions_taken(module)) {
         const auto known = module.function_addresses.find(f->name);
         const bool is_known = known != module.function_addresses.end();
-        found.emplace_back(is_known ? known->second : free += unit, f);
+        addresses.emplace_back(is_known ? known->second : free += unit, f);
     }
-    return found;
+    return addresses;
 }
 
 uint64_t function_address(const Module& module, std::string_view name) {

@@ -117,7 +117,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
                       std::max<uint64_t>(shared, w.block->shared_bytes));
     box.start = uint32_t(shared);
     box.reserved = w.block->program->reserved_shared;
-    bool found = true;
+    bool valid = true;
     uint16_t hint = w.block->hints[op.pc];
     for_each_row(w, op, copy, map, i, [&](uint64_t address, uint32_t skipped, uint32_t row_bytes) {
         TensorBox::Row row{nullptr, skipped, row_bytes, address};
@@ -125,12 +125,12 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
             const Buffer* b = w.block->memory->find(address, row_bytes, hint);
             if (!b) {
                 const Buffer* start = w.block->memory->find(address, 1, hint);
-                found = refuse(global_access, ptx::Space::global, Fault::outside,
+                valid = refuse(global_access, ptx::Space::global, Fault::outside,
                                start ? start->end() : address);
                 return false;
             }
             if (stores && !b->writable) {
-                found = refuse(global_access, ptx::Space::global, Fault::read_only, address);
+                valid = refuse(global_access, ptx::Space::global, Fault::read_only, address);
                 return false;
             }
             row.source = b->host + (address - b->address);
@@ -149,7 +149,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
         return true;
     });
     w.block->hints[op.pc] = hint;
-    return found;
+    return valid;
 }
 
 // Announces the parts of a box in shared memory to checkers.

@@ -80,9 +80,9 @@ uint32_t bytes_of(MapElement element) { return elements[size_t(element)].bytes; 
 bool is_floating(MapElement element) { return elements[size_t(element)].floating; }
 
 std::optional<MapElement> map_element_named(std::string_view name) {
-    const auto* const found = std::ranges::find(elements, name, &ElementInfo::name);
-    if (found == std::end(elements)) return {};
-    return MapElement(found - elements);
+    const auto* const element = std::ranges::find(elements, name, &ElementInfo::name);
+    if (element == std::end(elements)) return {};
+    return MapElement(element - elements);
 }
 
 uint64_t TensorMap::rows() const {

@@ -58,13 +58,13 @@ std::string mismatch(const TextureObject& o, const TextureAccess& access, bool s
 }
 
 // An object, and the memory of its array.
-struct Found {
+struct BoundObject {
     TextureObject object;
     std::byte* data = nullptr;
 };
 
 // Returns the object that belongs to a handle. Throws LaunchError if there is none.
-Found find_object(Warp& w, const Op& op, int lane, uint64_t handle) {
+BoundObject find_object(Warp& w, const Op& op, int lane, uint64_t handle) {
     const AddressSpace& memory = *w.block->memory;
     uint16_t hint = w.block->hints[op.pc];
     const Buffer* const place = memory.find(handle, texture_object_bytes, hint);
@@ -98,16 +98,16 @@ Found find_object(Warp& w, const Op& op, int lane, uint64_t handle) {
     return {*object, array->host + (object->address - array->address)};
 }
 
-// Calls act(found, lane) for each active lane.
+// Calls act(bound, lane) for each active lane.
 template <class F>
 void for_each_object(Warp& w, const Op& op, F&& act) {
     uint64_t known = 0;
-    Found found;
+    BoundObject bound;
     for_each_lane(w.mask, [&](int i) {
         const uint64_t handle = handle_of(w, op, i);
-        if (!found.data || handle != known) found = find_object(w, op, i, handle);
+        if (!bound.data || handle != known) bound = find_object(w, op, i, handle);
         known = handle;
-        act(found, i);
+        act(bound, i);
     });
 }
 
@@ -157,7 +157,7 @@ void read_texture(Warp& w, const Op& op, Read&& read) {
     const TextureAccess& a = access_of(w, op);
     TexelBits values[warp_size];
     // Results are written after all coordinates were read, because they may share registers.
-    for_each_object(w, op, [&](const Found& f, int i) {
+    for_each_object(w, op, [&](const BoundObject& f, int i) {
         TexelList texels;
         values[i] = read(f, a, point_of(w, f.object, a, i), texels);
         for (uint32_t n = 0; n < texels.count; ++n)
@@ -218,7 +218,7 @@ template <Watch watch, class F>
 void access_surface(Warp& w, const Op& op, Access access, F&& act) {
     const TextureAccess& a = access_of(w, op);
     const uint32_t bytes = uint32_t{a.value_bytes} * a.count;
-    for_each_object(w, op, [&](const Found& f, int i) {
+    for_each_object(w, op, [&](const BoundObject& f, int i) {
         const SurfacePlace at = surface_place(w, f.object, a, i);
         const bool trapped = at.outside && a.beyond == Beyond::trap;
         if (trapped || at.misaligned) {
@@ -258,14 +258,14 @@ uint64_t get(Warp& w, const TextureAccess& a, int i, uint32_t n) {
 template <Watch watch>
 void fetch_texture(Warp& w, const Op& op) {
     read_texture<watch>(w, op,
-                        [](const Found& f, const TextureAccess& a, const TexturePoint& p,
+                        [](const BoundObject& f, const TextureAccess& a, const TexturePoint& p,
                            TexelList& texels) { return fetch(f.object, a, p, f.data, texels); });
 }
 
 template <Watch watch>
 void gather_texture(Warp& w, const Op& op) {
     read_texture<watch>(w, op,
-                        [](const Found& f, const TextureAccess& a, const TexturePoint& p,
+                        [](const BoundObject& f, const TextureAccess& a, const TexturePoint& p,
                            TexelList& texels) { return gather(f.object, a, p, f.data, texels); });
 }
 
@@ -298,7 +298,7 @@ void store_surface(Warp& w, const Op& op) {
 void query_texture(Warp& w, const Op& op) {
     const TextureAccess& a = access_of(w, op);
     uint32_t values[warp_size];
-    for_each_object(w, op, [&](const Found& f, int i) {
+    for_each_object(w, op, [&](const BoundObject& f, int i) {
         const uint32_t level =
             a.queried_level == no_operand ? 0 : w.lanes<const uint32_t>(a.queried_level)[i];
         values[i] = answer(f.object, a.query, level);
@@ -310,7 +310,7 @@ FaultText describe_surface_fault(const Warp& given, const Op& op, int lane, Acce
                                  Fault fault) {
     Warp& w = const_cast<Warp&>(given);  // registers are only read
     const TextureAccess& a = access_of(w, op);
-    const Found f = find_object(w, op, lane, handle_of(w, op, lane));
+    const BoundObject f = find_object(w, op, lane, handle_of(w, op, lane));
     const TextureObject& o = f.object;
     const uint32_t bytes = uint32_t{a.value_bytes} * a.count;
     const std::string what = (access == Access::store ? "surface write of " : "surface read of ") +
