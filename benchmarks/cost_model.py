@@ -98,9 +98,9 @@ def main_loop(listing: str) -> list[str]:
     for line in listing.splitlines():
         if label := _LABEL.match(line):
             label_at[label[1]] = len(instructions)
-        elif found := _INSTRUCTION.search(line):
-            address_of[int(found[1], 16)] = len(instructions)
-            instructions.append(found[2])
+        elif match := _INSTRUCTION.search(line):
+            address_of[int(match[1], 16)] = len(instructions)
+            instructions.append(match[2])
     best: tuple[float, list[str]] = (0.0, [])
     for at, text in enumerate(instructions):
         branch = _BRANCH.search(text)

@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=18, help="of each variant (default 18)")
     recording.add_options(parser, OUT)
     options = parser.parse_args()
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         **recording.header("ladder.py", options),
         "cublas": cublas(0).version,
         "shapes": [],
@@ -63,12 +63,12 @@ def main() -> None:
     }
     for shape in SHAPES:
         rungs = _rungs() if shape == LADDER else FASTEST
-        found["shapes"].append(_timed(shape, [*rungs, "cublas"], options.runs))
+        results["shapes"].append(_timed(shape, [*rungs, "cublas"], options.runs))
     for variant, library, *dtypes in TENSOR_CORES:
         for size in (2048, 4096, 8192):
             row = _timed((size, size, size), [variant, library], options.runs, *dtypes)
-            found["tensor_cores"].append(row)
-    recording.write(found, options.out)
+            results["tensor_cores"].append(row)
+    recording.write(results, options.out)
 
 
 def _rungs() -> list[str]:

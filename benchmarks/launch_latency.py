@@ -95,8 +95,8 @@ def main() -> None:
         f"Python {platform.python_version()}"
     )
     print(f"{LAUNCHES} launches a round, {ROUNDS} rounds; microseconds a launch")
-    best = {name: 1e6 * min(found) for name, found in times.items()}
-    median = {name: 1e6 * float(np.median(found)) for name, found in times.items()}
+    best = {name: 1e6 * min(samples) for name, samples in times.items()}
+    median = {name: 1e6 * float(np.median(samples)) for name, samples in times.items()}
     for name in times:
         print(f"  {name:34} best {best[name]:6.2f}   median {median[name]:6.2f}")
     figures.write({"best": best, "median": median}, options.json)

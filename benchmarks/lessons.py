@@ -69,7 +69,7 @@ def main() -> None:
         sweeps.append(_recording.sweep_row(Sweep.run(pattern, device=gpu)))
         print(f"sweep of {pattern}: {sweeps[-1]['gbps']}", flush=True)
 
-    found = {
+    results = {
         "gpu": gpu.description,
         "driver": status.driver,
         "nvrtc": f"{major}.{minor}",
@@ -79,15 +79,15 @@ def main() -> None:
         "times": times,
         "sweeps": sweeps,
     }
-    options.out.write_text(_text(found), encoding="utf-8")
+    options.out.write_text(_text(results), encoding="utf-8")
     print(f"{options.out}: {len(times)} times in {time.monotonic() - started:.0f} s")
 
 
-def _text(found: dict[str, Any]) -> str:
+def _text(results: dict[str, Any]) -> str:
     """Write JSON with a line for each time, so that a new recording can be reviewed."""
-    lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items() if k not in _LISTS]
+    lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in results.items() if k not in _LISTS]
     for name in _LISTS:
-        rows = ",\n".join("  " + json.dumps(row) for row in found[name])
+        rows = ",\n".join("  " + json.dumps(row) for row in results[name])
         lines.append(f"{json.dumps(name)}: [\n{rows}\n ]")
     return "{\n " + ",\n ".join(lines) + "\n}\n"
 

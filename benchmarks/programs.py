@@ -103,7 +103,7 @@ def run(case: Case, seconds: float) -> dict[str, object]:
             os.killpg(started.pid, signal.SIGKILL)  # end the program, too
             _, stderr = started.communicate()
             return {"outcome": "time", "why": stderr[-300:], "seconds": seconds}
-        found = {
+        record = {
             "seconds": round(time.perf_counter() - start, 1),
             "status": started.returncode,
             "arguments": " ".join(case.arguments),
@@ -111,12 +111,12 @@ def run(case: Case, seconds: float) -> dict[str, object]:
         if not report.is_file():
             own = (line for line in stderr.splitlines() if line.startswith("coalesce: "))
             why = next(own, stderr)[:2000]
-            return {"outcome": "build" if "coalesce:" in why else "crash", "why": why, **found}
+            return {"outcome": "build" if "coalesce:" in why else "crash", "why": why, **record}
         data = json.loads(report.read_text())
-    found["kernels"] = len(data.get("kernels", []))
-    found["missing"] = data.get("missing", [])
+    record["kernels"] = len(data.get("kernels", []))
+    record["missing"] = data.get("missing", [])
     failure = bool(data.get("failure"))
-    return {**outcome(case, stdout, stderr, started.returncode, failure), **found}
+    return {**outcome(case, stdout, stderr, started.returncode, failure), **record}
 
 
 def outcome(case: Case, out: str, err: str, status: int, failure: bool) -> dict[str, object]:
@@ -157,10 +157,10 @@ def main() -> None:
         "--jobs", type=int, default=1, help="how many programs run at a time (in separate folders)"
     )
     options = parser.parse_args()
-    found = json.loads(options.json.read_text()) if options.json.is_file() else {"programs": {}}
-    known = found["programs"]
+    record = json.loads(options.json.read_text()) if options.json.is_file() else {"programs": {}}
+    known = record["programs"]
     together = f"{options.jobs} programs at a time, " if options.jobs > 1 else ""
-    found["where"] = (
+    record["where"] = (
         f"{platform.machine()}, {os.cpu_count()} cores, {together}"
         f"a time limit of {options.seconds:g} s for each program, "
         f"{datetime.date.today()}: `python benchmarks/programs.py`."
@@ -183,7 +183,7 @@ def main() -> None:
                     result[key] = str(result.get(key, "")).replace(place, "")
             known[case.key] = result
             print(f"{case.key}: {result['outcome']}", flush=True)
-            options.json.write_text(json.dumps(found, indent=1) + "\n")
+            options.json.write_text(json.dumps(record, indent=1) + "\n")
     finally:
         pool.shutdown(cancel_futures=True)
 

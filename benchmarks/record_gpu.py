@@ -50,10 +50,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     recording.add_options(parser, OUT)
     options = parser.parse_args()
-    found: dict[str, Any] = {**recording.header("record_gpu.py", options), "figures": {}}
-    gpu = found["gpu"]
+    record: dict[str, Any] = {**recording.header("record_gpu.py", options), "figures": {}}
+    gpu = record["gpu"]
     text = "commit {}, {}, driver {}, {}\n".format(
-        found["commit"], gpu["name"], gpu["driver_version"], found["date"]
+        record["commit"], gpu["name"], gpu["driver_version"], record["date"]
     )
     figures = Path(tempfile.mkdtemp()) / "figures.json"
     folder = Path(__file__).parents[1]
@@ -69,8 +69,8 @@ def main() -> None:
         print(printed, flush=True)
         text += printed
         options.out.write_text(text, encoding="utf-8")
-        found["figures"][command] = json.loads(figures.read_text(encoding="utf-8"))
-        recording.write(found, options.out.with_suffix(".json"))
+        record["figures"][command] = json.loads(figures.read_text(encoding="utf-8"))
+        recording.write(record, options.out.with_suffix(".json"))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,6 @@ def header(script: str, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def write(found: dict[str, Any], path: Path) -> None:
+def write(record: dict[str, Any], path: Path) -> None:
     """Write a recording as JSON."""
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

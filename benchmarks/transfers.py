@@ -97,7 +97,7 @@ def measure(size: int) -> dict[str, float]:
             del result
             if round_ > 0:  # the first round is a warm-up
                 times[name].append(passed)
-    return {name: size / 1e9 / float(np.median(found)) for name, found in times.items()}
+    return {name: size / 1e9 / float(np.median(samples)) for name, samples in times.items()}
 
 
 if __name__ == "__main__":

@@ -66,12 +66,12 @@ def main() -> None:
         recorded = _under_ncu(name)
         rows[name] = max(recorded, key=lambda launch: launch["gpu__time_duration.sum"])
         print(name, rows[name], flush=True)
-    found = {
+    results = {
         **recording.header("units.py", options),
         "size": SIZE,
         "rows": rows,
     }
-    recording.write(found, options.out)
+    recording.write(results, options.out)
 
 
 def _multiply(name: str, dtype: str) -> None:

@@ -57,23 +57,23 @@ class Rung:
 
 def counted(units: dict[str, Any]) -> dict[str, Rung]:
     """Return the counts of each rung."""
-    found = {}
+    rungs = {}
     recorded = json.loads(COUNTERS.read_text(encoding="utf-8"))
     for entry in recorded["launches"]:
         name = entry["kernel"]
         if entry["case"] == "matmul/{} {}x{}x{} float32".format(name, *LADDER):
-            found[name] = _of_models(dict(zip(recorded["metrics"], entry["values"], strict=True)))
+            rungs[name] = _of_models(dict(zip(recorded["metrics"], entry["values"], strict=True)))
     for name in ("tma", "split_k", "tensor_map"):
         m = units["rows"][name]
         data = m["l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"]
         cycles = m["sm__cycles_elapsed.max"] * MULTIPROCESSORS
-        found[name] = Rung(
+        rungs[name] = Rung(
             m["smsp__inst_executed.sum"] / MULTIPLY_ADDS,
             None,
             data / 100 * cycles / MULTIPLY_ADDS,
             {"issue": m["smsp__issue_active.avg.pct_of_peak_sustained_active"], "data": data},
         )
-    return found
+    return rungs
 
 
 def _of_models(m: dict[str, float]) -> Rung:

@@ -278,11 +278,11 @@ def pattern_rows(patterns: Comparison) -> Iterator[list[str]]:
             and not equal(metric, ours[metric], theirs[metric])
         ]
         by_kernel[name.partition(" ")[0]].append(differ)
-    for kernel, found in by_kernel.items():
-        names = sorted({metric for differ in found for metric in differ})
+    for kernel, differences in by_kernel.items():
+        names = sorted({metric for differ in differences for metric in differ})
         shown = ", ".join(f"`{metric}`" for metric in names)
-        same = sum(not differ for differ in found)
-        yield [f"`{kernel}`", f"{len(found):,}", f"{same:,}", shown]
+        same = sum(not differ for differ in differences)
+        yield [f"`{kernel}`", f"{len(differences):,}", f"{same:,}", shown]
 
 
 def main() -> None:

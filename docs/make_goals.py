@@ -96,12 +96,12 @@ def of_launches(figures: dict[str, Any]) -> Iterator[Goal]:
 def of_one_matrix(figures: dict[str, Any]) -> Iterator[Goal]:
     """Yield the goals for transposes and sums."""
     gbps = {
-        (tuple(found["arrays"][0]["shape"]), found["operation"], row["variant"]): row["timing"][
-            "gbps"
-        ]
-        for command, found in figures.items()
+        (tuple(benchmark["arrays"][0]["shape"]), benchmark["operation"], row["variant"]): row[
+            "timing"
+        ]["gbps"]
+        for command, benchmark in figures.items()
         if command.startswith("coalesce bench")
-        for row in found["rows"]
+        for row in benchmark["rows"]
     }
     for shape in (LARGE, *OTHER):
         copies = [gbps[shape, "transpose", copy] for copy in ("memcpy", "cupy_copy")]
@@ -133,8 +133,8 @@ def text(ladder: dict[str, Any], speeds: dict[str, Any]) -> str:
     figures = speeds["figures"]
     where = "Measured on an {} with commit {}, on {}, by `{}`."
     of_ladder, of_speeds = (
-        where.format(found["gpu"]["name"], found["commit"], found["date"], found["command"])
-        for found in (ladder, speeds)
+        where.format(record["gpu"]["name"], record["commit"], record["date"], record["command"])
+        for record in (ladder, speeds)
     )
     lines = [
         _INTRODUCTION,

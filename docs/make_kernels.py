@@ -103,11 +103,11 @@ _NOTES = {
 }
 
 
-def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
+def text(record: dict[str, Any], gpu: dict[str, Any]) -> str:
     """Return the page."""
-    keys = {_key(row) for row in found["kernels"]}
+    keys = {_key(row) for row in record["kernels"]}
     gpu = {**gpu, "results": {k: r for k, r in gpu["results"].items() if k in keys}}
-    rows = [_with_gpu(row, gpu["results"]) for row in found["kernels"]]
+    rows = [_with_gpu(row, gpu["results"]) for row in record["kernels"]]
     count = Counter(row["outcome"] for row in rows)
     used = [outcome for outcome in OUTCOMES if count[outcome]]
     ran = [row for row in rows if "ptx" in row]
@@ -115,10 +115,10 @@ def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
     repositories = dict.fromkeys((row["repository"], row["commit"]) for row in rows)
     machine = len(ran) - len(on_ptx)
     references = Counter(row.get("by", "") for row in rows if row["outcome"] == "right")
-    lacking = f", and {len(rows)} of them were tried" * (len(rows) != found["chosen"])
-    processor, cores, date = found["where"].split(", ")
+    lacking = f", and {len(rows)} of them were tried" * (len(rows) != record["chosen"])
+    processor, cores, date = record["where"].split(", ")
     summary = (
-        f"The rule chose {found['chosen']} kernels from {len(repositories)} repositories{lacking}:"
+        f"The rule chose {record['chosen']} kernels from {len(repositories)} repositories{lacking}:"
         "\n\n"
         f"- {count['right']} are right, and {count['wrong']} are wrong. {references['both']} of "
         f"the {count['right']} agree with both references, {references['host']} only with g++ or "
@@ -130,7 +130,7 @@ def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
         "\n\n"
         "The figures come from several runs, and coalesce was changed between them. A kernel that "
         "was right in one run was not compared with g++ again in later runs. The last run, on "
-        f"{date} on a machine with {cores} ({processor}), tested commit `{found['coalesce']}`."
+        f"{date} on a machine with {cores} ({processor}), tested commit `{record['coalesce']}`."
     )
     lines = [
         *("# Public kernels", "", "*Written by `docs/make_kernels.py`; do not edit.*", ""),
@@ -156,7 +156,7 @@ def text(found: dict[str, Any], gpu: dict[str, Any]) -> str:
     lines += ["", "## Kernels that are not valid", ""]
     lines += ["Each of them was replaced by the next kernel of its repository.", ""]
     lines += ["| kernel | why |", "|---|---|"]
-    for row in found["replaced"]:
+    for row in record["replaced"]:
         why = "the compiler does not see it" if row["outcome"] == "absent" else ""
         lines.append(f"| {_place(row)} | {why or _cell(row['detail'])} |")
     return "\n".join(lines) + "\n"

@@ -24,14 +24,14 @@ DOCS = Path(__file__).parent
 TARGET = DOCS / "ladder.md"
 
 
-def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) -> str:
+def text(record: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) -> str:
     """Return the page. `other` has the measurements on another GPU, `units` the busy units."""
     lines = [
         "# The ladder, measured",
         "",
         _INTRODUCTION,
         "",
-        _where(found),
+        _where(record),
         "",
         _METHOD,
         "",
@@ -40,7 +40,7 @@ def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) ->
         "| rung | TFLOP/s | of cuBLAS | spread | idea |",
         "|---|---|---|---|---|",
     ]
-    ladder = recorded_ladder.at_ladder(found)
+    ladder = recorded_ladder.at_ladder(record)
     rungs, library = ladder.rungs, ladder.library
     for variant in coalesce.variants("matmul"):
         for name in (
@@ -63,11 +63,11 @@ def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) ->
         "The ratio is cuBLAS' time divided by the rung's time: above 1, the rung is faster. The",
         "goal is the ratio that the rung should reach at least. [Goals](goals.md) lists all goals.",
         "",
-        *_shapes(found),
+        *_shapes(record),
         "",
         _TENSOR_CORES,
         "",
-        *_tensor_cores(found),
+        *_tensor_cores(record),
         "",
         _OTHER,
         "",
@@ -86,24 +86,24 @@ def text(found: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) ->
     return "\n".join(lines) + "\n"
 
 
-def _where(found: dict[str, Any]) -> str:
+def _where(record: dict[str, Any]) -> str:
     """Return the GPU, the versions and the command of a measurement."""
-    gpu = found["gpu"]
-    major, minor = found["cublas"] // 10000, found["cublas"] // 100 % 100
+    gpu = record["gpu"]
+    major, minor = record["cublas"] // 10000, record["cublas"] // 100 % 100
     return (
-        f"Measured on an {gpu['name']} (driver {gpu['driver_version']}, NVRTC {found['nvrtc']}, "
-        f"cuBLAS {major}.{minor}) on {found['date']}, with commit {found['commit']}, by "
-        f"`{found['command']}`."
+        f"Measured on an {gpu['name']} (driver {gpu['driver_version']}, NVRTC {record['nvrtc']}, "
+        f"cuBLAS {major}.{minor}) on {record['date']}, with commit {record['commit']}, by "
+        f"`{record['command']}`."
     )
 
 
-def _shapes(found: dict[str, Any]) -> list[str]:
+def _shapes(record: dict[str, Any]) -> list[str]:
     """Return a table of the fastest variant of each shape and cuBLAS."""
     lines = [
         "| M x N x K | rung | TFLOP/s | cuBLAS | ratio | goal | SM clock, power |",
         "|---|---|---|---|---|---|---|",
     ]
-    for shape in recorded_ladder.shapes(found):
+    for shape in recorded_ladder.shapes(record):
         own = shape.rungs[shape.fastest]
         lines.append(
             f"| {shape.name} | `{shape.fastest}` | {own.tflops:.2f} | "
@@ -113,13 +113,13 @@ def _shapes(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _tensor_cores(found: dict[str, Any]) -> list[str]:
+def _tensor_cores(record: dict[str, Any]) -> list[str]:
     """Return a table of the variants on tensor cores and cuBLAS."""
     lines = [
         "| rung | size | TFLOP/s | error | cuBLAS | TFLOP/s | error | ratio | goal | SM, power |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in recorded_ladder.on_tensor_cores(found):
+    for row in recorded_ladder.on_tensor_cores(record):
         cells = (
             f"`{row.variant}`{row.result}",
             row.size,

@@ -118,8 +118,8 @@ def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
     """
     import matplotlib.pyplot as plt
 
-    found = recorded_ladder.read("ladder")
-    ladder = recorded_ladder.at_ladder(found)
+    record = recorded_ladder.read("ladder")
+    ladder = recorded_ladder.at_ladder(record)
     speeds = {name.split()[0]: row.tflops for name, row in ladder.rungs.items()}
     rungs = [rung for rung in coalesce.variants("matmul").names if rung in speeds]
     loads = (
@@ -136,7 +136,7 @@ def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
         "wavefronts of shared memory\nper multiply-add of a warp": {
             rung: profiles[rung].metrics()[wavefronts] / steps for rung in rungs
         },
-        f"TFLOP/s on an {found['gpu']['name']},\nN = 4096": {rung: speeds[rung] for rung in rungs},
+        f"TFLOP/s on an {record['gpu']['name']},\nN = 4096": {rung: speeds[rung] for rung in rungs},
     }
     with plt.rc_context(_style("transparent")):
         size = (3.4 * len(panels), 0.9 + 0.27 * len(rungs))

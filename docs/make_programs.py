@@ -34,14 +34,14 @@ OUTCOMES = {
 }
 
 
-def text(found: dict[str, Any]) -> str:
+def text(record: dict[str, Any]) -> str:
     """Return the page."""
-    programs, lines = found["programs"], ["# Public programs", "", _METHOD, ""]
+    programs, lines = record["programs"], ["# Public programs", "", _METHOD, ""]
     commits = ", ".join(dict.fromkeys(p["commit"] for p in programs.values()))
     lines += [
         "The programs ran under these conditions (processor, cores, limits, date and command):",
         "",
-        *(f"- {each}" for each in re.split(r"(?<=`)\. ", found["where"].rstrip("."))),
+        *(f"- {each}" for each in re.split(r"(?<=`)\. ", record["where"].rstrip("."))),
         "",
         f"The results are from several runs, with these commits: {commits}.",
         "",

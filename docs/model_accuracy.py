@@ -60,12 +60,12 @@ class Row:
     @property
     def errors(self) -> dict[str, float]:
         """Return the error of the hit rate in points, and relative errors of the others."""
-        found = {"L1 hit rate": self.hit_rate[0] - self.hit_rate[1]}
+        differences = {"L1 hit rate": self.hit_rate[0] - self.hit_rate[1]}
         compared = {"L2 sectors": self.l2_sectors, "DRAM bytes": self.dram_bytes, "time": self.us}
         for name, (ours, theirs) in compared.items():
-            found[name] = ours / theirs - 1 if theirs else 0.0
-        found["time, recorded counts"] = self.us_recorded / self.us[1] - 1
-        return found
+            differences[name] = ours / theirs - 1 if theirs else 0.0
+        differences["time, recorded counts"] = self.us_recorded / self.us[1] - 1
+        return differences
 
 
 def measured(launch: Mapping[str, Any]) -> dict[str, float]:
@@ -154,15 +154,15 @@ def rows(only: str, rounds: int = 0, name: str = "models") -> Iterator[Row]:
         )
 
 
-def medians(found: Iterable[Row]) -> dict[str, float]:
+def medians(compared_rows: Iterable[Row]) -> dict[str, float]:
     """Return the median size of each error."""
-    errors = [row.errors for row in found]
+    errors = [row.errors for row in compared_rows]
     return {name: statistics.median(abs(e[name]) for e in errors) for name in errors[0]}
 
 
-def in_order(found: Iterable[Row], recorded: bool = False) -> tuple[int, int]:
+def in_order(compared_rows: Iterable[Row], recorded: bool = False) -> tuple[int, int]:
     """Return how many pairs of variants are predicted in order, and the number of pairs."""
-    compared = list(pairs(found))
+    compared = list(pairs(compared_rows))
     return sum(_right(a, b, recorded) for _, a, b in compared), len(compared)
 
 
@@ -171,10 +171,10 @@ def _right(a: Row, b: Row, recorded: bool = False) -> bool:
     return ours * (a.us[1] - b.us[1]) > 0
 
 
-def pairs(found: Iterable[Row]) -> Iterator[tuple[str, Row, Row]]:
+def pairs(compared_rows: Iterable[Row]) -> Iterator[tuple[str, Row, Row]]:
     """Yield pairs of variants of an operation and size whose times differ by over a tenth."""
     groups: dict[str, list[Row]] = {}
-    for row in found:
+    for row in compared_rows:
         variant, _, rest = row.case.partition(" ")
         operation = variant.partition("/")[0]
         size = rest if operation != "access" else rest.split()[0]
@@ -210,9 +210,9 @@ def main() -> None:
     options = parser.parse_args()
     kept = {row.case: row for row in load(options.output)} if options.output.exists() else {}
     print(f"{'launch':<50}{'L1 hit':>9}{'L2':>8}{'DRAM':>8}{'time':>8}{'(rec.)':>8}  bound")
-    found = []
+    all_rows = []
     for row in rows(options.only, options.first_rounds):
-        found.append(row)
+        all_rows.append(row)
         e = row.errors
         print(
             f"{row.case:<50}{e['L1 hit rate']:>+9.2f}{e['L2 sectors']:>+8.0%}"
@@ -222,10 +222,10 @@ def main() -> None:
         )
         kept[row.case] = row
         save(options.output, kept)
-    for name, value in medians(found).items():
+    for name, value in medians(all_rows).items():
         unit = f"{value:.2f} points" if name == "L1 hit rate" else f"{value:.1%}"
         print(f"median error of {name}: {unit}")
-    for group, a, b in pairs(found):
+    for group, a, b in pairs(all_rows):
         if not _right(a, b):
             print(f"order predicted wrong, {group}: {a.case}, {b.case}")
 

@@ -251,11 +251,11 @@ lessons.predict(
 # %% tags=["counts"]
 starts = np.arange(0, 480, 20)  # where the rows of the blocks start, in floats
 by_rows = 480 * sum(len(np.unique(np.arange(s, s + 20) // 8)) for s in starts)
-_, found = loads((20, 6))
+_, sectors = loads((20, 6))
 print(f"the matrix has                {28800:6} sectors")
 print(f"cut at the ends of block rows {by_rows - 28800:+6}")
-print(f"cut where a warp ends in a row{found - by_rows:+6}")
-print(f"counted                       {found:6}")
+print(f"cut where a warp ends in a row{sectors - by_rows:+6}")
+print(f"counted                       {sectors:6}")
 
 # %% [markdown]
 # ## What does flattening change?

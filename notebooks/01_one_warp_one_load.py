@@ -174,17 +174,17 @@ lessons.predict(
 # %%
 def behind_l1():
     """Print where the sectors come from (modelled). Return how many times more come from L2 with an offset of 1."""
-    found = {}
+    reads = {}
     for offset in (0, 1):
         p = coalesce.profile("access", x, pattern="offset", offset=offset, device="sim")
         c = p.modelled.caches
-        found[offset] = c["l2_reads"] + c["l2_merged"]
+        reads[offset] = c["l2_reads"] + c["l2_merged"]
         print(
             f"offset {offset}: {p.metrics()['l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum']:5} sectors touched by the loads; "
             f"modelled: {c['l1_load_hits']:3} found in L1, {c['l2_merged']:2} merged with reads of "
             f"other multiprocessors, {c['l2_reads']:5} from L2"
         )
-    return found[1] / found[0]  # without merging
+    return reads[1] / reads[0]  # without merging
 
 
 lessons.predict(

@@ -124,12 +124,12 @@ def without(barrier):
     kernel = coalesce.Kernel("\n".join(lines), "product")
     out = np.zeros_like(a)
     kernel[(8, 8), (16, 16)](a, b, out, N)
-    found = kernel.check((8, 8), (16, 16), a, b, out, N)
+    findings = kernel.check((8, 8), (16, 16), a, b, out, N)
     print(
         f"without {barrier:7}: {np.isclose(out, a @ b, atol=1e-3).sum():6,} of {out.size:,} right here;"
     )
-    print(f"    {found[0].title if found else 'the check finds nothing'}")
-    return bool(found)
+    print(f"    {findings[0].title if findings else 'the check finds nothing'}")
+    return bool(findings)
 
 
 # %% tags=["counts"]
@@ -197,8 +197,8 @@ profiles = {
 def binds():
     for name, p in profiles.items():
         c = p.modelled.cycles
-        found = {t.name: t.requests for t in p.totals()}
-        each = sum(n for space, n in found.items() if "global" in space or "shared" in space)
+        requests = {t.name: t.requests for t in p.totals()}
+        each = sum(n for space, n in requests.items() if "global" in space or "shared" in space)
         parts = {
             "load-store unit": "requests",
             "data stage of L1": "data",

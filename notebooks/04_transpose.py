@@ -160,8 +160,8 @@ def banks():
         "padded": [(r * 33 + 5) % 32 for r in lanes],
         "swizzled": [(r * 32 + (5 ^ r)) % 32 for r in lanes],
     }
-    for name, found in board.items():
-        print(f"{name:9} column 5 is in {len(set(found))} banks: {found[:6]} ...")
+    for name, used in board.items():
+        print(f"{name:9} column 5 is in {len(set(used))} banks: {used[:6]} ...")
     return len(set(board["swizzled"]))
 
 

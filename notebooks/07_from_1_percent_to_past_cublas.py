@@ -134,13 +134,13 @@ def costs(rung):
     """Instructions, requests, passes and sectors from L2, for each multiply-add of a warp."""
     p = profile(rung)
     work = p.modelled.work
-    found = {
+    counts = {
         "instructions": work["instructions"],
         "requests": work["requests"],
         "passes": work["tag_lookups"] + work["shared_wavefronts"],
         "L2 sectors": p.metrics()["lts__t_sectors_srcunit_tex_op_read.sum"],
     }
-    return {name: count / (N**3 / 32) for name, count in found.items()}
+    return {name: count / (N**3 / 32) for name, count in counts.items()}
 
 
 def ceilings(rung):
