@@ -136,12 +136,12 @@ def main() -> int:
     how = any_files.How(SIZE, any_files.ELEMENTS[0], options.seconds)
     version = "{}.{}".format(*nvrtc.nvrtc().version)
     if options.action == "predict":
-        found: list[dict[str, Any]] = []
+        predictions: list[dict[str, Any]] = []
         for folder in options.paths:
             for path in [folder] if folder.is_file() else sorted(folder.rglob("*.cu")):
-                found += predicted(path, how)
-                options.out.write_text(json.dumps({"nvrtc": version, "launches": found}))
-        print(f"{len(found)} launches in {options.out}")
+                predictions += predicted(path, how)
+                options.out.write_text(json.dumps({"nvrtc": version, "launches": predictions}))
+        print(f"{len(predictions)} launches in {options.out}")
         return 0
     (file,) = options.paths
     made = json.loads(file.read_text())

@@ -344,20 +344,22 @@ def compared(
     kernel: coalesce.Kernel, shape: tuple[Any, Any], how: How
 ) -> tuple[str, str, dict[str, Outcome]]:
     """Launch in every mode; return the verdict, its details and the outcomes."""
-    found = {mode: outcome(kernel, mode, shape, how) for mode in MODES}
-    errors = {mode: found[mode].error for mode in MODES if mode != "check"}
+    outcomes = {mode: outcome(kernel, mode, shape, how) for mode in MODES}
+    errors = {mode: outcomes[mode].error for mode in MODES if mode != "check"}
     if all(errors.values()):
         kinds = {error.partition(":")[0] for error in errors.values()}
-        return ("fault" if len(kinds) == 1 else "DIFFERENT"), str(errors), found
+        return ("fault" if len(kinds) == 1 else "DIFFERENT"), str(errors), outcomes
     if any(errors.values()):
         long = "too long" in errors.values()
-        return ("TOO LONG IN ONE MODE" if long else "DIFFERENT"), str(errors), found
+        return ("TOO LONG IN ONE MODE" if long else "DIFFERENT"), str(errors), outcomes
     modes = [
-        mode for mode in MODES if not found[mode].error and not same(found["run"], found[mode])
+        mode
+        for mode in MODES
+        if not outcomes[mode].error and not same(outcomes["run"], outcomes[mode])
     ]
     if not modes:
-        return "equal", "", found
-    return "DIFFERENT", f"{', '.join(modes)} at {shape}", found
+        return "equal", "", outcomes
+    return "DIFFERENT", f"{', '.join(modes)} at {shape}", outcomes
 
 
 def explained(
@@ -365,10 +367,10 @@ def explained(
     kernel: coalesce.Kernel,
     shape: tuple[Any, Any],
     how: How,
-    found: dict[str, Outcome],
+    outcomes: dict[str, Outcome],
 ) -> str:
     """Return why the results of the modes may differ; empty if no reason is known."""
-    findings = found["check"].returned
+    findings = outcomes["check"].returned
     if findings:
         return "the check reports: " + "; ".join(sorted({f.title for f in findings}))
     if "%clock" in kernel.ptx or "globaltimer" in kernel.ptx:
@@ -376,7 +378,9 @@ def explained(
     uncontracted = [k for k in kernels(path, ["-fmad=false"]) if k.entry == kernel.entry]
     if uncontracted and compared(uncontracted[0], shape, how)[0] == "equal":
         return "equal with -fmad=false"
-    if all(same(found["run"], found[m], any_nan=True) for m in MODES if not found[m].error):
+    if all(
+        same(outcomes["run"], outcomes[m], any_nan=True) for m in MODES if not outcomes[m].error
+    ):
         return "only bits of NaNs differ"
     return ""
 
@@ -389,10 +393,10 @@ def try_kernel(path: Path, kernel: coalesce.Kernel, size: int, seconds: float) -
     for elements in ELEMENTS:
         how = How(size, elements, seconds)
         for shape in SHAPES:
-            result, detail, found = compared(kernel, shape, how)
-            errors = [found[mode].error for mode in MODES if mode != "check"]
+            result, detail, outcomes = compared(kernel, shape, how)
+            errors = [outcomes[mode].error for mode in MODES if mode != "check"]
             if result == "DIFFERENT" and not any(errors):
-                reason = explained(path, kernel, shape, how, found)
+                reason = explained(path, kernel, shape, how, outcomes)
                 if reason:
                     result, detail = f"differs, {reason.partition(':')[0]}", reason
             if result == "equal" and why:
@@ -412,7 +416,7 @@ def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
     """Try every kernel of a file."""
     try:
         with _limited(300):
-            found = kernels(path)
+            tried = kernels(path)
     except (coalesce.CoalesceError, ValueError) as error:
         message = str(error)
         nothing = "no kernel" in message or "no entry" in message
@@ -424,7 +428,7 @@ def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
     except Exception:
         yield Row(str(path), "", "EXCEPTION", traceback.format_exc()[-290:])
         return
-    for kernel in found:
+    for kernel in tried:
         yield from _guarded(path, kernel, size, seconds)
 
 

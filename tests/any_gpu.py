@@ -180,8 +180,8 @@ class Launched:
         memory = (
             self._variable(symbols[number], number) if number in symbols else self.device[number]
         )
-        found: np.ndarray[Any, Any] = memory.get().view(self.before[number].dtype)
-        return found
+        values: np.ndarray[Any, Any] = memory.get().view(self.before[number].dtype)
+        return values
 
 
 def compared(launched: Launched, printed: str) -> dict[str, Any]:
@@ -189,28 +189,28 @@ def compared(launched: Launched, printed: str) -> dict[str, Any]:
     launch = launched.launch
     said, rounding = [], False
     for number in range(len(launch["arrays"])):
-        found, wanted = launched.after(number), launched.wanted(number)
-        if found.tobytes() == wanted.tobytes():
+        values, wanted = launched.after(number), launched.wanted(number)
+        if values.tobytes() == wanted.tobytes():
             continue
-        unlike = found.view("u1").reshape(len(found), -1) != wanted.view("u1").reshape(
-            len(found), -1
+        unlike = values.view("u1").reshape(len(values), -1) != wanted.view("u1").reshape(
+            len(values), -1
         )
         places = np.flatnonzero(unlike.any(axis=1))
         first = int(places[0])
         said.append(
-            f"array {number}: {len(places)} of {len(found)} differ, first [{first}]: "
-            f"GPU {found[first]!r}, simulator {wanted[first]!r}"
+            f"array {number}: {len(places)} of {len(values)} differ, first [{first}]: "
+            f"GPU {values[first]!r}, simulator {wanted[first]!r}"
         )
-        if found.dtype.str == "|V2":
-            found, wanted = (
-                (bits.view("u2").astype("u4") << 16).view("f4") for bits in (found, wanted)
+        if values.dtype.str == "|V2":
+            values, wanted = (
+                (bits.view("u2").astype("u4") << 16).view("f4") for bits in (values, wanted)
             )
-        near = found.dtype.kind in "fc"
+        near = values.dtype.kind in "fc"
         if near:
             with np.errstate(all="ignore"):
                 largest = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0))
-            eps = 1e-3 if found.dtype.itemsize == 2 else 1e-5
-            near = np.allclose(found, wanted, rtol=eps, atol=eps / 10 * largest, equal_nan=True)
+            eps = 1e-3 if values.dtype.itemsize == 2 else 1e-5
+            near = np.allclose(values, wanted, rtol=eps, atol=eps / 10 * largest, equal_nan=True)
         rounding |= bool(near)
         if not near:
             kind = [name for name in ("addresses", "order") if launch[_FLAGS[name]]]
@@ -352,17 +352,17 @@ def main() -> int:
         gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
         launches = json.loads((options.folder / "launches.json").read_text())
         compiler = ", ".join(sorted({launch["compiler"] for launch in launches.values()}))
-        found = {
+        record = {
             "gpu": gpu,
             "date": str(datetime.date.today()),
             "compiler": compiler,
             "results": results,
         }
     else:
-        found = json.loads(options.json.read_text())
-        results = found["results"]
+        record = json.loads(options.json.read_text())
+        results = record["results"]
         count(options.folder, results, options.seconds)
-    options.json.write_text(json.dumps(found, indent=1) + "\n")
+    options.json.write_text(json.dumps(record, indent=1) + "\n")
     said = [r["outcome"] for r in results.values()]
     print({outcome: said.count(outcome) for outcome in sorted(set(said))})
     counted = [r for r in results.values() if "counted" in r]

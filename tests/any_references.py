@@ -166,14 +166,14 @@ def without_other_kernels(text: str, name: str) -> str:
     """Return a source without the kernels of other names, and without CUB if nothing uses it."""
     text = _COMMENT.sub(" ", text)
     kept, place = [], 0
-    for found in _KERNEL.finditer(text):
-        if found.start() < place or found[1] == name:
+    for match in _KERNEL.finditer(text):
+        if match.start() < place or match[1] == name:
             continue
-        opened = closed(text, found.end() - 1)
+        opened = closed(text, match.end() - 1)
         body = re.compile(r"\s*\{").match(text, opened)
         if body is None:
             continue
-        kept.append(text[place : found.start()])
+        kept.append(text[place : match.start()])
         place = closed(text, body.end() - 1)
     text = "".join([*kept, text[place:]])
     return text if re.search(r"\bcub::", text) else re.sub(r"#\s*include\s*<cub/[^>]*>", "", text)
@@ -286,13 +286,13 @@ def reference(
 
 
 def differences(
-    found: Sequence[np.ndarray[Any, Any]],
+    results: Sequence[np.ndarray[Any, Any]],
     wanted: Sequence[np.ndarray[Any, Any]],
     tolerance: float = 2e-3,
 ) -> str:
     """Say which elements differ by more than rounding; "" if none do."""
     said = []
-    for number, (x, y) in enumerate(zip(found, wanted, strict=True)):
+    for number, (x, y) in enumerate(zip(results, wanted, strict=True)):
         x, y = np.atleast_1d(x, y)
         rounding = tolerance
         if x.dtype.str == "|V2":  # bfloat16, which has 8 bits
@@ -404,10 +404,10 @@ def of_addresses(kernel: coalesce.Kernel, given: Sequence[Any]) -> list[int]:
 
 def _relative(after: np.ndarray[Any, Any], before: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return addresses relative to the first address that the kernel wrote."""
-    found = after.reshape(-1).view("i8").copy()
-    written = found != before.reshape(-1).view("i8")
-    found[written] -= found[written][:1]
-    return found
+    addresses = after.reshape(-1).view("i8").copy()
+    written = addresses != before.reshape(-1).view("i8")
+    addresses[written] -= addresses[written][:1]
+    return addresses
 
 
 def _extent(value: Any) -> Any:

@@ -87,16 +87,16 @@ def definitions(text: str) -> Iterator[tuple[str, str]]:
     text = _COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else " ", text)
     text = _MACRO.sub("", text)
     for mark in re.finditer(r"\b__global__\b", text):
-        for found in re.finditer(r"(\w+)\s*(?:<[^<>()]*>\s*)?\(|[;{}]", text[mark.end() :]):
-            if found[1] in _NOT_NAMES:
+        for match in re.finditer(r"(\w+)\s*(?:<[^<>()]*>\s*)?\(|[;{}]", text[mark.end() :]):
+            if match[1] in _NOT_NAMES:
                 continue
-            if found[1]:
-                opened = mark.end() + found.end() - 1
+            if match[1]:
+                opened = mark.end() + match.end() - 1
                 end = any_references.closed(text, opened)
                 body = re.compile(r"\s*\{").match(text, end)
                 if body:
                     closed = any_references.closed(text, body.end() - 1)
-                    yield found[1], " ".join(text[mark.start() : closed].split())
+                    yield match[1], " ".join(text[mark.start() : closed].split())
             break
 
 
@@ -105,16 +105,16 @@ def candidates(folder: Path, seen: set[str]) -> list[tuple[Path, str]]:
 
     `seen` has the texts of the repositories before.
     """
-    found: dict[str, tuple[Path, str]] = {}
+    kernels: dict[str, tuple[Path, str]] = {}
     files = (p for p in folder.rglob("*") if p.suffix in (".cu", ".cuh", ".hip") and p.is_file())
     for path in sorted(files):
         for name, text in definitions(read(path)):
             key = f"{path.relative_to(folder)}:{name}"
-            if text not in seen and key not in found:
+            if text not in seen and key not in kernels:
                 seen.add(text)
-                found[key] = (path, name)
-    order = sorted(found, key=lambda key: hashlib.sha256(key.encode()).hexdigest())
-    return [found[key] for key in order]
+                kernels[key] = (path, name)
+    order = sorted(kernels, key=lambda key: hashlib.sha256(key.encode()).hexdigest())
+    return [kernels[key] for key in order]
 
 
 def _common(one: Path, other: Path) -> tuple[str, ...]:
@@ -158,11 +158,11 @@ def include_options(path: Path, folder: Path) -> list[str]:
 def _namespace(text: str, place: int) -> str:
     """Return the namespaces around a place of a text: ``a::b::``."""
     opened: list[str] = []
-    for found in re.finditer(r"\bnamespace\s+([\w:]+)\s*\{|[{}]", text[:place]):
-        if found[0] == "}":
+    for match in re.finditer(r"\bnamespace\s+([\w:]+)\s*\{|[{}]", text[:place]):
+        if match[0] == "}":
             del opened[-1:]
         else:
-            opened.append(found[1] or "")
+            opened.append(match[1] or "")
     return "".join(f"{name}::" for name in opened if name)
 
 
@@ -182,20 +182,20 @@ def _is_called(kind: str, kernel: str) -> bool:
 
 def _functor(text: str) -> str:
     """Return a type of function objects: the first of the file, or a sum, which is added to it."""
-    found = re.search(
+    match = re.search(
         r"\bstruct\s+(\w+)\s*\{(?:(?!\bstruct\b).)*?\boperator\s*\(\)", text, re.DOTALL
     )
-    return found[1] if found else "made_up_sum"
+    return match[1] if match else "made_up_sum"
 
 
 def _instantiation(text: str, name: str) -> str:
     """Return a template's name with made-up template arguments."""
     text = _MACRO.sub("", _COMMENT.sub(" ", text))
-    found = re.search(rf"\b__global__\b[^;{{}}]*?\b{name}\s*\(", text)
-    if found is None:
+    match = re.search(rf"\b__global__\b[^;{{}}]*?\b{name}\s*\(", text)
+    if match is None:
         return name
-    starts = [m.end() for m in re.finditer(r"\btemplate\s*<", text[: found.start()])]
-    opened = text.index("(", found.end() - 1)
+    starts = [m.end() for m in re.finditer(r"\btemplate\s*<", text[: match.start()])]
+    opened = text.index("(", match.end() - 1)
     kernel = text[opened : any_references.closed(text, opened)]
     body = re.compile(r"\s*\{").match(text, opened + len(kernel))
     kernel += text[body.start() : any_references.closed(text, body.end() - 1)] if body else ""
@@ -216,7 +216,7 @@ def _instantiation(text: str, name: str) -> str:
             parameter += letter
         if depth == 0:
             break
-    return f"{_namespace(text, found.start())}{name}<{', '.join(arguments)}>"
+    return f"{_namespace(text, match.start())}{name}<{', '.join(arguments)}>"
 
 
 def _including(path: Path, folder: Path) -> list[Path]:
@@ -229,13 +229,13 @@ def _including(path: Path, folder: Path) -> list[Path]:
         for p in folder.rglob("*")
         if p.suffix in (".cu", ".cuh", ".h", ".hpp", ".hip", ".inl") and p.is_file()
     }
-    found: set[Path] = set()
+    files_with_kernels: set[Path] = set()
     wanted = {path.name}
     while wanted:
-        more = {p for p, names in texts.items() if names & wanted} - found
-        found |= more
+        more = {p for p, names in texts.items() if names & wanted} - files_with_kernels
+        files_with_kernels |= more
         wanted = {p.name for p in more if p.suffix not in (".cu", ".hip")}
-    files = [p for p in found if p.suffix in (".cu", ".hip")]
+    files = [p for p in files_with_kernels if p.suffix in (".cu", ".hip")]
     return sorted(files, key=lambda p: (p.stat().st_size, p))
 
 
@@ -278,17 +278,17 @@ def pasted(path: Path, name: str, folder: Path) -> tuple[coalesce.Kernel, list[P
     if it can be.
     """
     files = [path, *_including(path, folder)[:3]]
-    found = None
+    kernel = None
     for file in files[1:]:
         with contextlib.suppress(ValueError, coalesce.CoalesceError):
-            found = kernel_of(file, name, include_options(file, folder), made_up=False)
+            kernel = kernel_of(file, name, include_options(file, folder), made_up=False)
             break
     options = include_options(path, folder)
-    if found is None:
+    if kernel is None:
         return kernel_of(path, name, options), files
     with contextlib.suppress(ValueError, coalesce.CoalesceError):
-        return coalesce.Kernel(path, found.name, options, device="sim"), files
-    return found, files
+        return coalesce.Kernel(path, kernel.name, options, device="sim"), files
+    return kernel, files
 
 
 def _constant(expression: str, text: str, depth: int = 0) -> Any:
@@ -302,8 +302,8 @@ def _constant(expression: str, text: str, depth: int = 0) -> Any:
         known = next(reversed(list(known.finditer(text))), None)  # the nearest before the launch
         if known is None or depth > 4:
             return None
-        found = known[1] or (known[2] and known[2] + ",") or known[3]
-        value = _constant(found, text, depth + 1)
+        text_of_value = known[1] or (known[2] and known[2] + ",") or known[3]
+        value = _constant(text_of_value, text, depth + 1)
         if value is None:
             return None
         expression = re.sub(rf"\b{name}\b", str(value), expression)
@@ -318,14 +318,14 @@ def _constant(expression: str, text: str, depth: int = 0) -> Any:
 def blocks_of(path: Path, name: str) -> list[Any]:
     """Return the constant shapes of the blocks with which a file launches a kernel."""
     text = _COMMENT.sub(" ", read(path))
-    found = []
+    shapes = []
     for launch in re.finditer(rf"\b{name}\b[^;{{}}]*?<<<(.*?)>>>", text, re.DOTALL):
         parts = re.split(r",(?![^()]*\))", launch[1])
         value = _constant(parts[1], text[: launch.start()]) if len(parts) > 1 else None
         extents = value if isinstance(value, tuple) else (value,)
         if value and all(isinstance(e, int) and 0 < e <= 1024 for e in extents):
-            found.append(value)
-    return list(dict.fromkeys(found))
+            shapes.append(value)
+    return list(dict.fromkeys(shapes))
 
 
 def opened(
@@ -472,8 +472,8 @@ def main() -> int:
         return 0
     before: dict[tuple[str, str, str], dict[str, Any]] = {}
     if options.resume and options.json.is_file():
-        found = json.loads(options.json.read_text())
-        for row in [*found["kernels"], *found.get("replaced", ())]:
+        record = json.loads(options.json.read_text())
+        for row in [*record["kernels"], *record.get("replaced", ())]:
             before[row["repository"], row["file"], row["kernel"]] = row
     seen: set[str] = set()
     rows = dict(before)  # also those that this run does not reach, if it is interrupted
@@ -495,14 +495,14 @@ def main() -> int:
     def save(order: Sequence[tuple[str, str, str]]) -> None:
         known = [rows[key] for key in order if key in rows]
         valid = [row for row in known if row["outcome"] not in NOT_VALID]
-        found = {
+        record = {
             "chosen": len(order) - len(known) + len(valid),
             "where": f"{platform.machine()}, {os.cpu_count()} cores, {datetime.date.today()}",
             "coalesce": options.commit,
             "kernels": valid,
             "replaced": [row for row in known if row["outcome"] in NOT_VALID],
         }
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
 
     orders = [(f, candidates(f, seen)) for f in options.checkouts]
     taken = {folder: AT_MOST for folder, _ in orders}

@@ -19,25 +19,25 @@ PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 
 def listed() -> dict[str, Any]:
     """Return the functions and classes of the page, by their full names."""
-    found: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
     module = "coalesce"
     for kind, name in re.findall(r"^\.\. (currentmodule|auto\w+):: ([\w.]+)", text(), re.MULTILINE):
         if kind == "currentmodule":
             module = name
             continue
         full = name if name.startswith("coalesce.") else f"{module}.{name}"
-        found[full] = _object(full)
-    return found
+        objects[full] = _object(full)
+    return objects
 
 
 def documented() -> dict[str, Any]:
     """Return what the page lists, and the methods and properties of the listed classes."""
-    found: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
     for name, thing in listed().items():
-        found[name] = thing
+        objects[name] = thing
         for member, value in members(thing) if inspect.isclass(thing) else ():
-            found[f"{name}.{member}"] = value
-    return found
+            objects[f"{name}.{member}"] = value
+    return objects
 
 
 def members(cls: type) -> Iterator[tuple[str, Any]]:
@@ -78,14 +78,14 @@ def _named(annotation: str, known: Mapping[str, Any]) -> Iterator[type]:
 @cache
 def _classes() -> dict[str, list[type]]:
     """Return the classes of the package by name, without those of private modules."""
-    found: dict[str, list[type]] = {}
+    classes: dict[str, list[type]] = {}
     for module in pkgutil.walk_packages(coalesce.__path__, "coalesce."):
         if module.name.rpartition(".")[2].startswith(("_core", "lib", "__main__")):
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
             if inspect.isclass(value) and value.__module__ == module.name:
-                found.setdefault(name, []).append(value)
-    return found
+                classes.setdefault(name, []).append(value)
+    return classes
 
 
 def text() -> str:

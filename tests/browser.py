@@ -98,9 +98,9 @@ class Page:
     async def value(self, script: str) -> Any:
         """Return what a script evaluates to."""
         given = {"expression": script, "returnByValue": True, "awaitPromise": True}
-        found = await self.call("Runtime.evaluate", **given)
-        assert "exceptionDetails" not in found, found
-        return found["result"].get("value")
+        answer = await self.call("Runtime.evaluate", **given)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
 
     async def open(self, address: str, width: int, scheme: str = "light") -> None:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}

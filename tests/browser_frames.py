@@ -92,7 +92,7 @@ class Frame:
     async def read(self) -> None:
         """Read the document again."""
         document = await self._page.call("DOM.getDocument", depth=-1, pierce=True)
-        (frame,) = found(document["root"], lambda node: node["nodeName"] == "IFRAME")
+        (frame,) = nodes_that(document["root"], lambda node: node["nodeName"] == "IFRAME")
         self._root = frame["contentDocument"]["nodeId"]
 
     async def all(self, selector: str) -> list[int]:
@@ -118,9 +118,9 @@ class Frame:
             await self._page.call("Input.dispatchMouseEvent", **given)
 
 
-def found(node: dict[str, Any], test: Any) -> list[dict[str, Any]]:
+def nodes_that(node: dict[str, Any], test: Any) -> list[dict[str, Any]]:
     below = [*node.get("children", ()), *filter(None, [node.get("contentDocument")])]
-    return [node] * bool(test(node)) + [hit for child in below for hit in found(child, test)]
+    return [node] * bool(test(node)) + [hit for child in below for hit in nodes_that(child, test)]
 
 
 async def faults(frame: Frame, guessed: bool) -> list[str]:

@@ -86,13 +86,13 @@ def predictions(notebook: Path) -> int:
 
 async def until(page: Page, script: str, wanted: int) -> int:
     """Wait at most 60 seconds until a script returns a number; return what it returns."""
-    found = 0
+    value = 0
     for _ in range(120):
-        found = await page.value(script)
-        if found == wanted:
+        value = await page.value(script)
+        if value == wanted:
             break
         await asyncio.sleep(0.5)
-    return found
+    return value
 
 
 async def look(address: str, debugger: str) -> list[str]:
@@ -102,11 +102,11 @@ async def look(address: str, debugger: str) -> list[str]:
     for notebook in sorted(NOTEBOOKS.glob("0*.ipynb")):
         await page.open(f"{address}/doc/tree/{notebook.name}?reset", 1280)
         wanted = predictions(notebook)
-        found = await until(page, ASKED, wanted)
-        if found != wanted:
-            wrong.append(f"{notebook.name}: {found} of {wanted} predictions are shown")
+        count = await until(page, ASKED, wanted)
+        if count != wanted:
+            wrong.append(f"{notebook.name}: {count} of {wanted} predictions are shown")
         wrong += [f"{notebook.name}, {fault}" for fault in await page.value(FAULTS)]
-        print(f"{notebook.name}: {found} predictions", flush=True)
+        print(f"{notebook.name}: {count} predictions", flush=True)
     return wrong
 
 

@@ -40,16 +40,16 @@ RAN = "kernels ran"
 
 def groups() -> dict[str, Callable[[], int]]:
     """Return the groups of kernels. Each function runs a group, and returns how many calls ran."""
-    found: dict[str, Callable[[], int]] = {
+    runs: dict[str, Callable[[], int]] = {
         operation: partial(one_matrix, operation)
         for operation in ("transpose", "row_sums", "column_sums")
     }
-    found["access"] = access
+    runs["access"] = access
     for dtype in DTYPES:
-        found[f"matmul {dtype}"] = partial(matmul, dtype)
+        runs[f"matmul {dtype}"] = partial(matmul, dtype)
         for shape in SHAPES:
-            found[f"matmul for Hopper, {dtype}, {shape}"] = partial(hopper, dtype, shape)
-    return found
+            runs[f"matmul for Hopper, {dtype}, {shape}"] = partial(hopper, dtype, shape)
+    return runs
 
 
 def on_gpu(array: np.ndarray[Any, Any]) -> Any:
@@ -152,28 +152,30 @@ def main() -> None:
     sanitize_faults.require_tool()
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        found: dict[str, dict[str, Any]] = {
+        results: dict[str, dict[str, Any]] = {
             group: {"kernels": ran}
             for group, ran in zip(groups(), pool.map(compiled, groups()), strict=True)
         }
         print(
-            f"{time.monotonic() - begin:.0f} s: {sum(g['kernels'] for g in found.values())} {RAN}"
+            f"{time.monotonic() - begin:.0f} s: {sum(g['kernels'] for g in results.values())} {RAN}"
         )
         running = {
             (group, tool): pool.submit(
                 sanitize_faults.sanitized, tool, __file__, "--run", group, limit=LIMIT
             )
-            for group in sorted(found, key=lambda group: "matmul" not in group)  # the longest first
+            for group in sorted(
+                results, key=lambda group: "matmul" not in group
+            )  # the longest first
             for tool in sanitize_faults.TOOLS
         }
         for (group, tool), future in running.items():
-            found[group][tool] = future.result()
+            results[group][tool] = future.result()
             seconds = time.monotonic() - begin
             print(f"{seconds:3.0f} s  {group:35} {tool:10} {future.result()}", flush=True)
     arrays = "numpy" if isinstance(on_gpu(np.zeros(1)), np.ndarray) else "cupy"
-    sanitize_faults.write("sanitizer_variants", {"arrays": arrays, "rows": found}, options.output)
+    sanitize_faults.write("sanitizer_variants", {"arrays": arrays, "rows": results}, options.output)
     clean = all(
-        one[tool]["errors"] == 0 for one in found.values() for tool in sanitize_faults.TOOLS
+        one[tool]["errors"] == 0 for one in results.values() for tool in sanitize_faults.TOOLS
     )
     sys.exit(0 if clean else 1)
 

@@ -192,9 +192,9 @@ def unpacked(form: Mma, registers: np.ndarray, kind: str, at: tuple[np.ndarray, 
     mask = np.uint64((1 << bits) - 1)
     elements = (registers.astype("u8")[..., None] >> shifts) & mask
     quads = (4,) if form.in_quads else ()
-    found = np.zeros((len(registers), *quads, rows, columns), "u8")
-    found[(slice(None), _quad(), *at) if form.in_quads else (slice(None), *at)] = elements
-    return found
+    matrices = np.zeros((len(registers), *quads, rows, columns), "u8")
+    matrices[(slice(None), _quad(), *at) if form.in_quads else (slice(None), *at)] = elements
+    return matrices
 
 
 # EACH is the number of cases that are made for each kind of operands. CHOSEN lists the numbers of

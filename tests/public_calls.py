@@ -99,7 +99,7 @@ def _operation(name: str, *more: str) -> dict[str, Argument]:
     matrix = array(_a(), wrong_dtype, constant(np.ones(3, np.float32)))
     variants = {"matmul": "naive", "transpose": "tiled"}.get(name)
     results = {"matmul": (40, 20), "transpose": (33, 40), "row_sums": (40,), "column_sums": (33,)}
-    found = {
+    arguments = {
         "*a": matrix,
         "variant": text(variants or coalesce.variants(name).names[0]),
         "device": device(),
@@ -108,11 +108,13 @@ def _operation(name: str, *more: str) -> dict[str, Argument]:
         "out": array(None, wrong_dtype, overlapping(results[name]), none=True),
     }
     if "b" in more:
-        found["*b"] = array(np.ones((33, 20), np.float32), constant(np.ones((5, 5), np.float32)))
-        found["alpha"] = found["beta"] = real(1.0, wrong=[])
-        found["c"] = array(np.ones((40, 20), np.float32), wrong_dtype)
-        found["tile"] = integer(None, none=True, least=1)
-    return found
+        arguments["*b"] = array(
+            np.ones((33, 20), np.float32), constant(np.ones((5, 5), np.float32))
+        )
+        arguments["alpha"] = arguments["beta"] = real(1.0, wrong=[])
+        arguments["c"] = array(np.ones((40, 20), np.float32), wrong_dtype)
+        arguments["tile"] = integer(None, none=True, least=1)
+    return arguments
 
 
 def _geometry() -> dict[str, Argument]:
@@ -214,14 +216,14 @@ def _steps() -> Iterator[Call]:
 
     def call(method: str) -> Callable[..., Any]:
         def run(**options: Any) -> None:
-            with stepper() as found:
-                getattr(found, method)(**options)
+            with stepper() as session:
+                getattr(session, method)(**options)
 
         return run
 
     def set_warp(number: Any) -> None:
-        with stepper() as found:
-            found.warp = number
+        with stepper() as session:
+            session.warp = number
 
     warp = integer(0, none=True, most=1)
     line = Argument(4, [*OBJECTS[:6], *FLOATS, *BOOLS, constant("x"), huge, *NONE, constant([])])
@@ -296,10 +298,10 @@ def _kernels() -> Iterator[Call]:
 def _operations() -> Iterator[Call]:
     yield Call("matmul", coalesce.matmul, _operation("matmul", "b"))
     for name in ("transpose", "row_sums", "column_sums"):
-        found = _operation(name)
+        arguments = _operation(name)
         if name == "row_sums":
-            found["shared"] = text("static")
-        yield Call(name, getattr(coalesce, name), found)
+            arguments["shared"] = text("static")
+        yield Call(name, getattr(coalesce, name), arguments)
     x = array(vector(), constant(np.ones((4, 4), np.float32))).but(ARRAYS[0], ARRAYS[2])
     common = {"*x": x, "device": device(), "return_timing": flag(), "check": flag()}
     options = {

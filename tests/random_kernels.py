@@ -218,10 +218,10 @@ def source(seed: int) -> str:
 
 def words() -> np.ndarray:
     """Return the words that kernels read."""
-    found = np.random.PCG64(3).random_raw(192).astype(np.uint32)
-    found[::10] %= 50
-    found[[7, 38, 50, 70]] = 0, 2**32 - 1, 0x7F800000, 0xFFC00000
-    return found
+    numbers = np.random.PCG64(3).random_raw(192).astype(np.uint32)
+    numbers[::10] %= 50
+    numbers[[7, 38, 50, 70]] = 0, 2**32 - 1, 0x7F800000, 0xFFC00000
+    return numbers
 
 
 def difference(seed: int) -> str:
@@ -252,9 +252,9 @@ def main(arguments: list[str]) -> int:
     for seed in range(options.first, options.first + options.count):
         if options.show:
             print(source(seed))
-        if found := difference(seed):
+        if message := difference(seed):
             bad += 1
-            print(f"seed {seed}: {found}", flush=True)
+            print(f"seed {seed}: {message}", flush=True)
     print(f"{options.count - bad} of {options.count} seeds are alike")
     return bad != 0
 

@@ -61,13 +61,13 @@ def _outcomes(tasks: list[tuple[str, int]]) -> list[Any]:
     """
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(8) as pool:
-        found = pool.map(_outcome, tasks, chunksize=4)
-    failed = [i for i, outcome in enumerate(found) if isinstance(outcome, str)]
+        outcomes = pool.map(_outcome, tasks, chunksize=4)
+    failed = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, str)]
     with spawn.Pool(4, maxtasksperchild=1) as pool:
         again = pool.map(_outcome, [tasks[i] for i in failed], chunksize=1)
     for i, outcome in zip(failed, again, strict=True):
-        found[i] = outcome
-    return found
+        outcomes[i] = outcome
+    return outcomes
 
 
 def main() -> None:
@@ -78,13 +78,15 @@ def main() -> None:
     suffix = name.lower().replace("nvidia ", "").split()[0]
     for module, cases in (("tensor_maps", tensor_map_cases), ("wgmma", wgmma_cases)):
         names = [case.name for case in cases.cases()]
-        found = dict(zip(names, _outcomes([(module, i) for i in range(len(names))]), strict=True))
-        for case, outcome in found.items():
+        outcomes = dict(
+            zip(names, _outcomes([(module, i) for i in range(len(names))]), strict=True)
+        )
+        for case, outcome in outcomes.items():
             if isinstance(outcome, str):
                 print(f"{module}: {case}: {outcome}", flush=True)
-        right = {case: o for case, o in found.items() if not isinstance(o, str)}
+        right = {case: o for case, o in outcomes.items() if not isinstance(o, str)}
         np.savez_compressed(DATA / f"{module}_{suffix}.npz", **right)
-        print(f"{len(right)} of {len(found)} cases of {module}", flush=True)
+        print(f"{len(right)} of {len(outcomes)} cases of {module}", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,13 +25,13 @@ def main() -> None:
     if not (status := coalesce.gpu_status()):
         sys.exit(f"no GPU: {status}")
     name = next(d.name for d in coalesce.devices() if d.kind == "cuda")
-    found = {}
+    results = {}
     for seed, form in enumerate(matrix_cases.forms()):
         d, a, b, c = matrix_cases.registers(form, seed)
         matrix_cases.kernel_of(form, "cuda")[len(d), 32](d, a, b, c)
-        found[form.opcode] = chosen(form, d)
+        results[form.opcode] = chosen(form, d)
     path = DATA / f"mma_{name.lower().replace('nvidia ', '').replace(' ', '_')}.npz"
-    np.savez_compressed(path, **found)
+    np.savez_compressed(path, **results)
     print(path)
 
 

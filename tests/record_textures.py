@@ -49,13 +49,13 @@ def _outcomes(device: str) -> list[Any]:
     if device == "sim":
         return [case.run("sim") for case in _cases()]
     with spawn.Pool(4) as pool:
-        found = pool.map(_outcome, numbers, chunksize=16)
-    failed = [n for n in numbers if isinstance(found[n], str)]
+        outcomes = pool.map(_outcome, numbers, chunksize=16)
+    failed = [n for n in numbers if isinstance(outcomes[n], str)]
     with spawn.Pool(4, maxtasksperchild=1) as pool:
         again = pool.map(_outcome, failed[:40], chunksize=1)
     for number, outcome in zip(failed, again, strict=False):
-        found[number] = outcome
-    return found
+        outcomes[number] = outcome
+    return outcomes
 
 
 def main() -> None:
@@ -67,9 +67,9 @@ def main() -> None:
     if options.device == "cuda" and not (status := coalesce.gpu_status()):
         sys.exit(f"no GPU: {status}")
     started = time.perf_counter()
-    found = _outcomes(options.device)
+    outcomes = _outcomes(options.device)
     results, sums, failures = {}, {}, {}
-    for case, outcome in zip(_cases(), found, strict=True):
+    for case, outcome in zip(_cases(), outcomes, strict=True):
         if isinstance(outcome, str):
             failures[case.name] = outcome
             print(f"{case.name}: {outcome.splitlines()[0][:300]}")
@@ -85,7 +85,7 @@ def main() -> None:
     )
     seconds = time.perf_counter() - started
     size = options.output.stat().st_size
-    print(f"{len(results)} of {len(found)} cases, {size} bytes, {seconds:.1f} s")
+    print(f"{len(results)} of {len(outcomes)} cases, {size} bytes, {seconds:.1f} s")
 
 
 if __name__ == "__main__":

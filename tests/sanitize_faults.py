@@ -126,11 +126,11 @@ def main() -> None:
             for row, file, test in cases
             for tool in TOOLS
         }
-        found: dict[str, dict[str, Any]] = {row: {} for row in rows}
+        reports: dict[str, dict[str, Any]] = {row: {} for row in rows}
         for (row, test, tool), future in running.items():
-            reported = found[row].setdefault(test.strip('"'), {})[tool] = future.result()
+            reported = reports[row].setdefault(test.strip('"'), {})[tool] = future.result()
             print(f"{row[:40]:40} {test[:50]:50} {tool:10} {reported}", flush=True)
-    write("sanitizer", {"rows": found}, options.output)
+    write("sanitizer", {"rows": reports}, options.output)
 
 
 def require_tool() -> None:
@@ -139,12 +139,12 @@ def require_tool() -> None:
         sys.exit("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
 
 
-def write(name: str, found: dict[str, Any], folder: Path) -> None:
+def write(name: str, reports: dict[str, Any], folder: Path) -> None:
     """Write what the tools reported, and the versions, to <name>_<gpu>.json in a folder."""
     recorded = record_counters.environment("compute-sanitizer")
     short = recorded["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
     path = folder / f"{name}_{short}.json"
-    path.write_text(json.dumps({**recorded, **found}, indent=1) + "\n")
+    path.write_text(json.dumps({**recorded, **reports}, indent=1) + "\n")
     print(f"wrote {path}")
 
 

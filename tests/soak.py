@@ -100,16 +100,16 @@ def profile(random: Random) -> None:
 def check(random: Random) -> None:
     n = random.randrange(1, 5000)
     a, out = np.ones(n, np.float32), np.zeros(n, np.float32)
-    found = coalesce.Kernel(TILE, device="sim").check(-(-n // 256), 256, a, out, n)
-    assert not found.errors, found
+    memory = coalesce.Kernel(TILE, device="sim").check(-(-n // 256), 256, a, out, n)
+    assert not memory.errors, memory
 
 
 def trace(random: Random) -> None:
     n = random.randrange(1, 3000)
-    found = coalesce.Kernel(SCALE, device="sim").trace(
+    recorded = coalesce.Kernel(SCALE, device="sim").trace(
         -(-n // 256), 256, np.ones(n, np.float32), 2.0, n
     )
-    assert len(found)
+    assert len(recorded)
     with coalesce.Kernel(SCALE, device="sim").step(1, 64, np.ones(64, np.float32), 2.0, 64) as s:
         s.finish()
 
@@ -249,9 +249,9 @@ def measure() -> tuple[int, int]:
     while len(_waiting) < WORKERS and time.monotonic() < deadline:
         time.sleep(0.001)
     gc.collect()
-    found = resident(), in_use()
+    sizes = resident(), in_use()
     _go.set()
-    return found
+    return sizes
 
 
 def resident() -> int:
@@ -274,9 +274,9 @@ def in_use() -> int:
     """Return the bytes that malloc and Python's own allocator have allocated and not freed."""
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _Mallinfo
-    found = mallinfo()
+    info = mallinfo()
     # Blocks of Python's allocator have at most 512 bytes. Their mean size is taken to be 100 bytes.
-    return int(found.uordblks + found.hblkhd + 100 * sys.getallocatedblocks())
+    return int(info.uordblks + info.hblkhd + 100 * sys.getallocatedblocks())
 
 
 def open_files() -> int:

@@ -238,18 +238,18 @@ def _f(*values: Any) -> Array:
 
 def _near(places: Array, steps: int = 3) -> Array:
     """Return places as float32 numbers, with their neighbours and numbers 2**-n away from them."""
-    found = [places.astype(np.float32)]
+    near = [places.astype(np.float32)]
     for sign in (np.float32(-np.inf), np.float32(np.inf)):
         at = places.astype(np.float32)
         for _ in range(steps):
             at = np.nextafter(at, sign)
-            found.append(at)
+            near.append(at)
     for power in range(2, 24):
-        found += [
+        near += [
             (places + 2.0**-power).astype(np.float32),
             (places - 2.0**-power).astype(np.float32),
         ]
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(near))
 
 
 def _uniform(seed: int, low: float, high: float, *shape: int) -> Array:

@@ -33,13 +33,13 @@ Rows = Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]
 @cache
 def launches() -> dict[str, Launch]:
     """Return each launch by its kernel's name; a second launch has " #2" appended."""
-    found: dict[str, Launch] = {}
+    by_name: dict[str, Launch] = {}
     for file, rows in FILES.items():
         for entry, *rest in rows():
-            again = sum(launch.entry == entry for launch in found.values())
+            again = sum(launch.entry == entry for launch in by_name.values())
             name = f"{entry} #{again + 1}" if again else entry
-            found[name] = Launch(file, entry, *rest)
-    return found
+            by_name[name] = Launch(file, entry, *rest)
+    return by_name
 
 
 @cache

@@ -20,8 +20,8 @@ def run(name: str, checked: bool = False) -> tuple[tuple[Any, ...], list[Any], A
     given = [a.copy() if isinstance(a, np.ndarray) else a for a in launch.arguments]
     how: Any = kernel.check if checked else kernel.launch
     where = {} if checked else {"device": "sim"}
-    found = how(launch.grid, launch.block, *given, shared_bytes=launch.shared_bytes, **where)
-    return launch.arguments, given, found
+    result = how(launch.grid, launch.block, *given, shared_bytes=launch.shared_bytes, **where)
+    return launch.arguments, given, result
 
 
 def close(got: np.ndarray, wanted: Any, tolerance: float = 1e-4) -> None:

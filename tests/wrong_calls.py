@@ -133,10 +133,10 @@ def main() -> int:
     options = parser.parse_args()
     for call in calls():  # the right calls have what they need, and succeed
         run(call, next(iter(call.arguments)), None)
-    faults = [found for found in outcomes(options.calls, options.seed) if found.fault]
-    for found in sorted(set(map(str, faults))):
-        print(found)
-    kinds = Counter(found.call for found in faults)
+    faults = [outcome for outcome in outcomes(options.calls, options.seed) if outcome.fault]
+    for outcome in sorted(set(map(str, faults))):
+        print(outcome)
+    kinds = Counter(outcome.call for outcome in faults)
     arguments = sum(len(call.arguments) for call in calls())
     print(
         f"{options.calls} wrong calls of {len(calls())} functions with {arguments} arguments, "

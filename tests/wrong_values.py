@@ -163,8 +163,8 @@ def text(good: str, *more: Value, none: bool = False) -> Argument:
 
 def any_text(good: str, none: bool = False) -> Argument:
     """Any string."""
-    found = text(good, none=none)
-    return Argument(good, [v for v in found.wrong if v not in TEXTS])
+    argument = text(good, none=none)
+    return Argument(good, [v for v in argument.wrong if v not in TEXTS])
 
 
 def integer(good: Any, *, none: bool = False, most: int | None = None, least: int = 0) -> Argument:
@@ -225,8 +225,8 @@ def function(good: Any = None) -> Argument:
 
 def device(good: str | None = "sim", none: bool = True) -> Argument:
     """A device's name."""
-    found = text(good or "sim", constant("cuda:99"), constant("sim:nothing"), none=none)
-    return Argument(good, found.wrong)
+    argument = text(good or "sim", constant("cuda:99"), constant("sim:nothing"), none=none)
+    return Argument(good, argument.wrong)
 
 
 def path(good: Any, none: bool = True) -> Argument:

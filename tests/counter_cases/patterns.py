@@ -70,25 +70,27 @@ def tables(width: int, memory: int = SHARED_BYTES, rounds: int = 4) -> dict[str,
     Offsets are multiples of `width` and below `memory`. Structured patterns come first. Then, for
     each of several ranges, come `rounds` random patterns with all lanes and `rounds` with some.
     """
-    found: dict[str, np.ndarray] = {}
+    offsets_of: dict[str, np.ndarray] = {}
     for name, order in _orders().items():
-        found[name] = order * width % memory
+        offsets_of[name] = order * width % memory
     for name, mask in _masks().items():
         for stride in (1, 2, 32):
-            found[f"stride {stride}, {name}"] = np.where(mask, LANE * stride * width % memory, IDLE)
+            offsets_of[f"stride {stride}, {name}"] = np.where(
+                mask, LANE * stride * width % memory, IDLE
+            )
     raw = iter(np.random.PCG64(width).random_raw(20000).tolist())
     for spread in (4 * width, 16 * width, 64 * width, 2048, memory):
         for trial in range(rounds):
             offsets = np.array([next(raw) % (spread // width) * width for _ in LANE])
             some = np.array([next(raw) % 3 > 0 for _ in LANE])
-            found[f"random in {spread} #{trial}"] = offsets
-            found[f"random in {spread}, some lanes #{trial}"] = np.where(some, offsets, IDLE)
-    return {name: offsets.astype(np.uint32) for name, offsets in found.items()}
+            offsets_of[f"random in {spread} #{trial}"] = offsets
+            offsets_of[f"random in {spread}, some lanes #{trial}"] = np.where(some, offsets, IDLE)
+    return {name: offsets.astype(np.uint32) for name, offsets in offsets_of.items()}
 
 
 def sharing(width: int) -> dict[str, np.ndarray]:
     """Patterns whose lanes 1 or 2 apart share addresses, which a wide shared load may merge."""
-    found: dict[str, np.ndarray] = {}
+    offsets_of: dict[str, np.ndarray] = {}
     raw = iter(np.random.PCG64(100 + width).random_raw(20000).tolist())
     partners = {"pairs": LANE & ~1, "alternate pairs": LANE & ~2, "fours": LANE & ~3}
     for spread in (16 * width, 2048):
@@ -99,26 +101,28 @@ def sharing(width: int) -> dict[str, np.ndarray]:
                 some = np.array([next(raw) % 4 > 0 for _ in LANE])
                 shared = each[leader]
                 title = f"{name} in {spread}"
-                found[f"{title} #{trial}"] = shared
-                found[f"{title}, some lanes #{trial}"] = np.where(some, shared, IDLE)
-                found[f"{title}, even lanes #{trial}"] = np.where(LANE % 2 == 0, shared, IDLE)
-                found[f"{title}, one alone #{trial}"] = np.where(LANE == 21, other, shared)
-                found[f"{title}, low half #{trial}"] = np.where(LANE < 16, shared, other)
-                found[f"{title}, two quarters #{trial}"] = np.where(LANE % 16 < 8, shared, other)
-    return {name: offsets.astype(np.uint32) for name, offsets in found.items()}
+                offsets_of[f"{title} #{trial}"] = shared
+                offsets_of[f"{title}, some lanes #{trial}"] = np.where(some, shared, IDLE)
+                offsets_of[f"{title}, even lanes #{trial}"] = np.where(LANE % 2 == 0, shared, IDLE)
+                offsets_of[f"{title}, one alone #{trial}"] = np.where(LANE == 21, other, shared)
+                offsets_of[f"{title}, low half #{trial}"] = np.where(LANE < 16, shared, other)
+                offsets_of[f"{title}, two quarters #{trial}"] = np.where(
+                    LANE % 16 < 8, shared, other
+                )
+    return {name: offsets.astype(np.uint32) for name, offsets in offsets_of.items()}
 
 
 def close(width: int, rounds: int = 6) -> dict[str, np.ndarray]:
     """Return random patterns with many lanes in one sector."""
     raw = iter(np.random.PCG64(200 + width).random_raw(20000).tolist())
-    found = {}
+    offsets_of = {}
     for spread in (64, 128, 256, 512, 1024, 2048):
         for trial in range(rounds):
             offsets = np.array([next(raw) % (spread // width) * width for _ in LANE])
             some = np.array([next(raw) % 2 > 0 for _ in LANE])
-            found[f"close in {spread} #{trial}"] = offsets
-            found[f"close in {spread}, some lanes #{trial}"] = np.where(some, offsets, IDLE)
-    return {name: offsets.astype(np.uint32) for name, offsets in found.items()}
+            offsets_of[f"close in {spread} #{trial}"] = offsets
+            offsets_of[f"close in {spread}, some lanes #{trial}"] = np.where(some, offsets, IDLE)
+    return {name: offsets.astype(np.uint32) for name, offsets in offsets_of.items()}
 
 
 WIDTHS = (1, 2, 4, 8, 16)

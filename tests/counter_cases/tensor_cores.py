@@ -77,8 +77,8 @@ def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
 def _rows_of_matrices() -> dict[str, np.ndarray]:
     """Return byte offsets of matrix rows for 32 lanes."""
     every = {**tables(16), **sharing(16)}
-    found = {name: row for name, row in every.items() if IDLE not in row}
-    return found | {
+    rows_of = {name: row for name, row in every.items() if IDLE not in row}
+    return rows_of | {
         name: row.astype(np.uint32)
         for name, row in {
             "matrices alike": LANE % 8 * 16,

@@ -89,25 +89,25 @@ def test_declarations(declaration: str, name: str, spelled: str) -> None:
         typedef REAL real; using T = real;
         extern "C" __global__ void __launch_bounds__(256, 2) k({declaration}) {{ g("k(int)"); }}
     """
-    (found,) = declarations.parameters_of(source, "k", 1, ["-DREAL=double"]) or [None]
-    assert found is not None
-    assert (found.name, found.spelled) == (name, spelled)
+    (parameter,) = declarations.parameters_of(source, "k", 1, ["-DREAL=double"]) or [None]
+    assert parameter is not None
+    assert (parameter.name, parameter.spelled) == (name, spelled)
 
 
 def test_template_arguments_are_filled_in() -> None:
     source = "template <typename T, int N = 4> static __global__ void k(T *x, T y) {}"
-    found = declarations.parameters_of(source, "k", 2, (), "k<double, 2>")
-    assert found is not None
-    assert [p.type for p in found] == ["double", "double"]
+    parameters = declarations.parameters_of(source, "k", 2, (), "k<double, 2>")
+    assert parameters is not None
+    assert [p.type for p in parameters] == ["double", "double"]
 
 
 def test_two_versions_keep_their_common_parts() -> None:
     source = (
         "#if A\n__global__ void k(int *x, int n);\n#else\n__global__ void k(float *x, int n);\n"
     )
-    found = declarations.parameters_of(source, "k", 2)
-    assert found is not None
-    assert [p.spelled for p in found] == ["", "int"]
+    parameters = declarations.parameters_of(source, "k", 2)
+    assert parameters is not None
+    assert [p.spelled for p in parameters] == ["", "int"]
 
 
 @given(st.text(alphabet="__global__ void k(int*<>,){}=[]&\n#define", max_size=80))
@@ -158,10 +158,10 @@ def test_names_of_manglings(mangled: str, plain: str) -> None:
 
 def test_types_of_the_source_are_used_only_if_the_ptx_agrees() -> None:
     source = "__global__ void k(float *x, int n, long m) {}"
-    found = signature_of("k", [POINTER, INT, INT], source)
-    assert [p.kind for p in found.parameters] == ["pointer", "scalar", "scalar"]
-    assert found.parameters[0].accepted == ("f4",)
-    assert found.parameters[2].accepted == ("i4", "u4"), "a long of 4 bytes is not believed"
+    signature = signature_of("k", [POINTER, INT, INT], source)
+    assert [p.kind for p in signature.parameters] == ["pointer", "scalar", "scalar"]
+    assert signature.parameters[0].accepted == ("f4",)
+    assert signature.parameters[2].accepted == ("i4", "u4"), "a long of 4 bytes is not believed"
     unknown = signature_of("k", [POINTER, INT], source)
     assert [p.name for p in unknown.parameters] == ["arg0", "arg1"]
 
@@ -304,29 +304,29 @@ def test_how_many() -> None:
 
 def test_contiguous_arrays_are_used_in_place() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    found = pack(pointer("x", "f4"), x)
-    assert isinstance(found, HostArray)
-    assert found.array is x
-    assert found.written
+    argument = pack(pointer("x", "f4"), x)
+    assert isinstance(argument, HostArray)
+    assert argument.array is x
+    assert argument.written
     assert not pack(pointer("x", "f4", const=True), x).written  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("view", [np.s_[::2], np.s_[::-1], np.s_[:, 1]], ids=str)
 def test_other_layouts_are_copied_in_and_out(view: object) -> None:
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
-    found = pack(pointer("x", "f4"), x[view])
-    assert isinstance(found, HostArray)
-    assert found.array.flags.c_contiguous
-    np.testing.assert_array_equal(found.array, x[view])
-    found.array += 100
-    found.finish()
-    assert np.count_nonzero(x >= 100) == found.array.size
+    argument = pack(pointer("x", "f4"), x[view])
+    assert isinstance(argument, HostArray)
+    assert argument.array.flags.c_contiguous
+    np.testing.assert_array_equal(argument.array, x[view])
+    argument.array += 100
+    argument.finish()
+    assert np.count_nonzero(x >= 100) == argument.array.size
 
 
 def test_fortran_order_keeps_its_indices() -> None:
     x = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
-    found = pack(pointer("x", "f4"), x)
-    assert found.array.ravel().tolist() == [0, 1, 2, 3, 4, 5]  # type: ignore[attr-defined]
+    argument = pack(pointer("x", "f4"), x)
+    assert argument.array.ravel().tolist() == [0, 1, 2, 3, 4, 5]  # type: ignore[attr-defined]
 
 
 def test_read_only_arrays_are_refused_where_the_kernel_may_write() -> None:
@@ -361,8 +361,8 @@ def test_arrays_whose_elements_overlap_are_refused_where_the_kernel_may_write() 
 
 def test_empty_and_scalar_shapes() -> None:
     for shape in ((0,), (3, 0), ()):
-        found = pack(pointer("x", "f4"), np.zeros(shape, np.float32))
-        assert found.array.shape == shape  # type: ignore[attr-defined]
+        argument = pack(pointer("x", "f4"), np.zeros(shape, np.float32))
+        assert argument.array.shape == shape  # type: ignore[attr-defined]
 
 
 def test_a_null_pointer() -> None:

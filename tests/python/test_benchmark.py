@@ -71,57 +71,57 @@ def test_modelled_times_are_labelled_and_compared_with_modelled_times(products):
 
 
 def test_the_times_equal_those_of_the_operation(matrices):
-    found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], tile=16, device="sim")
+    timed = coalesce.benchmark("matmul", *matrices, variants=["tiled"], tile=16, device="sim")
     _, timing = coalesce.matmul(
         *matrices, variant="tiled", tile=16, device="sim", return_timing=True
     )
-    assert found["tiled"].timing == timing
-    assert found.options == {"tile": 16}
-    assert "tile=16" in found.title
+    assert timed["tiled"].timing == timing
+    assert timed.options == {"tile": 16}
+    assert "tile=16" in timed.title
 
 
 def test_all_variants_by_default(device):
     a = np.ones((33, 20), np.float64)
     for operation in ("transpose", "row_sums", "column_sums"):
-        found = coalesce.benchmark(operation, a, device=device)
-        assert found.names == coalesce.variants(operation).names
-        assert found.correct
+        timed = coalesce.benchmark(operation, a, device=device)
+        assert timed.names == coalesce.variants(operation).names
+        assert timed.correct
         wanted = "measured" if device == "cuda" else "modelled"
-        assert {row.timing.source for row in found} == {wanted}
+        assert {row.timing.source for row in timed} == {wanted}
 
 
 def test_patterns(device):
     x = np.arange(1000, dtype=np.float32)
-    found = coalesce.benchmark("access", x, stride=3, device=device)
-    assert "gather" not in found.names
-    assert found.correct
+    timed = coalesce.benchmark("access", x, stride=3, device=device)
+    assert "gather" not in timed.names
+    assert timed.correct
     index = np.array([5, 999, 0, 5], np.int32)
-    found = coalesce.benchmark("access", x, variants=["gather", "stride"], index=index)
-    assert found.correct
-    found = coalesce.benchmark("access", x.reshape(250, 4), variants=["aos"], field=3)
-    assert found.correct
-    assert "the bytes of the result" in found.to_text()
+    timed = coalesce.benchmark("access", x, variants=["gather", "stride"], index=index)
+    assert timed.correct
+    timed = coalesce.benchmark("access", x.reshape(250, 4), variants=["aos"], field=3)
+    assert timed.correct
+    assert "the bytes of the result" in timed.to_text()
 
 
 @pytest.mark.parametrize("options", [{"alpha": 0.5}, {"beta": 2.0}, {"alpha": 0.0, "beta": 1.0}])
 def test_scalars_of_products(matrices, options, device):
     if "beta" in options:
         options["c"] = np.ones((48, 56), np.float32)
-    found = coalesce.benchmark(
+    timed = coalesce.benchmark(
         "matmul", *matrices, variants=["naive", "transposed_b"], device=device, **options
     )
-    assert found.correct
-    assert "c" not in found.options
+    assert timed.correct
+    assert "c" not in timed.options
 
 
 def test_arrays_in_any_layout_and_memory(matrices, device):
     a, b = matrices
     given = coalesce.asarray(a, device=device), coalesce.asarray(b, device=device)
     assert coalesce.benchmark("matmul", *given, variants=["tiled", "numpy"], runs=1).correct
-    found = coalesce.benchmark(
+    timed = coalesce.benchmark(
         "matmul", np.asfortranarray(a), b.astype(">f4"), variants=["tiled"], device=device
     )
-    assert found.correct
+    assert timed.correct
     assert coalesce.benchmark(
         "transpose", a.astype(">f4")[::-1], variants=["copy", "padded", "numpy"], runs=1
     ).correct
@@ -137,24 +137,24 @@ def test_a_wrong_result_is_reported_and_not_timed(matrices, monkeypatch, check_h
         return result, run
 
     monkeypatch.setattr(benchmark_run, "_run", wrong)
-    found = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], device="sim")
-    assert [row.correct for row in found] == [True, False]
-    assert not found.correct
-    text = found.to_text()
+    timed = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], device="sim")
+    assert [row.correct for row in timed] == [True, False]
+    assert not timed.correct
+    text = timed.to_text()
     (line,) = [line for line in text.splitlines() if line.startswith("tiled ")]
     assert re.fullmatch(r"tiled( +-)+ +modelled( +-)+ +\d\.\de-0\d WRONG", line)
     assert "WRONG RESULT: tiled" in text
-    check_html(found._repr_html_())
-    assert "Wrong result: tiled" in found._repr_html_()
+    check_html(timed._repr_html_())
+    assert "Wrong result: tiled" in timed._repr_html_()
     assert coalesce.benchmark("matmul", *matrices, variants=["tiled"], verify=False).correct
 
 
 def test_unverified(matrices):
-    found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], verify=False, device="sim")
-    assert found[0].error is None
-    assert found[0].correct is None
-    assert found.correct
-    assert "max. error" not in found.to_text()
+    timed = coalesce.benchmark("matmul", *matrices, variants=["tiled"], verify=False, device="sim")
+    assert timed[0].error is None
+    assert timed[0].correct is None
+    assert timed.correct
+    assert "max. error" not in timed.to_text()
 
 
 class TestReference:
@@ -445,37 +445,37 @@ def variants_on_fake_gpu(fake_gpu, monkeypatch):
 
 
 def test_variants_take_turns_on_a_gpu(variants_on_fake_gpu, matrices):
-    found = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], runs=3)
+    timed = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], runs=3)
     turns = [name for name in variants_on_fake_gpu.log if name != "flush"]
     assert turns[4:] == ["naive"] * 3 + ["tiled"] * 5 + ["naive"] * 2  # 1 of each turn is untimed
-    assert found["naive"].timing.kernel_ms == 4
-    assert found["tiled"].timing.parts == (("tiled_kernel", 2.0),)
-    assert found["tiled"].timing.gflops == pytest.approx(2e-6 * 48 * 56 * 40 / 2)
-    assert found.correct
-    assert found["tiled"].speedup == 2
+    assert timed["naive"].timing.kernel_ms == 4
+    assert timed["tiled"].timing.parts == (("tiled_kernel", 2.0),)
+    assert timed["tiled"].timing.gflops == pytest.approx(2e-6 * 48 * 56 * 40 / 2)
+    assert timed.correct
+    assert timed["tiled"].speedup == 2
 
 
 @pytest.mark.usefixtures("variants_on_fake_gpu")
 def test_repeats_of_variants(matrices):
-    found = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], repeats="auto")
-    assert [row.repeats for row in found] == [2, 5]
-    assert [row.timing.kernel_ms for row in found] == [4, 2]
-    assert found["tiled"].timing.parts == (("tiled_kernel", 2.0),)
-    assert found.to_dict()["rows"][1]["repeats"] == 5
-    text = " ".join(found.to_text().split())
+    timed = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], repeats="auto")
+    assert [row.repeats for row in timed] == [2, 5]
+    assert [row.timing.kernel_ms for row in timed] == [4, 2]
+    assert timed["tiled"].timing.parts == (("tiled_kernel", 2.0),)
+    assert timed.to_dict()["rows"][1]["repeats"] == 5
+    text = " ".join(timed.to_text().split())
     assert "a CUDA graph that repeats the call 2 to 5 times, with all kernels of the call." in text
 
 
 def test_a_row_with_options_of_its_own(matrices):
     names = ["tiled tile=8", "tiled tile=16", "naive"]
-    found = coalesce.benchmark("matmul", *matrices, variants=names, device="sim")
-    assert found.names == tuple(names)
-    assert found.correct
-    times = [row.timing.kernel_ms for row in found]
+    timed = coalesce.benchmark("matmul", *matrices, variants=names, device="sim")
+    assert timed.names == tuple(names)
+    assert timed.correct
+    times = [row.timing.kernel_ms for row in timed]
     assert len(set(times)) == 3
     alone = coalesce.benchmark("matmul", *matrices, variants=["tiled"], device="sim", tile=8)
     assert times[0] == alone["tiled"].timing.kernel_ms
-    (hint,) = [line for line in found.to_text().splitlines() if "coalesce explain" in line]
+    (hint,) = [line for line in timed.to_text().splitlines() if "coalesce explain" in line]
     assert "tile" not in hint.replace("tiled", "")
     for wrong, message in (
         ("tiled tile=7", "tile must be one of"),
@@ -502,10 +502,10 @@ def test_the_error_of_the_whole_result(matrices):
 def test_results_in_an_array_of_the_caller(matrices):
     a, b = matrices
     out = np.zeros((len(a), b.shape[1]), np.float32)
-    found = coalesce.benchmark("matmul", a, b, variants=["tiled"], device="sim", out=out)
-    assert found.correct
+    timed = coalesce.benchmark("matmul", a, b, variants=["tiled"], device="sim", out=out)
+    assert timed.correct
     assert np.allclose(out, a @ b, atol=1e-4)
-    assert found.options == {"out": "float32"}
+    assert timed.options == {"out": "float32"}
     with pytest.raises(ValueError, match="'numpy' has no option out"):
         coalesce.benchmark("matmul", a, b, variants=["numpy"], device="sim", out=out)
 
@@ -572,11 +572,11 @@ def test_on_the_simulated_driver():
     }
     assert rows["naive"]["timing"]["kernel_ms"] > rows["tiled"]["timing"]["kernel_ms"] > 0
     assert sums["rows"][0]["repeats"] == 100
-    for found in (products, copies, sums):
-        assert all(row["correct"] for row in found["rows"])
-    for found in (in_float32, in_bfloat16):
+    for record in (products, copies, sums):
+        assert all(row["correct"] for row in record["rows"])
+    for record in (in_float32, in_bfloat16):
         # cuBLAS is a stand-in that computes nothing. An earlier result does not hide this.
-        assert [row["correct"] for row in found["rows"]] == [True, False]
+        assert [row["correct"] for row in record["rows"]] == [True, False]
     assert in_float32["arrays"][0]["dtype"] == "bfloat16"
     assert in_bfloat16["options"] == {"out": "bfloat16"}
     assert in_float32["rows"][0]["norm_error"] < 1e-6 < in_bfloat16["rows"][0]["norm_error"] < 2**-8
@@ -596,14 +596,14 @@ def test_wrong_repeats(matrices):
 @pytest.mark.usefixtures("variants_on_fake_gpu")
 @pytest.mark.parametrize("l2", ["kept", "flushed"])
 def test_the_table_states_what_l2_holds(matrices, l2):
-    found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], runs=1, l2=l2)
-    text = " ".join(found.to_text().split())
+    timed = coalesce.benchmark("matmul", *matrices, variants=["tiled"], runs=1, l2=l2)
+    text = " ".join(timed.to_text().split())
     assert f"L2 {l2}: " in text
     assert ("kept" if l2 == "flushed" else "flushed") not in text
     assert "fit into the L2 cache" in text or l2 == "flushed"
     assert "take turns" in text
-    assert found.l2 == found.to_dict()["l2"] == l2
-    assert f"L2 {l2}: " in found._repr_html_()
+    assert timed.l2 == timed.to_dict()["l2"] == l2
+    assert f"L2 {l2}: " in timed._repr_html_()
 
 
 def test_l2_is_a_choice(matrices):
@@ -612,11 +612,11 @@ def test_l2_is_a_choice(matrices):
 
 
 def test_modelled_times_ignore_l2(matrices, products):
-    found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], device="sim", l2="flushed")
-    assert found.l2 is None
-    assert found.gpu_state is None
+    timed = coalesce.benchmark("matmul", *matrices, variants=["tiled"], device="sim", l2="flushed")
+    assert timed.l2 is None
+    assert timed.gpu_state is None
     assert products.to_dict()["l2"] is None
-    assert "L2 flushed: no effect, because no time was measured on a GPU." in found.to_text()
+    assert "L2 flushed: no effect, because no time was measured on a GPU." in timed.to_text()
     assert "L2 flushed" not in products.to_text()
 
 
@@ -659,10 +659,10 @@ class TestState:
     @pytest.mark.usefixtures("variants_on_fake_gpu")
     def test_in_the_table_and_in_json(self, matrices, answers):
         answers('echo "$1" >&2; echo "1755 MHz, 697.31 W, 0x0000000000000004"')
-        found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], runs=1)
-        text = " ".join(found.to_text().split())
+        timed = coalesce.benchmark("matmul", *matrices, variants=["tiled"], runs=1)
+        text = " ".join(timed.to_text().split())
         assert "SM clock 1755 MHz, power 697 W, throttle reasons: sw_power_cap." in text
-        assert json.loads(json.dumps(found.to_dict()))["gpu_state"] == {
+        assert json.loads(json.dumps(timed.to_dict()))["gpu_state"] == {
             "sm_mhz": 1755.0,
             "power_watts": 697.31,
             "throttle_reasons": ["sw_power_cap"],
@@ -670,10 +670,10 @@ class TestState:
 
     @pytest.mark.usefixtures("variants_on_fake_gpu")
     def test_nothing_without_nvidia_smi(self, matrices):
-        found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], runs=1)
-        assert found.gpu_state is None
-        assert found.to_dict()["gpu_state"] is None
-        assert "nvidia-smi" not in found.to_text()
+        timed = coalesce.benchmark("matmul", *matrices, variants=["tiled"], runs=1)
+        assert timed.gpu_state is None
+        assert timed.to_dict()["gpu_state"] is None
+        assert "nvidia-smi" not in timed.to_text()
 
 
 def test_a_peer_without_its_library(matrices, monkeypatch):
@@ -719,17 +719,17 @@ def test_peers_on_a_gpu(matrices, monkeypatch, fake_gpu):
         ),
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    found = coalesce.benchmark("matmul", *matrices, variants=["cupy", "numpy"], runs=4)
-    timing = found["cupy"].timing
+    timed = coalesce.benchmark("matmul", *matrices, variants=["cupy", "numpy"], runs=4)
+    timing = timed["cupy"].timing
     assert (timing.kernel_ms, timing.spread, timing.runs) == (1.0, 0.0, 4)
     assert (timing.source, timing.device) == ("measured", "cuda:0")
     assert timing.gflops == pytest.approx(2e-6 * 48 * 56 * 40)
-    assert found["cupy"].gflops_share == pytest.approx(timing.gflops / found.peaks.gflops)
-    assert found["cupy"].correct
+    assert timed["cupy"].gflops_share == pytest.approx(timing.gflops / timed.peaks.gflops)
+    assert timed["cupy"].correct
     repeated = coalesce.benchmark("matmul", *matrices, variants=["cupy"], repeats=5)["cupy"]
     assert (repeated.timing.kernel_ms, repeated.repeats) == (1.0, 5)
-    assert found["numpy"].speedup is not None  # Both times were measured.
-    text = found.to_text()
+    assert timed["numpy"].speedup is not None  # Both times were measured.
+    text = timed.to_text()
     assert "CUDA events or the host's clock" in text
     assert "modelled" not in text
 
@@ -788,9 +788,9 @@ def test_pytorch_on_a_gpu(matrices, monkeypatch, operation):
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     arrays = matrices if operation == "matmul" else matrices[:1]
-    found = coalesce.benchmark(operation, *arrays, variants=["torch"], runs=2)
-    assert found.correct
-    assert found["torch"].timing.runs == 2
+    timed = coalesce.benchmark(operation, *arrays, variants=["torch"], runs=2)
+    assert timed.correct
+    assert timed["torch"].timing.runs == 2
     assert tf32.allow_tf32 is True  # The setting is restored.
 
 
@@ -799,9 +799,9 @@ def test_a_peer_that_is_installed(matrices, device):
         pytest.skip("needs a GPU")
     if not any(map(_installed, ("cupy", "torch"))):
         pytest.skip("needs CuPy or PyTorch")
-    found = coalesce.benchmark("matmul", *matrices, variants=["tiled", "cublas"], device=device)
-    assert found.correct
-    assert {row.timing.source for row in found} == {"measured"}
+    timed = coalesce.benchmark("matmul", *matrices, variants=["tiled", "cublas"], device=device)
+    assert timed.correct
+    assert {row.timing.source for row in timed} == {"measured"}
 
 
 def _installed(name):
@@ -816,7 +816,7 @@ def test_a_gpu_with_unknown_peaks(products):
     device = replace(GPU, description="NVIDIA B200")
     timing = replace(products[1].timing, source="measured", runs=10, device="cuda:0")
     row = replace(products[1], timing=timing, gflops_share=None, gbps_share=None, bound=None)
-    found = Benchmark(
+    timed = Benchmark(
         operation="matmul",
         arrays=products.arrays,
         device=device,
@@ -824,7 +824,7 @@ def test_a_gpu_with_unknown_peaks(products):
         peaks=None,
         options={},
     )
-    text = found.to_text()
+    text = timed.to_text()
     assert "the peaks of NVIDIA B200 are not known" in " ".join(text.split())
     assert "of peak" not in text.splitlines()[2]
 
@@ -900,7 +900,7 @@ def test_progress(matrices):
 
 def test_a_single_row_is_compared_with_none(products):
     timing = Timing(1.0, 0.01, 9, 0.0, 0.0, 2.0, 3.0, "cuda:0", "measured")
-    found = Benchmark(
+    timed = Benchmark(
         operation="row_sums",
         arrays=products.arrays[:1],
         device=GPU,
@@ -908,8 +908,8 @@ def test_a_single_row_is_compared_with_none(products):
         peaks=products.peaks,
         options={},
     )
-    assert "speedup" not in found.to_text()
-    assert "the median of 9 runs by CUDA events, without copies" in found.to_text()
+    assert "speedup" not in timed.to_text()
+    assert "the median of 9 runs by CUDA events, without copies" in timed.to_text()
 
 
 class TestCommandLine:

@@ -144,9 +144,9 @@ def test_entries_that_were_not_used_for_longest_are_evicted(
         store(key, 1000)
         os.utime(own / f"{key}.kernel", (i + 1, i + 1))
         assert compile_cache.load(KEYS[0]) is not None, "each use makes the oldest entry the newest"
-    found = cache_folder.usage()
-    assert found.bytes <= found.limit
-    assert found.bytes > found.limit // 2
+    usage = cache_folder.usage()
+    assert usage.bytes <= usage.limit
+    assert usage.bytes > usage.limit // 2
     left = [key for key in KEYS[1:100] if (own / f"{key}.kernel").exists()]
     assert left == KEYS[100 - len(left) : 100]
 

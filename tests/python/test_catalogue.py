@@ -97,9 +97,9 @@ def test_matmul_variants_share_signature_and_epilogue():
     signatures = {re.search(r"__global__ .*?\(\n(.*?)\{", body, re.DOTALL)[1] for body in bodies}
     assert len(signatures) == 1
     for start in ("    const INDEX i = ", "            if (r >= M || s >= N) continue;"):
-        found = [body for body in bodies if start in body]
-        assert len(found) >= 4
-        assert len({body[body.index(start) :] for body in found}) == 1
+        matching = [body for body in bodies if start in body]
+        assert len(matching) >= 4
+        assert len({body[body.index(start) :] for body in matching}) == 1
 
 
 def test_stub_has_the_names_of_the_extension_module():
@@ -151,8 +151,10 @@ def test_classes_of_results_are_on_the_page_of_the_api():
     listed = set(filter(inspect.isclass, api_page.listed().values()))
     missing = []
     for name, thing in api_page.documented().items():
-        found = api_page.attributes(thing) if inspect.isclass(thing) else api_page.returned(thing)
-        missing += [(name, cls) for cls in found if cls not in listed]
+        attributes = (
+            api_page.attributes(thing) if inspect.isclass(thing) else api_page.returned(thing)
+        )
+        missing += [(name, cls) for cls in attributes if cls not in listed]
     assert not missing
 
 

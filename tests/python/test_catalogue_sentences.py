@@ -128,10 +128,10 @@ def counted(claim: str, profile: Profile) -> dict[str, Any]:
 def test_counts_in_a_sentence_are_those_of_a_profile(operation: str, variant: str) -> None:
     rest = coalesce.variants(operation)[variant].sentence
     for claim in CLAIMS:
-        if (found := re.search(claim, rest)) is None:
+        if (match := re.search(claim, rest)) is None:
             continue
-        rest = rest.replace(found[0], "")
-        said = {name: int(number) for name, number in found.groupdict().items() if number}
+        rest = rest.replace(match[0], "")
+        said = {name: int(number) for name, number in match.groupdict().items() if number}
         profile = profile_of(operation, variant)
         if claim == WORDS:
             assert words_per_product(profile) == said["words"] / said["products"]
@@ -139,7 +139,7 @@ def test_counts_in_a_sentence_are_those_of_a_profile(operation: str, variant: st
                 tiled = profile_of("matmul", "tiled")
                 assert words_per_product(tiled) == said["tiled"] / said["products"]
         else:
-            assert counted(claim, profile) == said, found[0]
+            assert counted(claim, profile) == said, match[0]
     assert not re.search(COSTS, rest), f"no test compares this claim with a profile: {rest}"
 
 

@@ -30,19 +30,19 @@ def racy():
 def test_nothing_found():
     kernel = coalesce.Kernel('extern "C" __global__ void one(float *x) { x[threadIdx.x] = 1; }')
     x = np.zeros(32, np.float32)
-    found = kernel.check(1, 32, x)
-    assert not found
-    assert len(found) == 0
-    assert str(found) == repr(found) == "check of one: nothing found"
+    findings = kernel.check(1, 32, x)
+    assert not findings
+    assert len(findings) == 0
+    assert str(findings) == repr(findings) == "check of one: nothing found"
     assert (x == 1).all()
-    found.raise_if_any()
-    assert found.to_dict() == {"kernel": "one", "findings": [], "left_out": 0}
-    assert "nothing found" in found._repr_html_()
+    findings.raise_if_any()
+    assert findings.to_dict() == {"kernel": "one", "findings": [], "left_out": 0}
+    assert "nothing found" in findings._repr_html_()
 
 
 def test_report():
-    found = racy()
-    assert str(found) == (
+    findings = racy()
+    assert str(findings) == (
         "check of shift: 1 error\n"
         "error: data race on s[32]: a read and a write are not ordered\n"
         "  `s` has shape (64,), float, in shared memory\n"
@@ -79,23 +79,23 @@ def test_as_html():
 
 
 def test_as_an_assertion():
-    found = racy()
+    findings = racy()
     with pytest.raises(coalesce.CheckError, match="data race on s") as caught:
-        found.raise_if_any()
-    assert caught.value.findings is found
+        findings.raise_if_any()
+    assert caught.value.findings is findings
     with pytest.raises(AssertionError):
-        assert not found
+        assert not findings
 
 
 def test_warnings_can_be_allowed():
     source = RACY.replace("64", "32").replace("+ 32", "+ 16")
-    found = coalesce.Kernel(source).check(1, 32, np.zeros(32, np.float32))
-    assert [f.severity for f in found] == ["warning"]
-    assert found.warnings == tuple(found)
-    assert found.errors == ()
-    found.raise_if_any(warnings=False)
+    findings = coalesce.Kernel(source).check(1, 32, np.zeros(32, np.float32))
+    assert [f.severity for f in findings] == ["warning"]
+    assert findings.warnings == tuple(findings)
+    assert findings.errors == ()
+    findings.raise_if_any(warnings=False)
     with pytest.raises(coalesce.CheckError):
-        found.raise_if_any()
+        findings.raise_if_any()
 
 
 def test_the_same_in_every_run():
@@ -110,10 +110,10 @@ def test_the_same_in_every_run():
 
 def test_operations(random):
     a = random.random((20, 30), np.float32)
-    c, found = coalesce.matmul(a, a.T, variant="tiled", check=True)
+    c, findings = coalesce.matmul(a, a.T, variant="tiled", check=True)
     np.testing.assert_allclose(c, a @ a.T, rtol=1e-5)
-    assert not found
-    assert str(found) == "check of matmul, variant tiled: nothing found"
+    assert not findings
+    assert str(findings) == "check of matmul, variant tiled: nothing found"
     with pytest.raises(ValueError, match="check=True and return_timing=True cannot be combined"):
         coalesce.matmul(a, a.T, check=True, return_timing=True)
 

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("on_simulator")
 
 
 def clean(source, grid, block, *arguments, entry="k", **options):
-    found = coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
-    assert not found, str(found)
+    findings = coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
+    assert not findings, str(findings)
 
 
 SHAPES = [(1, 1, 1), (33, 17, 65), (64, 64, 64), (7, 129, 3), (40, 1, 31)]
@@ -26,8 +26,8 @@ def test_matmul(random, variant):
         a = random.random((m, k), np.float32)
         b = random.random((k, n), np.float32)
         for tile in (8, 32) if coalesce.variants("matmul")[variant].tiles else (None,):
-            c, found = coalesce.matmul(a, b, variant=variant, tile=tile, check=True)
-            assert not found, str(found)
+            c, findings = coalesce.matmul(a, b, variant=variant, tile=tile, check=True)
+            assert not findings, str(findings)
             np.testing.assert_allclose(c, a @ b, rtol=1e-4)
 
 
@@ -36,8 +36,8 @@ def test_other_operations(random, operation):
     for variant in coalesce.variants(operation).names:
         for shape in ((1, 1), (65, 33), (3, 200), (257, 5)):
             a = random.random(shape)
-            result, found = getattr(coalesce, operation)(a, variant=variant, check=True)
-            assert not found, str(found)
+            result, findings = getattr(coalesce, operation)(a, variant=variant, check=True)
+            assert not findings, str(findings)
             plain = getattr(coalesce, operation)(a, variant=variant, device="sim")
             np.testing.assert_array_equal(result, plain)
 
@@ -498,8 +498,8 @@ def test_access(random, pattern):
     if pattern == "gather":
         options["index"] = random.integers(0, 400, 77).astype(np.int32)
     x = random.random(shape, np.float32)
-    _, found = coalesce.access(x, pattern=pattern, check=True, **options)
-    assert not found, str(found)
+    _, findings = coalesce.access(x, pattern=pattern, check=True, **options)
+    assert not findings, str(findings)
 
 
 @pytest.mark.parametrize("first", ["*p", "*(volatile unsigned long long *)p"])

@@ -14,9 +14,9 @@ def check(source, grid, block, *arguments, entry="k", **options):
     return coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
 
 
-def only(found, kind, severity="error"):
-    assert [(f.kind, f.severity) for f in found] == [(kind, severity)], str(found)
-    return found[0]
+def only(findings, kind, severity="error"):
+    assert [(f.kind, f.severity) for f in findings] == [(kind, severity)], str(findings)
+    return findings[0]
 
 
 def test_reads_past_the_end():
@@ -51,15 +51,15 @@ def test_every_fault_is_found():
     }"""
     x, fixed = np.zeros(32, np.int32), np.zeros(32, np.int32)
     fixed.flags.writeable = False
-    found = check(source, 1, 32, x, fixed, 32)
-    assert [(f.kind, f.lines, f.count) for f in found] == [
+    findings = check(source, 1, 32, x, fixed, 32)
+    assert [(f.kind, f.lines, f.count) for f in findings] == [
         ("out_of_bounds", (2,), 32),
         ("out_of_bounds", (3,), 32),
         ("misaligned", (4,), 32),
         ("read_only", (5,), 32),
         ("out_of_bounds", (6,), 32),
     ]
-    assert "null pointer" in found[4].title
+    assert "null pointer" in findings[4].title
     assert (x == 6).all()
     assert (fixed == 0).all()
 
@@ -95,8 +95,8 @@ def test_shared_memory_out_of_bounds():
         __syncthreads();
         out[threadIdx.x] = s[63 - threadIdx.x];
     }"""
-    found = check(source, 1, 64, np.zeros(64, np.int32), shared_bytes=4 * 60)
-    assert [(f.kind, f.space, f.count) for f in found] == [("out_of_bounds", "shared", 4)] * 2
+    findings = check(source, 1, 64, np.zeros(64, np.int32), shared_bytes=4 * 60)
+    assert [(f.kind, f.space, f.count) for f in findings] == [("out_of_bounds", "shared", 4)] * 2
     assert not check(source, 1, 64, np.zeros(64, np.int32), shared_bytes=4 * 64)
 
 
@@ -113,14 +113,14 @@ def test_from_one_shared_array_into_the_next():
         out[i] += d[i - past];
     }"""
     out = np.zeros(32, np.int32)
-    found = check(source, 1, 32, out, 1, shared_bytes=128)
-    assert {f.kind for f in found} == {"out_of_bounds"}, str(found)
-    assert {(f.array, f.lines[0], f.offset < 0) for f in found} >= {
+    findings = check(source, 1, 32, out, 1, shared_bytes=128)
+    assert {f.kind for f in findings} == {"out_of_bounds"}, str(findings)
+    assert {(f.array, f.lines[0], f.offset < 0) for f in findings} >= {
         ("s", 7, False),
         ("d", 9, True),
     }
-    assert "past the end of `s`" in found[0].title
-    assert "that of s[32], where " in found[0].details[0]
+    assert "past the end of `s`" in findings[0].title
+    assert "that of s[32], where " in findings[0].details[0]
     assert not check(source, 1, 32, out, 0, shared_bytes=128)
 
 
@@ -165,8 +165,8 @@ def test_arrays_that_share_memory_are_treated_as_one():
         out[i] = p[i] + x[31 - i] + y[31 - i] + again(i);
     }"""
     for rounds in (2, 3):
-        found = check(source, 1, 32, np.zeros(32, np.int32), rounds, shared_bytes=512)
-        assert not found, str(found)
+        findings = check(source, 1, 32, np.zeros(32, np.int32), rounds, shared_bytes=512)
+        assert not findings, str(findings)
 
 
 def test_local_memory_out_of_bounds():
@@ -219,9 +219,9 @@ UNINITIALIZED = {
 def test_uninitialized(name):
     source, spaces = UNINITIALIZED[name]
     x, out = np.ones(128, np.float32), np.zeros(128, np.float32)
-    found = check(source.replace("LIMIT", "96"), 1, 128, x, out)
-    assert {f.kind for f in found} == {"uninitialized"}, str(found)
-    assert {f.space for f in found} == spaces
+    findings = check(source.replace("LIMIT", "96"), 1, 128, x, out)
+    assert {f.kind for f in findings} == {"uninitialized"}, str(findings)
+    assert {f.space for f in findings} == spaces
     assert not check(source.replace("LIMIT", "128"), 1, 128, x, out)
 
 
@@ -271,8 +271,8 @@ def test_padding_may_be_copied(declaration, size, place):
             "s[j].b", "s[j].c = s[j].b"
         )
     out, scratch = np.zeros(32 * size, np.uint8), np.zeros(32 * size, np.uint8)
-    found = check(source, 1, 32, out, scratch, 3, undefined="scratch")
-    assert not found, str(found)
+    findings = check(source, 1, 32, out, scratch, 3, undefined="scratch")
+    assert not findings, str(findings)
 
 
 def test_partly_uninitialized_reads():
@@ -320,9 +320,9 @@ def test_a_loop_of_faults_ends():
     source = """extern "C" __global__ void k(volatile int *x) {
         while (x[100] == 0) {}
     }"""
-    found = check(source, 1, 32, np.zeros(4, np.int32))
-    assert [f.kind for f in found] == ["out_of_bounds", "stopped"]
-    assert "stopped after 1000000 invalid accesses" in found[1].title
+    findings = check(source, 1, 32, np.zeros(4, np.int32))
+    assert [f.kind for f in findings] == ["out_of_bounds", "stopped"]
+    assert "stopped after 1000000 invalid accesses" in findings[1].title
 
 
 def test_the_error_that_ends_a_kernel_is_the_last_finding():
@@ -331,6 +331,6 @@ def test_the_error_that_ends_a_kernel_is_the_last_finding():
         x[threadIdx.x + 1] = 1;
         assert(x[0] != 0);
     }"""
-    found = check(source, 1, 32, np.zeros(32, np.int32))
-    assert [f.kind for f in found] == ["out_of_bounds", "stopped"]
-    assert found[1].title.startswith("assertion failed: x[0] != 0")
+    findings = check(source, 1, 32, np.zeros(32, np.int32))
+    assert [f.kind for f in findings] == ["out_of_bounds", "stopped"]
+    assert findings[1].title.startswith("assertion failed: x[0] != 0")

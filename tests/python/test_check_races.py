@@ -14,8 +14,8 @@ def check(source, grid, block, *arguments, entry="k", **options):
     return coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
 
 
-def kinds(found):
-    return {(f.kind, f.severity) for f in found}
+def kinds(findings):
+    return {(f.kind, f.severity) for f in findings}
 
 
 RACE = {("race", "error")}
@@ -512,22 +512,22 @@ TABLES = {"PLANTED": "test_planted_race"}
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_race(name):
     _, _, launch, expected = PLANTED[name]
-    found = check(filled(name, corrected=False), *launch())
-    assert kinds(found) == expected, str(found)
-    for f in found:
+    findings = check(filled(name, corrected=False), *launch())
+    assert kinds(findings) == expected, str(findings)
+    for f in findings:
         assert len(f.accesses) == 2
         assert all(0 < line <= len(PLANTED[name][0].splitlines()) for line in f.lines)
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_corrected_twin(name):
-    found = check(filled(name, corrected=True), *PLANTED[name][2]())
-    assert not found, str(found)
+    findings = check(filled(name, corrected=True), *PLANTED[name][2]())
+    assert not findings, str(findings)
 
 
 def test_the_report_of_a_race():
-    found = check(filled("no barrier after filling a tile", False), 1, 64, integers(64))
-    (race,) = found
+    findings = check(filled("no barrier after filling a tile", False), 1, 64, integers(64))
+    (race,) = findings
     assert race.space == "shared"
     assert race.array == "tile"
     assert race.bytes == 4
@@ -556,10 +556,10 @@ def test_a_race_with_a_right_result_is_found():
         s[threadIdx.x] = x[threadIdx.x];
         if (threadIdx.x >= 32) out[threadIdx.x] = s[threadIdx.x - 32];
     }"""
-    found = check(source, 1, 64, x, out)
+    findings = check(source, 1, 64, x, out)
     np.testing.assert_array_equal(out[32:], x[:32])
-    assert kinds(found) == RACE
-    assert found[0].count == 32
+    assert kinds(findings) == RACE
+    assert findings[0].count == 32
 
 
 def test_values_of_two_writers():
@@ -591,9 +591,11 @@ def test_values_are_not_compared_across_atomics():
         __syncthreads();
         atomicAdd(count, 1);
     }"""
-    found = check(source, 2, 32, zeros(1))
-    assert kinds(found) == RACE
-    assert "data race on count[0]: a write and a write are not ordered" in [f.title for f in found]
+    findings = check(source, 2, 32, zeros(1))
+    assert kinds(findings) == RACE
+    assert "data race on count[0]: a write and a write are not ordered" in [
+        f.title for f in findings
+    ]
 
 
 def test_only_the_expected_value_of_a_compare_and_swap_may_be_read_plainly():
@@ -610,11 +612,11 @@ def test_only_the_expected_value_of_a_compare_and_swap_may_be_read_plainly():
         END
     }"""
     ints = [np.zeros(32, np.int32) for _ in range(3)]
-    found = kinds_of(source.replace("END", ""), *ints)
-    assert found == {("race", "data")}
+    roles = kinds_of(source.replace("END", ""), *ints)
+    assert roles == {("race", "data")}
     ints = [np.zeros(32, np.int32) for _ in range(3)]
-    found = kinds_of(source.replace("END", "*mine = 3 + blockIdx.x;"), *ints)
-    assert found == {("race", "data"), ("race", "state")}
+    roles = kinds_of(source.replace("END", "*mine = 3 + blockIdx.x;"), *ints)
+    assert roles == {("race", "data"), ("race", "state")}
 
 
 def kinds_of(source, *arguments):
@@ -631,18 +633,18 @@ def test_blocks_race_in_either_order(first):
             else out[blockIdx.x] = x[0];
         }
     }"""
-    found = check(source, 2, 32, zeros(1), zeros(2), first)
-    assert kinds(found) == RACE
-    assert {a.what for a in found[0].accesses} == {"read", "write"}
-    assert {a.block for a in found[0].accesses} == {(0, 0, 0), (1, 0, 0)}
+    findings = check(source, 2, 32, zeros(1), zeros(2), first)
+    assert kinds(findings) == RACE
+    assert {a.what for a in findings[0].accesses} == {"read", "write"}
+    assert {a.block for a in findings[0].accesses} == {(0, 0, 0), (1, 0, 0)}
 
 
 def test_many_lines_are_capped():
     """A report lists a hundred groups and counts the rest."""
     lines = "\n".join(f"x[{n}] += 1;" for n in range(120))
     source = f'extern "C" __global__ void k(int *x) {{\nif (threadIdx.x == 0) {{\n{lines}\n}} }}'
-    found = check(source, 2, 32, zeros(120))
-    assert len(found) == 100
+    findings = check(source, 2, 32, zeros(120))
+    assert len(findings) == 100
     # Each line has a read and a write that conflict with a write of the other block.
-    assert found.left_out > 0
-    assert "more findings, at other lines, are not listed" in str(found)
+    assert findings.left_out > 0
+    assert "more findings, at other lines, are not listed" in str(findings)

@@ -14,9 +14,9 @@ def check(source, grid, block, *arguments, entry="k", **options):
     return coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
 
 
-def only(found, kind, severity="error"):
-    assert [(f.kind, f.severity) for f in found] == [(kind, severity)], str(found)
-    return found[0]
+def only(findings, kind, severity="error"):
+    assert [(f.kind, f.severity) for f in findings] == [(kind, severity)], str(findings)
+    return findings[0]
 
 
 def ones(n):

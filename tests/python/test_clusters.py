@@ -165,9 +165,9 @@ def test_checks_know_the_barrier_of_the_cluster():
     x = np.arange(8 * 64, dtype=np.int32)
     out = np.zeros_like(x)
     assert not sums().check(8, 64, out, x)
-    found = sums(first="__syncthreads();").check(8, 64, out, x)
-    assert {f.kind for f in found} >= {"race"}
-    assert any(f.space == "shared" for f in found)
+    findings = sums(first="__syncthreads();").check(8, 64, out, x)
+    assert {f.kind for f in findings} >= {"race"}
+    assert any(f.space == "shared" for f in findings)
 
 
 def test_a_block_that_has_ended_has_no_shared_memory():

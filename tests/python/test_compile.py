@@ -54,13 +54,15 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_one_compilation_yields_ptx_with_lines_and_a_cubin() -> None:
-    found = compile_cuda(SCALE, arch="sm_90", name="scale.cu")
-    assert ".target sm_90" in found.ptx
-    assert ".entry scale" in found.ptx
-    assert ".loc" in found.ptx
-    assert '"scale.cu"' in found.ptx, "the file is called as asked, without this process's folder"
-    assert found.cubin is not None
-    assert found.cubin[:4] == b"\x7fELF"
+    compiled = compile_cuda(SCALE, arch="sm_90", name="scale.cu")
+    assert ".target sm_90" in compiled.ptx
+    assert ".entry scale" in compiled.ptx
+    assert ".loc" in compiled.ptx
+    assert '"scale.cu"' in compiled.ptx, (
+        "the file is called as asked, without this process's folder"
+    )
+    assert compiled.cubin is not None
+    assert compiled.cubin[:4] == b"\x7fELF"
 
 
 def test_a_virtual_architecture_has_no_cubin() -> None:
@@ -80,8 +82,8 @@ def test_options_reach_the_compiler_and_override_the_architecture() -> None:
 
 def test_templates_by_expression() -> None:
     source = "template <typename T, int N> __global__ void k(T *x) { x[0] = N; }"
-    found = compile_cuda(source, expressions=["k<float, 3>"])
-    assert found.lowered["k<float, 3>"] in found.ptx
+    compiled = compile_cuda(source, expressions=["k<float, 3>"])
+    assert compiled.lowered["k<float, 3>"] in compiled.ptx
 
 
 def test_an_error_is_the_compilers_log_with_the_line() -> None:
@@ -244,10 +246,10 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str | None]]
     version = metadata.version
 
     def seems(package: str) -> str:
-        found = seeming[package] if package in seeming else version(package)
-        if found is None:
+        installed = seeming[package] if package in seeming else version(package)
+        if installed is None:
             raise metadata.PackageNotFoundError(package)
-        return found
+        return installed
 
     nvrtc.nvrtc(), nvrtc.include_folders()  # The next calls return what was found first.
     monkeypatch.setattr(metadata, "version", seems)
@@ -274,8 +276,8 @@ def test_an_old_pathfinder_is_named(packages: dict[str, str | None], old: str) -
 def test_a_missing_disassembler_says_what_to_install(
     packages: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = pathfinder.pathfinder()
-    monkeypatch.setattr(found, "find_nvidia_binary_utility", lambda _: None)
+    finder = pathfinder.pathfinder()
+    monkeypatch.setattr(finder, "find_nvidia_binary_utility", lambda _: None)
     packages.clear()
     assert Path(disassembler.nvdisasm()).is_file(), "the package's own file is found"
     disassembler.nvdisasm.cache_clear()

@@ -180,8 +180,10 @@ def test_checks_know_that_the_barrier_orders_blocks():
     a = np.arange(600, dtype=np.int32)
     arguments = (a, np.zeros_like(a), a.size, 2)
     assert not rounds_of(device="sim").check(5, 128, *arguments, cooperative=True)
-    found = rounds_of("__syncthreads();", device="sim").check(5, 128, *arguments, cooperative=True)
-    assert {finding.kind for finding in found} == {"race"}
+    findings = rounds_of("__syncthreads();", device="sim").check(
+        5, 128, *arguments, cooperative=True
+    )
+    assert {finding.kind for finding in findings} == {"race"}
 
 
 def test_traces_may_keep_some_blocks():
@@ -229,10 +231,10 @@ def test_a_block_that_skips_the_barrier():
     message = "grid.sync\\(\\) would wait for ever: 1 block has ended without calling grid.sync"
     with pytest.raises(coalesce.LaunchError, match=message):
         coalesce.Kernel(source, device="sim").launch(4, 128, a, a.copy(), 512, 1, cooperative=True)
-    found = coalesce.Kernel(source, device="sim").check(
+    findings = coalesce.Kernel(source, device="sim").check(
         4, 128, a, a.copy(), 512, 1, cooperative=True
     )
-    assert any(f.kind == "stopped" and "grid.sync()" in f.title for f in found)
+    assert any(f.kind == "stopped" and "grid.sync()" in f.title for f in findings)
 
 
 FLAGS = """

@@ -128,16 +128,16 @@ def rows(case: Copy) -> list[tuple[int, int, int, int]]:
     counts = [-(-b // s) for b, s in zip(case.box[1:], steps[1:], strict=True)]
     left, right = max(case.at[0], 0), min(case.at[0] + case.box[0], case.extents[0])
     before, size, after = left - case.at[0], right - left, case.at[0] + case.box[0] - right
-    found = []
+    copies = []
     for index in np.ndindex(*counts[::-1]):
         x = [a + i * s for a, i, s in zip(case.at[1:], index[::-1], steps[1:], strict=True)]
         inside = all(0 <= v < e for v, e in zip(x, case.extents[1:], strict=True))
         if inside and size > 0:
             at = left * item + sum(v * s for v, s in zip(x, case.strides, strict=True))
-            found.append((at, size * item, before * item, after * item))
+            copies.append((at, size * item, before * item, after * item))
         else:
-            found.append((0, 0, case.box[0] * item, 0))
-    return found
+            copies.append((0, 0, case.box[0] * item, 0))
+    return copies
 
 
 BOXES = [

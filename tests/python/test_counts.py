@@ -198,5 +198,5 @@ def test_arrays_are_named_only_if_certain(on_simulator):
     x, y, out = (np.zeros(32, np.int32) for _ in range(3))
     memory = coalesce.zeros(32, np.int32, device=on_simulator)
     pointer = np.array([memory._address], np.uint64)
-    found = accessed(kernel, x, y, pointer, np.zeros(64, np.int8), 8, out, 1)
-    assert sorted(found) == sorted(["bytes", "out", "", "several", "", "total"])
+    names = accessed(kernel, x, y, pointer, np.zeros(64, np.int8), 8, out, 1)
+    assert sorted(names) == sorted(["bytes", "out", "", "several", "", "total"])

@@ -160,8 +160,8 @@ def test_using_freed_memory_is_a_fault():
     }"""
     with pytest.raises(coalesce.MemoryFault, match=r"4 bytes in memory that free\(\) freed"):
         run(source, np.zeros(1, np.int32), block=1)
-    found = coalesce.Kernel(source, device="sim").check(1, 1, np.zeros(1, np.int32))
-    assert [f.kind for f in found] == ["use_after_free"]
+    findings = coalesce.Kernel(source, device="sim").check(1, 1, np.zeros(1, np.int32))
+    assert [f.kind for f in findings] == ["use_after_free"]
 
 
 TWICE = """extern "C" __global__ void k(int *out) {
@@ -179,10 +179,10 @@ def test_freeing_twice(counts):
         kernel.launch(1, 1, np.zeros(1, np.int32), counts=counts)
     assert "the 16 bytes were freed before by thread (0, 0, 0)" in str(error.value)
     assert "line 4:   free(p);" in str(error.value)
-    (found,) = kernel.check(1, 1, np.zeros(1, np.int32))
-    assert (found.kind, found.severity) == ("heap", "error")
-    assert found.lines == (5,)
-    assert "line 4" in found.details[0]
+    (finding,) = kernel.check(1, 1, np.zeros(1, np.int32))
+    assert (finding.kind, finding.severity) == ("heap", "error")
+    assert finding.lines == (5,)
+    assert "line 4" in finding.details[0]
 
 
 def test_freeing_again_in_a_later_launch():
@@ -215,9 +215,9 @@ def test_freeing_what_malloc_did_not_return(argument, detail, counts):
     with pytest.raises(coalesce.LaunchError, match=wrong) as error:
         kernel.launch(1, 1, np.zeros(2, np.int32), counts=counts)
     assert detail in str(error.value)
-    (found,) = kernel.check(1, 1, np.zeros(2, np.int32))
-    assert (found.kind, found.severity) == ("heap", "error")
-    assert detail in str(found)
+    (finding,) = kernel.check(1, 1, np.zeros(2, np.int32))
+    assert (finding.kind, finding.severity) == ("heap", "error")
+    assert detail in str(finding)
 
 
 def test_freeing_null():
@@ -242,10 +242,10 @@ def test_lost_memory_is_reported():
     kernel, out = coalesce.Kernel(source, device="sim"), np.zeros(32, np.int32)
     assert not kernel.check(1, 32, out, 1)
     assert not kernel.check(1, 32, out, 2)
-    (found,) = kernel.check(1, 32, out, 0)
-    assert (found.kind, found.severity, found.count) == ("heap", "warning", 32)
-    assert "never freed" in found.title
-    assert "3200 bytes" in str(found)
+    (finding,) = kernel.check(1, 32, out, 0)
+    assert (finding.kind, finding.severity, finding.count) == ("heap", "warning", 32)
+    assert "never freed" in finding.title
+    assert "3200 bytes" in str(finding)
 
 
 def test_a_lost_ring_is_reported():
@@ -263,9 +263,9 @@ def test_a_lost_ring_is_reported():
     kernel, out = coalesce.Kernel(source, device="sim"), np.zeros(1, np.int32)
     assert not kernel.check(1, 1, out, 1)
     kernel = coalesce.Kernel(source, device="sim")
-    found = kernel.check(1, 1, out, 0)
-    assert [(f.kind, f.severity) for f in found] == [("heap", "warning")] * 2
-    assert [f.lines for f in found] == [(5,), (6,)]
+    findings = kernel.check(1, 1, out, 0)
+    assert [(f.kind, f.severity) for f in findings] == [("heap", "warning")] * 2
+    assert [f.lines for f in findings] == [(5,), (6,)]
 
 
 def test_new_memory_holds_nothing():
@@ -275,8 +275,8 @@ def test_new_memory_holds_nothing():
         *out = p[0] + p[1];
         free(p);
     }"""
-    (found,) = coalesce.Kernel(source, device="sim").check(1, 1, np.zeros(1, np.int32))
-    assert found.kind == "uninitialized"
+    (finding,) = coalesce.Kernel(source, device="sim").check(1, 1, np.zeros(1, np.int32))
+    assert finding.kind == "uninitialized"
 
 
 def test_a_block_is_stepped():

@@ -30,8 +30,8 @@ def pretend(
     monkeypatch: pytest.MonkeyPatch, status: str, version: tuple[int, int] = (13, 0)
 ) -> None:
     """Pretend that the driver is in this state and that no GPU can be opened."""
-    found = {"status": status, "detail": "the detail", "version": version, "devices": 1}
-    monkeypatch.setattr(_core.cuda, "driver_status", lambda: found)
+    driver = {"status": status, "detail": "the detail", "version": version, "devices": 1}
+    monkeypatch.setattr(_core.cuda, "driver_status", lambda: driver)
     devices._gpus.cache_clear()
     monkeypatch.setattr(devices, "_driver_release", lambda: "550.54.14")
 

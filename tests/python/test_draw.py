@@ -27,8 +27,8 @@ def parsed(picture):
 
 def marked(picture, name):
     """Return the elements that have data- attributes, each as a dict of these attributes."""
-    found = [e.attrib for e in parsed(picture).iter() if f"data-{name}" in e.attrib]
-    return [{k[5:]: v for k, v in a.items() if k.startswith("data-")} for a in found]
+    elements = [e.attrib for e in parsed(picture).iter() if f"data-{name}" in e.attrib]
+    return [{k[5:]: v for k, v in a.items() if k.startswith("data-")} for a in elements]
 
 
 def texts(picture):
@@ -201,8 +201,8 @@ def counted(request, device):
 
         def row(text):
             (line,) = (n for n, source in enumerate(lines, 1) if text in source)
-            (found,) = np.flatnonzero((table["line"] == line) & (table["kind"] == "load"))
-            return {name: int(table[name][found]) for name in ("sectors", "lines", "wavefronts")}
+            (position,) = np.flatnonzero((table["line"] == line) & (table["kind"] == "load"))
+            return {name: int(table[name][position]) for name in ("sectors", "lines", "wavefronts")}
 
         memory, shared = row("out[lane] = x[i]"), row("out[lane + 32] = tile[i]")
         return memory["sectors"], memory["lines"], shared["wavefronts"]

@@ -75,8 +75,8 @@ def test_the_file(script, monkeypatch, tmp_path, errors, status):
     with pytest.raises(SystemExit) as ended:
         script.main()
     assert ended.value.code == status
-    found = json.loads((tmp_path / "sanitizer_variants_h200.json").read_text("utf-8"))
-    assert found["compute-sanitizer"] == "2025.3"
-    assert found["rows"]["transpose"]["kernels"] == 2
-    assert found["rows"]["transpose"]["racecheck"]["errors"] == errors
-    assert set(found["rows"]) == set(script.groups())
+    record = json.loads((tmp_path / "sanitizer_variants_h200.json").read_text("utf-8"))
+    assert record["compute-sanitizer"] == "2025.3"
+    assert record["rows"]["transpose"]["kernels"] == 2
+    assert record["rows"]["transpose"]["racecheck"]["errors"] == errors
+    assert set(record["rows"]) == set(script.groups())

@@ -16,17 +16,17 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 
 def is_open(lock: threading.RLock) -> bool:
     """Return whether another thread can acquire the lock."""
-    found: list[bool] = []
+    acquired: list[bool] = []
 
     def ask() -> None:
         if lock.acquire(blocking=False):
             lock.release()
-            found.append(True)
+            acquired.append(True)
 
     asker = threading.Thread(target=ask)
     asker.start()
     asker.join()
-    return bool(found)
+    return bool(acquired)
 
 
 @pytest.mark.skipif(

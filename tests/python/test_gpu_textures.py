@@ -95,12 +95,12 @@ def type_of(dtype: str, channels: int) -> str:
 
 def both(entry: str, grid: Any, block: Any, make: Any) -> list[list[Any]]:
     """Run a kernel on both devices, with new arguments for each."""
-    found = []
+    results = []
     for device in ("cuda", "sim"):
         arguments = make()
         kernel(entry, device)[grid, block](*arguments)
-        found.append([a.array if isinstance(a, coalesce.Texture) else a for a in arguments])
-    return found
+        results.append([a.array if isinstance(a, coalesce.Texture) else a for a in arguments])
+    return results
 
 
 @pytest.mark.parametrize(("dtype", "channels"), [*itertools.product(TYPES, (1, 2, 4))])
@@ -313,15 +313,15 @@ def test_levels():
     source = """__global__ void level(cudaTextureObject_t t, float *y) {
         y[threadIdx.x] = tex2DLod<float>(t, 0.4f, 0.6f, threadIdx.x * 0.5f);
     }"""
-    found = []
+    results = []
     for device in ("cuda", "sim"):
         y = np.zeros(9, np.float32)
         made = coalesce.texture(
             levels[0], levels=levels[1:], normalized=True, filter="linear", level_filter="linear"
         )
         coalesce.Kernel(source, device=device)[1, 9](made, y)
-        found.append(y.tolist())
-    assert found[0] == found[1] == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3, 3]
+        results.append(y.tolist())
+    assert results[0] == results[1] == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3, 3]
 
 
 def test_wrong_levels():

@@ -409,10 +409,10 @@ def uncovered(case: str, metric: str, values: tuple[float, float]) -> bool:
 @pytest.mark.parametrize("kernel", patterns())
 def test_patterns_of_one_access(kernel):
     unlike = {
-        case.name: found
+        case.name: different
         for case in patterns()[kernel]
         if (
-            found := {
+            different := {
                 metric: values
                 for which in (BY_ADDRESS, OF_SHARED, ARBITRATED)  # a single warp has no competitor
                 if not (which is OF_SHARED and kernel.startswith("global"))
@@ -428,11 +428,11 @@ def test_patterns_of_one_access(kernel):
 @pytest.mark.parametrize("kind", ["load_matrices", "store_matrices"])
 def test_rows_of_matrices(kind):
     unlike = {
-        case.name: found
+        case.name: different
         for case in all_cases("matrices")
         if case.name.startswith(kind)
         for which in (OF_SHARED, ARBITRATED, OF_TENSOR_CORES)
-        if (found := differences(case, "matrices", which))
+        if (different := differences(case, "matrices", which))
     }
     assert unlike == {}
 

@@ -226,8 +226,8 @@ def test_nth_set_bit(evaluate):
         if n == 0:
             return start if mask >> start & 1 else -1
         places = range(start, 32) if n > 0 else range(start, -1, -1)
-        found = [p for p in places if mask >> p & 1]
-        return found[abs(n) - 1] if len(found) >= abs(n) else -1
+        set_bits = [p for p in places if mask >> p & 1]
+        return set_bits[abs(n) - 1] if len(set_bits) >= abs(n) else -1
 
     rows = zip(a, base, offset, strict=True)
     check(got, {"fns": [fns(*map(int, row)) for row in rows]})

@@ -11,9 +11,9 @@ from coalesce.lessons import _measure, _times
 
 @pytest.fixture
 def gpu(device, monkeypatch):
-    found = coalesce.devices()[0 if device == "cuda" else -1]
-    monkeypatch.setattr(_times, "_gpu", lambda: found)
-    return found
+    first = coalesce.devices()[0 if device == "cuda" else -1]
+    monkeypatch.setattr(_times, "_gpu", lambda: first)
+    return first
 
 
 def test_measured_times_are_shown_next_to_recorded_times(gpu, check_html):

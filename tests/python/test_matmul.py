@@ -473,8 +473,8 @@ def test_rungs_for_hopper_on_the_simulator(variant, shape, random):
     np.testing.assert_allclose(
         product(alpha=-1.5, beta=0.25, c=c), -1.5 * plain + 0.25 * c, rtol=1e-5, atol=1e-5
     )
-    _, found = coalesce.matmul(a, b, variant=variant, check=True)
-    assert not found
+    _, findings = coalesce.matmul(a, b, variant=variant, check=True)
+    assert not findings
 
 
 @pytest.mark.parametrize("variant", ["tensor_map", "tf32"])
@@ -482,12 +482,12 @@ def test_tensor_maps_of_device_arrays_and_views(variant, random):
     a, b = operands(random, 70, 90, 64, np.float32)
     wanted = coalesce.matmul(a, b, variant=variant, device="sim")
     on_device = coalesce.to_device(a, "sim"), coalesce.to_device(b, "sim")
-    found = coalesce.matmul(*on_device, variant=variant)
-    np.testing.assert_array_equal(found.get(), wanted)
+    result = coalesce.matmul(*on_device, variant=variant)
+    np.testing.assert_array_equal(result.get(), wanted)
     wide = np.zeros((64, 200), np.float32)
     wide[:, 7:97] = b
-    found = coalesce.matmul(a, wide[:, 7:97], variant=variant, device="sim")
-    np.testing.assert_array_equal(found, wanted)
+    result = coalesce.matmul(a, wide[:, 7:97], variant=variant, device="sim")
+    np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("variant", [name for name in HOPPER if name not in TENSOR_CORES])
@@ -535,8 +535,8 @@ def test_bfloat16_is_for_bf16_only():
     bits = np.zeros((4, 4), "V2")  # a GPU array of bfloat16 is described as 2-byte void
     with pytest.raises(TypeError, match=r"a has dtype \|V2; matmul takes float32 or float64"):
         coalesce.matmul(bits, bits, variant="tf32", device="sim")
-    found = coalesce.matmul(bits, bits, variant="bf16", device="sim")
-    np.testing.assert_array_equal(found, np.zeros((4, 4), np.float32))
+    result = coalesce.matmul(bits, bits, variant="bf16", device="sim")
+    np.testing.assert_array_equal(result, np.zeros((4, 4), np.float32))
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 40), (256, 512, 40), (130, 264, 8), (4, 3, 0)], ids=str)
@@ -550,8 +550,8 @@ def test_bfloat16_result(shape, random):
         assert product(out=out, **how) is out
         wanted = rounded_to_bfloat16(product(**how)).view(np.uint32) >> 16
         np.testing.assert_array_equal(out.view(np.uint16), wanted)
-    _, found = coalesce.matmul(a, b, variant="bf16", out=out, check=True)
-    assert not found
+    _, findings = coalesce.matmul(a, b, variant="bf16", out=out, check=True)
+    assert not findings
 
 
 def test_bfloat16_result_of_other_memory(random):

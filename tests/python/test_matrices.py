@@ -97,9 +97,9 @@ def test_rows_are_aligned_and_in_shared_memory(entry: str) -> None:
         k[1, 32](x, rows * np.uint32(5), out)
     beyond = rows.copy()
     beyond[31] = 4096
-    found = list(k.check(1, 32, x, beyond, out))
-    assert len(found) == 1
-    assert "tile" in str(found[0]) or "shared memory" in str(found[0])
+    findings = list(k.check(1, 32, x, beyond, out))
+    assert len(findings) == 1
+    assert "tile" in str(findings[0]) or "shared memory" in str(findings[0])
 
 
 def test_unused_row_addresses_may_be_invalid() -> None:
@@ -136,9 +136,9 @@ extern "C" __global__ void k(const unsigned* x, unsigned* out) {
 )
 def test_checks_of_rows(written: int, wait: str, words: str) -> None:
     source = SHARING.replace("WRITTEN", str(written)).replace("WAIT", wait)
-    found = list(kernel(source).check(1, 64, np.ones(64, np.uint32), np.zeros(64, np.uint32)))
-    assert (len(found) > 0) == bool(words)
-    for finding in found:
+    findings = list(kernel(source).check(1, 64, np.ones(64, np.uint32), np.zeros(64, np.uint32)))
+    assert (len(findings) > 0) == bool(words)
+    for finding in findings:
         assert "tile" in str(finding)
         assert "ldmatrix" in str(finding)
 
@@ -241,8 +241,8 @@ def test_fragments_of_mma_h(
             program.profile(1, 32, pa, pb, pc, d)
         else:
             assert list(program.check(1, 32, pa, pb, pc, d)) == []
-        found = d.T if layouts[2] == "col" else d
-        np.testing.assert_array_equal(found[:m, :n], wanted, run)
+        result = d.T if layouts[2] == "col" else d
+        np.testing.assert_array_equal(result[:m, :n], wanted, run)
 
 
 def test_matrices_of_bits() -> None:

@@ -80,11 +80,11 @@ def test_counters_beside_predictions(p, tmp_path):
         table(values | {{"{TIME}": "4000.000000"}})
         """,
     )
-    found = p.measured_counters(ncu=ncu)
-    assert dict(found) == {LOADS: p.metrics()[LOADS], TIME: 4000}
-    assert found.mismatches == {}
-    assert found.predicted == p.metrics()
-    text = repr(found)
+    counters = p.measured_counters(ncu=ncu)
+    assert dict(counters) == {LOADS: p.metrics()[LOADS], TIME: 4000}
+    assert counters.mismatches == {}
+    assert counters.predicted == p.metrics()
+    text = repr(counters)
     assert "NVIDIA H200" in text
     assert "All 1 exact predictions equal the hardware's counters." in text
     assert text.count("[1]") == 2  # a note below the table gives the reason
@@ -95,10 +95,10 @@ def test_counters_beside_predictions(p, tmp_path):
 @pytest.mark.usefixtures("a_gpu")
 def test_a_difference_shows(p, tmp_path, check_html):
     ncu = fake_ncu(tmp_path, f"table({{'{LOADS}': '1'}})\n")
-    found = p.measured_counters(ncu=ncu)
-    assert found.mismatches == {LOADS: (p.metrics()[LOADS], 1)}
-    assert "1 of 1 exact predictions differ" in repr(found)
-    check_html(found._repr_html_())
+    counters = p.measured_counters(ncu=ncu)
+    assert counters.mismatches == {LOADS: (p.metrics()[LOADS], 1)}
+    assert "1 of 1 exact predictions differ" in repr(counters)
+    check_html(counters._repr_html_())
 
 
 @pytest.mark.usefixtures("a_gpu")
@@ -205,8 +205,8 @@ def test_on_a_gpu(device):
     assert p.measured_ms > 0
     assert p.modelled_ms > 0
     try:
-        found = p.measured_counters()
+        counters = p.measured_counters()
     except coalesce.DeviceUnavailable as missing:
         pytest.skip(str(missing))
-    assert found[LOADS] == p.metrics()[LOADS]
-    assert not found.mismatches
+    assert counters[LOADS] == p.metrics()[LOADS]
+    assert not counters.mismatches

@@ -38,11 +38,11 @@ def recorded() -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def assert_same_bits(found: np.ndarray, wanted: np.ndarray) -> None:
-    wanted = wanted.view(found.dtype)
-    if found.dtype == np.float64:  # a NaN may have any payload
-        found, wanted = (np.where(np.isnan(x), np.nan, x) for x in (found, wanted))
-    np.testing.assert_array_equal(found.view("u1"), wanted.view("u1"))
+def assert_same_bits(result: np.ndarray, wanted: np.ndarray) -> None:
+    wanted = wanted.view(result.dtype)
+    if result.dtype == np.float64:  # a NaN may have any payload
+        result, wanted = (np.where(np.isnan(x), np.nan, x) for x in (result, wanted))
+    np.testing.assert_array_equal(result.view("u1"), wanted.view("u1"))
 
 
 @pytest.mark.parametrize("opcode", FORMS)

@@ -192,18 +192,18 @@ def time_on_recorded_counts(launch):
 
 def test_products_on_recorded_counts():
     """The time model alone, without the simulator, at all sizes from 512 to 4096."""
-    found = {}
+    times = {}
     for launch in RECORDED["launches"]:
         if launch["kernel"] in IN_REGISTERS:
             continue
         if launch["case"].startswith("matmul") and "prepared" not in launch["case"]:
             measured = launch["metrics"]["gpu__time_duration.sum"]
-            found[launch["case"]] = time_on_recorded_counts(launch), measured
-    off = shares(found)
+            times[launch["case"]] = time_on_recorded_counts(launch), measured
+    off = shares(times)
     assert len(off) == 60
     assert statistics.median(off.values()) < 0.05
     assert max(off.values()) < 0.2
-    for (a, (ours_a, real_a)), (b, (ours_b, real_b)) in itertools.combinations(found.items(), 2):
+    for (a, (ours_a, real_a)), (b, (ours_b, real_b)) in itertools.combinations(times.items(), 2):
         if a.partition(" ")[2] == b.partition(" ")[2] and max(real_a, real_b) > 1.2 * min(
             real_a, real_b
         ):
@@ -236,25 +236,25 @@ def test_occupancy_is_as_recorded(kernel, threads, registers, shared):
     recorded = min(limits[f"launch__occupancy_limit_{name}"] for name in names)
     # The recorded limit by shared memory depends on the part that the driver had reserved.
     assert _core.model.occupancy("h200", threads, registers, shared)["blocks"] >= recorded
-    found = _core.model.occupancy("h200", threads, registers, 0)["blocks"]
-    assert found == min(limits[f"launch__occupancy_limit_{n}"] for n in names if n != "shared_mem")
+    blocks = _core.model.occupancy("h200", threads, registers, 0)["blocks"]
+    assert blocks == min(limits[f"launch__occupancy_limit_{n}"] for n in names if n != "shared_mem")
 
 
 def test_the_first_blocks_represent_the_launch():
     """The first two waves of blocks predict the rates of the whole grid, approximately."""
     a = np.zeros((1024, 1024), np.float32)
-    found = []
+    modelled = []
 
     def launch(k):
         for rounds in (0, 2):
             prepared = prepare(k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device)
             result = prepared.run(counts=True, caches=True, first_rounds=rounds)
-            found.append(Modelled.of(result.model))
+            modelled.append(Modelled.of(result.model))
         return k.run()
 
     options = {"variant": "tiled", "tile": 16}
     OPERATIONS["matmul"].run((a[:, :128], a[:128]), options, device="sim", launcher=launch)
-    whole, part = found
+    whole, part = modelled
     assert whole.share == 1
     assert 0 < part.share < 0.6
     assert part.ms == pytest.approx(whole.ms, rel=0.1)
@@ -311,13 +311,13 @@ def test_caches_are_the_same_on_any_number_of_host_threads(result):
     x, out = np.zeros(5000, np.float32), np.zeros(100, np.float32)
     given = x, out, np.int32(x.size), np.int32(37)
     prepared = prepare(kernel, 700, 64, given, 0, devices.resolve("sim"))
-    found = [
+    totals = [
         prepared.run(counts=True, caches=True, workers=workers).model["caches"]
         for workers in (1, 2, 5)
     ]
-    assert found[0] == found[1] == found[2]
-    assert found[0]["blocks_replayed"] == 700
-    assert found[0]["dram_read_bytes"] >= x.nbytes
+    assert totals[0] == totals[1] == totals[2]
+    assert totals[0]["blocks_replayed"] == 700
+    assert totals[0]["dram_read_bytes"] >= x.nbytes
 
 
 def test_local_memory_goes_through_the_caches():

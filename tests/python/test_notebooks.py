@@ -41,7 +41,7 @@ make = _make()
 def _predictions(cell: Any) -> list[tuple[str, str]]:
     """Return the names of a cell's predictions, each with the measured value."""
     shown = (o.get("data", {}).get("text/html", "") for o in cell.outputs)
-    return [found for html in shown for found in _PREDICTION.findall(html)]
+    return [prediction for html in shown for prediction in _PREDICTION.findall(html)]
 
 
 _PREDICTION = re.compile(r'data-name="([^"]*)" data-measured="([^"]*)"')

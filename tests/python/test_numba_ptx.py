@@ -184,9 +184,9 @@ def test_wrong_arguments(arguments: tuple[object, ...], message: str) -> None:
 
 def test_names_that_do_not_agree_with_the_parameters_are_ignored() -> None:
     tagged = "_ZN4main1fB2v1B6abcdefEi5ArrayIfLi1E1C7mutable7alignedE"
-    found = arguments_of(tagged, 8)
-    assert found is not None
-    assert [a.spelled for a in found] == ["int32", "array(float32, 1d, C)"]
+    arguments = arguments_of(tagged, 8)
+    assert arguments is not None
+    assert [a.spelled for a in arguments] == ["int32", "array(float32, 1d, C)"]
     assert arguments_of(tagged, 9) is None
     assert arguments_of("_Z1fPf", 1) is None
     assert arguments_of(tagged + "?", 8) is None

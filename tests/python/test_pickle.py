@@ -107,8 +107,8 @@ def test_a_pool_of_processes(kernel: coalesce.Kernel) -> None:
     spawn = multiprocessing.get_context("spawn")
     inputs = [np.full(100, i, np.float32) for i in range(4)]
     with ProcessPoolExecutor(2, mp_context=spawn) as executor:
-        found = list(executor.map(launched, [kernel] * 4, inputs))
-    np.testing.assert_array_equal(found, [x + 20 for x in inputs])
+        results = list(executor.map(launched, [kernel] * 4, inputs))
+    np.testing.assert_array_equal(results, [x + 20 for x in inputs])
 
 
 def test_cloudpickle(kernel: coalesce.Kernel) -> None:
@@ -125,8 +125,8 @@ def test_dask(kernel: coalesce.Kernel) -> None:
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        found = client.submit(launched, kernel, np.zeros(3, np.float32)).result(timeout=120)
-    np.testing.assert_array_equal(found, [20, 20, 20])
+        result = client.submit(launched, kernel, np.zeros(3, np.float32)).result(timeout=120)
+    np.testing.assert_array_equal(result, [20, 20, 20])
 
 
 def test_errors_keep_their_type_and_message(kernel: coalesce.Kernel) -> None:

@@ -124,10 +124,10 @@ def check_picture(example: Example) -> None:
         assert picture is None
         return
     assert picture is not None
-    found = HEADLINE.search(picture.headline)
-    assert found is not None
+    match = HEADLINE.search(picture.headline)
+    assert match is not None
     unit = "wavefront" if example.space == "shared" else "sector"
-    assert (int(found[1].replace(",", "")), found[2]) == (example.cost, unit)
+    assert (int(match[1].replace(",", "")), match[2]) == (example.cost, unit)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -85,7 +85,7 @@ def test_check_and_trace_know_the_whole_array():
     kernel = coalesce.Kernel(NEIGHBOURS, device="sim")
     arguments = coalesce.pointer(x, 1), y, 98
     assert not kernel.check(1, 128, *arguments)
-    assert {found.kind for found in kernel.check(1, 128, x[1:99], y, 98)} == {"out_of_bounds"}
+    assert {finding.kind for finding in kernel.check(1, 128, x[1:99], y, 98)} == {"out_of_bounds"}
     trace = kernel.trace(1, 128, *arguments)
     assert trace.arrays[0].shape == (100,)
     with kernel.step(1, 128, *arguments) as stepping:

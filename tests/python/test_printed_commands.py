@@ -57,8 +57,8 @@ def printed(text: str) -> Iterator[str]:
 
 def commands(start: str) -> list[str]:
     """Return the printed commands that begin with this word."""
-    found = {c for text in (*pages(), *helps().values()) for c in printed(text)}
-    return sorted(c for c in found if re.match(rf"{start}( |$)", c))
+    texts = {c for text in (*pages(), *helps().values()) for c in printed(text)}
+    return sorted(c for c in texts if re.match(rf"{start}( |$)", c))
 
 
 def small(words: list[str]) -> list[str]:
@@ -122,7 +122,7 @@ SHARED = ("--variants", "--size", "--dtype", "--device", "--html", "--json")
 
 
 def test_an_option_is_the_same_in_every_command():
-    found: dict[str, set[tuple[str, ...]]] = {}
+    spellings: dict[str, set[tuple[str, ...]]] = {}
     (of_commands,) = (
         action
         for action in parser.build()._actions
@@ -131,12 +131,12 @@ def test_an_option_is_the_same_in_every_command():
     for name, command in of_commands.choices.items():
         for action in command._actions:
             for option in action.option_strings:
-                found.setdefault(option, set()).add(tuple(action.option_strings))
+                spellings.setdefault(option, set()).add(tuple(action.option_strings))
         if name in ("bench", "explain", "report"):
             assert {o for a in command._actions for o in a.option_strings} >= set(SHARED)
-    assert {option: names for option, names in found.items() if len(names) > 1} == {}
-    assert found["--size"] == {("--size", "-n")}
-    assert found["--variants"] == {("--variants", "--variant")}
+    assert {option: names for option, names in spellings.items() if len(names) > 1} == {}
+    assert spellings["--size"] == {("--size", "-n")}
+    assert spellings["--variants"] == {("--variants", "--variant")}
 
 
 @pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="needs the checkout")

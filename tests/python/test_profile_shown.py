@@ -22,14 +22,14 @@ extern "C" __global__ void k(float* x) {  // <script>alert(1)</script> & "quotes
 @pytest.fixture(scope="module")
 def profiles():
     a, b = np.ones((2, 64, 64), np.float32)
-    found = [
+    reports = [
         coalesce.profile("matmul", a, b, variant=v) for v in ("naive", "tiled_transposed", "tiled")
     ]
     kernel = coalesce.Kernel(HOSTILE, "k", device="sim")
-    found.append(kernel.profile(1, 32, np.zeros(128, np.float32)))
+    reports.append(kernel.profile(1, 32, np.zeros(128, np.float32)))
     empty = coalesce.Kernel('extern "C" __global__ void nothing() {}', device="sim")
-    found.append(empty.profile((2, 3, 4), (8, 8)))
-    return found
+    reports.append(empty.profile((2, 3, 4), (8, 8)))
+    return reports
 
 
 @pytest.mark.parametrize("width", [80, 100])

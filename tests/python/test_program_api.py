@@ -132,15 +132,15 @@ def _names(library: Path) -> set[str]:
     shown = subprocess.run(
         [nm, "-D", "--defined-only", library], capture_output=True, text=True, check=True
     ).stdout
-    found = (line.split()[-1].partition("@")[0] for line in shown.splitlines())
-    return {name for name in found if name.startswith(("cu", "__cuda", "nvrtc"))}
+    symbols = (line.split()[-1].partition("@")[0] for line in shown.splitlines())
+    return {name for name in symbols if name.startswith(("cu", "__cuda", "nvrtc"))}
 
 
 def _theirs() -> Path:
-    found = pathfinder.file_of("nvidia-cuda-runtime", "libcudart.so.13")
-    if found is None:
+    path = pathfinder.file_of("nvidia-cuda-runtime", "libcudart.so.13")
+    if path is None:
         pytest.skip("needs nvidia-cuda-runtime")
-    return Path(found)
+    return Path(path)
 
 
 def test_every_function_is_there() -> None:

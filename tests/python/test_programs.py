@@ -416,13 +416,13 @@ def test_checks_find_mistakes_of_kernels_and_of_the_host(tmp_path: Path) -> None
     lines = source.read_text().splitlines()
     done = coalesce("run", source, "--check", "--json", tmp_path / "r.json")
     assert done.returncode == 3
-    found = json.loads((tmp_path / "r.json").read_text())
-    kinds = {f["kind"] for launch in found["checked"] for f in launch["findings"]}
+    report = json.loads((tmp_path / "r.json").read_text())
+    kinds = {f["kind"] for launch in report["checked"] for f in launch["findings"]}
     assert kinds == {"uninitialized", "race"}
-    line = found["checked"][0]["findings"][0]["first"]["line"]
+    line = report["checked"][0]["findings"][0]["first"]["line"]
     assert "x[threadIdx.x]" in lines[line - 1]
     by_line = {}
-    for mistake in found["host"]:
+    for mistake in report["host"]:
         name, _, number = mistake["place"].partition(":")
         assert name == "program.cu", mistake
         by_line[lines[int(number) - 1].strip()] = (mistake["kind"], mistake["text"])
@@ -597,10 +597,10 @@ def test_checks_find_a_host_that_does_not_wait(tmp_path: Path) -> None:
     )
     done = coalesce("run", source, "--check", "--json", tmp_path / "r.json")
     assert done.stdout == "9\n", done.stderr
-    found = json.loads((tmp_path / "r.json").read_text())["host"]
+    mistakes = json.loads((tmp_path / "r.json").read_text())["host"]
     lines = source.read_text().splitlines()
-    places = [lines[int(f["place"].partition(":")[2]) - 1].strip() for f in found]
-    assert [f["kind"] for f in found] == ["missing wait"] * 2
+    places = [lines[int(f["place"].partition(":")[2]) - 1].strip() for f in mistakes]
+    assert [f["kind"] for f in mistakes] == ["missing wait"] * 2
     assert places == ["sum += x[0];", "sum += y[2];"]
 
 

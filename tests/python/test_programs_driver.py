@@ -482,16 +482,16 @@ def test_functions_are_found_by_name(tmp_path: Path) -> None:
     auto init = (CUresult (*)(unsigned))dlsym(driver, "cuInit");
     SHOW(init(0));
     CUresult (*create)(CUcontext *, unsigned, CUdevice);
-    CUdriverProcAddressQueryResult found;
+    CUdriverProcAddressQueryResult status;
     // A program of CUDA 11 gets the function that CUDA 11 had.
-    OK(cuGetProcAddress("cuCtxCreate", (void **)&create, 11000, 0, &found));
+    OK(cuGetProcAddress("cuCtxCreate", (void **)&create, 11000, 0, &status));
     OK(create(&context, 0, 0));
     CUresult (*allocate)(CUdeviceptr *, size_t);
-    OK(cuGetProcAddress("cuMemAlloc", (void **)&allocate, 13000, 0, &found));
+    OK(cuGetProcAddress("cuMemAlloc", (void **)&allocate, 13000, 0, &status));
     OK(allocate(&memory, 64));
     void *nothing;
-    OK(cuGetProcAddress("cuNothing", &nothing, 13000, 0, &found));
-    printf("%d %d\\n", nothing == 0, found);
+    OK(cuGetProcAddress("cuNothing", &nothing, 13000, 0, &status));
+    printf("%d %d\\n", nothing == 0, status);
     SHOW(cuGreenCtxDestroy(0));
     """
     done = run(tmp_path, body, kernels="#include <dlfcn.h>\n")

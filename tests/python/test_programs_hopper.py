@@ -35,9 +35,9 @@ __global__ void tile(const __grid_constant__ CUtensorMap map, float *out) {
 }
 int main() {
     PFN_cuTensorMapEncodeTiled_v12000 encode = nullptr;
-    cudaDriverEntryPointQueryResult found;
+    cudaDriverEntryPointQueryResult status;
     cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)&encode, 12000,
-                                     cudaEnableDefault, &found);
+                                     cudaEnableDefault, &status);
     const int rows = 12, cols = 48;
     float h[rows * cols], *a, *out, r[256];
     for (int i = 0; i < rows * cols; ++i) h[i] = i;
@@ -54,11 +54,11 @@ int main() {
     int wrong = make(wide), right = make(box);
     tile<<<1, 32>>>(map, out);
     cudaMemcpy(r, out, sizeof r, cudaMemcpyDeviceToHost);
-    printf("%d %d %d %g %g %g %s\\n", found, wrong, right, r[0], r[15], r[16] + r[4 * 32],
+    printf("%d %d %d %g %g %g %s\\n", status, wrong, right, r[0], r[15], r[16] + r[4 * 32],
            cudaGetErrorString(cudaGetLastError()));
-    void *none = &found;
-    cudaGetDriverEntryPointByVersion("cuNothing", &none, 12000, cudaEnableDefault, &found);
-    printf("%d %d\\n", found, none == nullptr);
+    void *none = &status;
+    cudaGetDriverEntryPointByVersion("cuNothing", &none, 12000, cudaEnableDefault, &status);
+    printf("%d %d\\n", status, none == nullptr);
     cudaFree(a); cudaFree(out);
 }
 """

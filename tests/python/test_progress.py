@@ -78,16 +78,16 @@ def test_a_bar_inside_another_is_not_shown(clock: Clock, capsys: Capture) -> Non
 
 
 def test_other_threads_show_nothing() -> None:
-    found: list[object] = []
+    reports: list[object] = []
 
     def look() -> None:
         with progress.reporter(None, "k") as report:
-            found.append(report)
+            reports.append(report)
 
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
-    assert found == [None]
+    assert reports == [None]
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -59,10 +59,10 @@ def test_kernels_of_a_folder_are_tried_and_stored(tmp_path):
     )
     for name, text in (("kernels", KERNELS), ("others", OTHERS), ("refused", REFUSED)):
         (folder / f"{name}.cu").write_text(text)
-    given, found = tmp_path / "arguments.json", tmp_path / "found.json"
+    given, results = tmp_path / "arguments.json", tmp_path / "found.json"
     given.write_text(json.dumps(ARGUMENTS))
-    _run("any_repositories.py", folder, "--json", found, "--arguments", given)
-    found_there = json.loads(found.read_text())
+    _run("any_repositories.py", folder, "--json", results, "--arguments", given)
+    found_there = json.loads(results.read_text())
     outcomes = {
         row["kernel"]: (row["outcome"], row.get("reference"))
         for row in (*found_there["kernels"], *found_there["replaced"])
@@ -77,7 +77,7 @@ def test_kernels_of_a_folder_are_tried_and_stored(tmp_path):
     }
     _run(
         "any_stored.py",
-        *(folder, "--json", found, "--arguments", given, "--out", tmp_path / "stored"),
+        *(folder, "--json", results, "--arguments", given, "--out", tmp_path / "stored"),
     )
     launches = json.loads((tmp_path / "stored" / "launches.json").read_text())
     assert set(launches) == {"a/b:kernels.cu:doubled", "a/b:others.cu:picked"}

@@ -43,9 +43,9 @@ def test_a_command_compares(programs, tmp_path, out, expected):
     case = programs.Case(
         "suite", "name", tmp_path, ["main.cu"], verify=[sys.executable, "-c", CHECK]
     )
-    found = programs.outcome(case, out, "", 0, False)
-    assert found["outcome"] == expected
-    assert found["how" if expected == "verified" else "why"] == "compared with 6"
+    row = programs.outcome(case, out, "", 0, False)
+    assert row["outcome"] == expected
+    assert row["how" if expected == "verified" else "why"] == "compared with 6"
 
 
 def test_list(programs, tmp_path):

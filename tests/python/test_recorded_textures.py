@@ -49,16 +49,16 @@ def test_results_are_those_of_the_gpu(family: str) -> None:
         if case.name.split()[0] != family or case.name == "shape tex2D of a slice":
             continue
         compared += 1
-        found = case.run("sim").ravel()
+        result = case.run("sim").ravel()
         if family == "grad":
-            apart = np.abs(found.view(np.float32) - wanted.view(np.float32))
+            apart = np.abs(result.view(np.float32) - wanted.view(np.float32))
             assert np.sum(apart > GRADIENT) <= ROUNDED * (" point " in case.name), case.name
             continue
         assert same_inputs, case.name
-        different = np.flatnonzero(found != wanted)
+        different = np.flatnonzero(result != wanted)
         most, by = NEARLY_EQUAL.get(case.name, (0, 0.0))
         assert different.size <= most, f"{case.name}: {different.size} results differ"
-        a, b = found[different].view(np.float32), wanted[different].view(np.float32)
+        a, b = result[different].view(np.float32), wanted[different].view(np.float32)
         np.testing.assert_allclose(a, b, rtol=by, err_msg=case.name)
     assert compared >= 2
 

@@ -201,12 +201,12 @@ def test_blocks_with_equal_requests_have_equal_hits():
     for (int k = 0; k < 64; ++k) sum += a[blockIdx.x * 8192 + (k * 37 + threadIdx.x) % 8192];
     out[i] = sum;"""
     a = np.zeros(64 * 8192, np.float32)
-    found = []
+    rates = []
     for blocks in (1, 2, 64):
         out = np.zeros(blocks * threads, np.float32)
         caches = profile(
             body, "const float *a, float *out", blocks, threads, a, out
         ).modelled.caches
-        found.append([caches[name] / blocks for name in ("l1_loads", "l1_load_hits")])
+        rates.append([caches[name] / blocks for name in ("l1_loads", "l1_load_hits")])
         assert caches["dram_read_bytes"] == blocks * 64 * -(-(63 * 37 + threads) // 16)
-    assert found[0] == found[1] == found[2]
+    assert rates[0] == rates[1] == rates[2]

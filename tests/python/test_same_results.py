@@ -74,11 +74,11 @@ def few(grid: Any) -> tuple[int, ...]:
 
 def launches() -> dict[str, Launch]:
     """Return every launch of a test kernel, each with a unique name."""
-    found: dict[str, Launch] = {}
+    by_name: dict[str, Launch] = {}
 
     def add(launch: Launch) -> None:
-        again = sum(name.split(" #")[0] == launch.entry for name in found)
-        found[f"{launch.entry} #{again + 1}" if again else launch.entry] = launch
+        again = sum(name.split(" #")[0] == launch.entry for name in by_name)
+        by_name[f"{launch.entry} #{again + 1}" if again else launch.entry] = launch
 
     for file, rows in {
         "together.cu": counter_cases.together.launches(),
@@ -93,7 +93,7 @@ def launches() -> dict[str, Launch]:
             add(Launch(file, *row))
     for launch in unseen_cases.launches().values():
         add(Launch(*launch))
-    return found
+    return by_name
 
 
 LAUNCHES = launches()
@@ -105,7 +105,7 @@ def results(kernel: Any, launch: Launch) -> dict[str, list[np.ndarray]]:
     assert not program.why_ptx(kernel.entry)
     variables = [v[0] for v in program.variables()]
     before = [program.read_variable(name) for name in variables]
-    found = {}
+    by_mode = {}
     for mode in MODES:
         for name, value in zip(variables, before, strict=True):
             program.write_variable(name, value)
@@ -119,14 +119,14 @@ def results(kernel: Any, launch: Launch) -> dict[str, list[np.ndarray]]:
         }[mode]
         prepared.run(workers=1, **how)
         prepared.finish()
-        found[mode] = [a for a in given if isinstance(a, np.ndarray)]
-        found[mode] += [np.frombuffer(program.read_variable(name), "u1") for name in variables]
-    return found
+        by_mode[mode] = [a for a in given if isinstance(a, np.ndarray)]
+        by_mode[mode] += [np.frombuffer(program.read_variable(name), "u1") for name in variables]
+    return by_mode
 
 
-def assert_the_same(found: dict[str, list[np.ndarray]]) -> None:
+def assert_the_same(by_mode: dict[str, list[np.ndarray]]) -> None:
     for mode in MODES[1:]:
-        for plain, other in zip(found["run"], found[mode], strict=True):
+        for plain, other in zip(by_mode["run"], by_mode[mode], strict=True):
             np.testing.assert_array_equal(plain.view("u1"), other.view("u1"), mode)
 
 
@@ -140,15 +140,15 @@ def compiled(file: str, entry: str, *options: str) -> coalesce.Kernel:
 @pytest.mark.parametrize("name", [n for n in LAUNCHES if LAUNCHES[n].entry not in IN_ANY_ORDER])
 def test_every_mode_gives_the_same_results(name):
     launch = LAUNCHES[name]
-    found = results(compiled(launch.file, launch.entry), launch)
+    by_mode = results(compiled(launch.file, launch.entry), launch)
     if launch.entry in ANY_NAN:
-        for array in (a for arrays in found.values() for a in arrays if a.dtype.kind == "f"):
+        for array in (a for arrays in by_mode.values() for a in arrays if a.dtype.kind == "f"):
             array[np.isnan(array)] = np.nan
     if launch.entry not in CONTRACTED:
-        assert_the_same(found)
+        assert_the_same(by_mode)
         return
     for mode in MODES[1:]:
-        for plain, other in zip(found["run"], found[mode], strict=True):
+        for plain, other in zip(by_mode["run"], by_mode[mode], strict=True):
             np.testing.assert_allclose(other, plain, 1e-4, 1e-5, err_msg=mode)
 
 
@@ -182,5 +182,5 @@ def test_shipped_kernels_give_the_same_results_in_every_mode(name):
 
     SHIPPED[name].run("sim", launcher=launcher)
     assert launched
-    for found in launched:
-        assert_the_same(found)
+    for by_mode in launched:
+        assert_the_same(by_mode)

@@ -26,8 +26,8 @@ _VALUES = 100 + _LANES
 def reads(by, first, last):
     """Lanes `first` to `last` - 1 read from the lane that is `by` higher."""
     other = _LANES + by
-    found = np.where((other >= first) & (other < last), 100 + other, 0)
-    return np.where((first <= _LANES) & (last > _LANES), found, -1)
+    values = np.where((other >= first) & (other < last), 100 + other, 0)
+    return np.where((first <= _LANES) & (last > _LANES), values, -1)
 
 
 CASES = {

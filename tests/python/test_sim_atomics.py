@@ -106,42 +106,42 @@ def test_atomics_return_the_old_values(device):
     ticket = np.zeros(n, np.int32)
     cells = np.zeros(8, np.uint32)
     wide = np.zeros(4, np.uint64)
-    found = np.zeros((5, n), np.uint64)
+    old = np.zeros((5, n), np.uint64)
     run(
         device,
         """
         extern "C" __global__ void k(int *ticket, unsigned *c, unsigned long long *w,
-                                     unsigned long long *found) {
+                                     unsigned long long *old) {
             int i = blockIdx.x * blockDim.x + threadIdx.x, n = 2560;
             ticket[i] = atomicAdd(&c[0], 1u);
-            found[i] = atomicInc(&c[1], 9u);
-            found[n + i] = atomicDec(&c[2], 6u);
-            found[2 * n + i] = atomicExch(&c[3], i + 1);
-            found[3 * n + i] = atomicExch(&w[0], (1ull << 40) + i);
-            found[4 * n + i] = atomicCAS(&w[1], 0ull, i + 1ull);
+            old[i] = atomicInc(&c[1], 9u);
+            old[n + i] = atomicDec(&c[2], 6u);
+            old[2 * n + i] = atomicExch(&c[3], i + 1);
+            old[3 * n + i] = atomicExch(&w[0], (1ull << 40) + i);
+            old[4 * n + i] = atomicCAS(&w[1], 0ull, i + 1ull);
         }""",
         ticket,
         cells,
         wide,
-        found,
+        old,
         grid=20,
         block=128,
     )
     assert sorted(ticket) == list(range(n))
     assert cells[0] == n
     assert cells[1] == n % 10
-    counts = np.bincount(found[0].astype(int))
+    counts = np.bincount(old[0].astype(int))
     np.testing.assert_array_equal(counts, np.full(10, n // 10))
-    down = np.bincount(found[1].astype(int))
+    down = np.bincount(old[1].astype(int))
     assert len(down) == 7
     assert down.max() - down.min() <= 1
-    exchanged = sorted([*found[2].tolist(), int(cells[3])])
+    exchanged = sorted([*old[2].tolist(), int(cells[3])])
     assert exchanged == list(range(n + 1))
-    assert sorted([*found[3].tolist(), int(wide[0])]) == [0, *range(1 << 40, (1 << 40) + n)]
-    winners = np.flatnonzero(found[4] == 0)
+    assert sorted([*old[3].tolist(), int(wide[0])]) == [0, *range(1 << 40, (1 << 40) + n)]
+    winners = np.flatnonzero(old[4] == 0)
     assert len(winners) == 1
     assert wide[1] == winners[0] + 1
-    assert (found[4][found[4] != 0] == wide[1]).all()
+    assert (old[4][old[4] != 0] == wide[1]).all()
 
 
 def test_floating_sums(device, random):

@@ -60,9 +60,9 @@ def test_conversions_of_fp4_and_fp6(arch: str) -> None:
     np.testing.assert_array_equal(four, wanted[:, 0] | wanted[:, 1] << 4)
     signed = np.concatenate([numbers(2, 1), -numbers(2, 1)])
     np.testing.assert_array_equal(back[:64], signed[wanted])
-    for found, (exponent, fraction) in zip(six, ((2, 3), (3, 2)), strict=True):
+    for decoded, (exponent, fraction) in zip(six, ((2, 3), (3, 2)), strict=True):
         wanted = encoded(x, exponent, fraction)
-        np.testing.assert_array_equal(found, wanted[:, 0] | wanted[:, 1] << 8)
+        np.testing.assert_array_equal(decoded, wanted[:, 0] | wanted[:, 1] << 8)
     signed = np.concatenate([numbers(3, 2), -numbers(3, 2)])
     np.testing.assert_array_equal(back[64:], signed[wanted])
 

@@ -87,14 +87,14 @@ def test_stepping_gives_the_result_of_a_launch(monkeypatch):
     stepper = kernel.step(1, 64, x, np.zeros(64, np.int32))
     count = kernel.launch(1, 64, x, np.zeros(64, np.int32), counts=True, device="sim").counts
     steps = 0
-    found = []
+    events = []
     for step in stepper:
         steps += 1
-        found += [
+        events += [
             (e.warp, e.step, e.line, e.kind, e.mask, e.addresses.tolist()) for e in step.events
         ]
     want = [(e.warp, e.step, e.line, e.kind, e.mask, e.addresses.tolist()) for e in trace]
-    assert sorted(found) == sorted(want)
+    assert sorted(events) == sorted(want)
     assert stepper.steps == steps == count.table()["executed"].sum()
     np.testing.assert_array_equal(stepper.arrays["out"], x[::-1])
 

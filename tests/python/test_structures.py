@@ -363,5 +363,5 @@ def test_members_of_bases_that_are_described_as_members(monkeypatch):
     reader = layouts._Reader()
     types = {id(children[0]): base, id(children[1]): Parameter("", "scalar", 4)}
     monkeypatch.setattr(reader, "type", lambda die: types[id(die)])
-    found = [(m.name, m.offset) for m in reader._members(derived)]
-    assert found == [("n", 20), ("own", 24)]
+    members = [(m.name, m.offset) for m in reader._members(derived)]
+    assert members == [("n", 20), ("own", 24)]

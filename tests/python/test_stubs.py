@@ -15,15 +15,15 @@ STUBS = Path(coalesce.__file__).parent / "_core"
 
 def names_of(body: list[ast.stmt]) -> dict[str, list[ast.stmt] | None]:
     """Return the names that a stub defines; a class has its body."""
-    found: dict[str, list[ast.stmt] | None] = {}
+    names: dict[str, list[ast.stmt] | None] = {}
     for node in body:
         if isinstance(node, ast.ClassDef):
-            found[node.name] = node.body
+            names[node.name] = node.body
         elif isinstance(node, ast.FunctionDef):
-            found[node.name] = None
+            names[node.name] = None
         elif isinstance(node, ast.AnnAssign):
-            found[node.target.id] = None
-    return found
+            names[node.target.id] = None
+    return names
 
 
 def public(thing: object) -> set[str]:

@@ -42,15 +42,15 @@ def places(case: Copy) -> list[tuple[int, int | None]]:
     pitch = 16 << case.swizzle if case.swizzle else row_bytes
     steps = (1, *(case.steps or (1,) * len(case.box))[1:])
     counts = [-(-b // s) for b, s in zip(case.box, steps, strict=True)]
-    found = []
+    pairs = []
     for number, index in enumerate(np.ndindex(*counts[::-1])):
         x = [a + i * s for a, i, s in zip(case.at, index[::-1], steps, strict=True)]
         inside = all(0 <= v < extent for v, extent in zip(x, case.extents, strict=True))
         at = x[0] * item + sum(v * s for v, s in zip(x[1:], case.strides, strict=True))
         row, column = divmod(number, case.box[0])
         shared = swizzled(case.offset + row * pitch + column * item, case.swizzle)
-        found.append((shared, at if inside else None))
-    return found
+        pairs.append((shared, at if inside else None))
+    return pairs
 
 
 def converted(bits: int, element: str) -> int:
@@ -89,9 +89,9 @@ def test_boxes(name: str) -> None:
         with pytest.raises(coalesce.LaunchError, match="cannot begin before the array"):
             copied(case, seed)
         return
-    found = copied(case, seed)
-    np.testing.assert_array_equal(found, expected(case, seed))
-    np.testing.assert_array_equal(found, RECORDED[name], "the simulator and an H100 differ")
+    result = copied(case, seed)
+    np.testing.assert_array_equal(result, expected(case, seed))
+    np.testing.assert_array_equal(result, RECORDED[name], "the simulator and an H100 differ")
 
 
 @pytest.mark.parametrize(
@@ -206,10 +206,10 @@ def test_checks_see_a_missing_fence_between_proxies(fenced: bool) -> None:
     """,
         "const __grid_constant__ Map map, float* x",
     )
-    found = k.check(1, 32, map_of(x, (32, 8)), x)
-    assert bool(found) != fenced
+    findings = k.check(1, 32, map_of(x, (32, 8)), x)
+    assert bool(findings) != fenced
     if not fenced:
-        assert "a write and an asynchronous copy are not ordered" in str(found)
+        assert "a write and an asynchronous copy are not ordered" in str(findings)
 
 
 def test_checks_see_blocks_that_write_the_same_box() -> None:
@@ -292,8 +292,8 @@ def test_a_box_for_the_blocks_of_a_cluster() -> None:
 def test_machine_code(name: str) -> None:
     """Counted runs execute UTMALDG and UTMASTG; the results equal those of an H100."""
     seed, case = CASES[name]
-    found = tensor_map_cases.run(case, seed, "sim", simulated, counts=True)
-    np.testing.assert_array_equal(found, RECORDED[name])
+    result = tensor_map_cases.run(case, seed, "sim", simulated, counts=True)
+    np.testing.assert_array_equal(result, RECORDED[name])
 
 
 @pytest.mark.usefixtures("machine_code")

@@ -470,7 +470,7 @@ def test_machine_code_accesses_surfaces() -> None:
         k = surfaces(entry)
         assert why_ptx(k) == ""
         block = {"write1": 16, "write3": (4, 3, 2), "layers_of_2": 4}.get(entry, (8, 8))
-        found = []
+        results = []
         for counts in (False, True):
             a = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
             given: list[Any] = [coalesce.surface(a, channels=channels, **options)]
@@ -479,9 +479,9 @@ def test_machine_code_accesses_surfaces() -> None:
                 given += [coalesce.surface(a, channels=channels), 10, 6]
             grid = (2, 1) if len(given) > 1 else 1
             prepare(k, grid, block, given, 0).run(counts=counts)
-            found.append(a)
-        assert found[0].any()
-        np.testing.assert_array_equal(*found)
+            results.append(a)
+        assert results[0].any()
+        np.testing.assert_array_equal(*results)
     for x, row in ((16, 1), (-4, 2), (4, 7), (0, -1)):
         a = np.arange(12, dtype=np.float32).reshape(3, 4)
         both_ways(

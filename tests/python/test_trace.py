@@ -119,10 +119,10 @@ def test_threads_of_lanes(on_simulator):
     }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
     block = (5, 3, 7)
-    found = [np.zeros(105, np.int32) for _ in range(3)]
-    trace = kernel.trace(1, block, *found)
+    indices = [np.zeros(105, np.int32) for _ in range(3)]
+    trace = kernel.trace(1, block, *indices)
     assert trace.thread.shape == (12, 32, 3)
-    for axis, values in enumerate(found):
+    for axis, values in enumerate(indices):
         part = trace.select(array="xyz"[axis])
         np.testing.assert_array_equal(
             part.thread[..., axis][part.active], values[part.index[part.active]]

@@ -20,8 +20,8 @@ import coalesce
 GPUS = [device for device in coalesce.devices() if device.kind == "cuda"]
 NAMES = [device.name for device in GPUS[:2]]
 if len(GPUS) < 2:
-    found = "one GPU" if GPUS else f"no GPU ({coalesce.gpu_status()})"
-    pytest.skip(f"needs two GPUs; there is {found}", allow_module_level=True)
+    available = "one GPU" if GPUS else f"no GPU ({coalesce.gpu_status()})"
+    pytest.skip(f"needs two GPUs; there is {available}", allow_module_level=True)
 
 SCALE = """
 extern "C" __global__ void scale(float *x, float factor, int n) {
@@ -85,8 +85,8 @@ def test_each_gpu_has_its_own_variables() -> None:
     for times, name in enumerate(NAMES, 1):
         for _ in range(times):
             kernel.launch(2, 32, device=name)
-    found = [int(kernel.globals.on(name)["calls"]) for name in NAMES]
-    assert found == [64, 128]
+    calls = [int(kernel.globals.on(name)["calls"]) for name in NAMES]
+    assert calls == [64, 128]
 
 
 def test_threads_on_two_gpus() -> None:

@@ -20,8 +20,8 @@ from coalesce.launch.module import Module
 def parameter(source: str, options: Sequence[str] = (), **settings: object) -> str:
     """Return the first parameter as messages show it: "float *x"."""
     kernel = coalesce.Kernel(source, options=options, device="sim", **settings)  # type: ignore[arg-type]
-    found = kernel.signature.parameters[0]
-    return f"{found.spelled} {found.name}".replace("* ", "*")
+    first = kernel.signature.parameters[0]
+    return f"{first.spelled} {first.name}".replace("* ", "*")
 
 
 @pytest.fixture
@@ -212,14 +212,14 @@ def test_a_kernel_under_a_condition() -> None:
         '#if 0\nextern "C" __global__ void k(double *x, int n) {}\n'
         '#else\nextern "C" __global__ void k(float *y, int n) {}\n#endif\n'
     )
-    found = coalesce.Kernel(source, device="sim").signature.parameters
-    assert [(p.name, p.spelled) for p in found] == [("arg0", "float *"), ("n", "int")]
+    parameters = coalesce.Kernel(source, device="sim").signature.parameters
+    assert [(p.name, p.spelled) for p in parameters] == [("arg0", "float *"), ("n", "int")]
 
 
 def test_a_kernel_made_by_a_macro() -> None:
     source = '#define MAKE(name, t) extern "C" __global__ void name(t *x, int n) {}\nMAKE(k, float)'
-    found = coalesce.Kernel(source, device="sim").signature.parameters
-    assert [(p.name, p.spelled) for p in found] == [("arg0", "float *"), ("arg1", "int")]
+    parameters = coalesce.Kernel(source, device="sim").signature.parameters
+    assert [(p.name, p.spelled) for p in parameters] == [("arg0", "float *"), ("arg1", "int")]
 
 
 def test_unknown_types_have_known_sizes() -> None:
@@ -261,16 +261,16 @@ def test_variables() -> None:
             x[0] = table[0][i] + ns::one + fixed[i] + (p ? *p : 0);
         }
     """
-    found = coalesce.Kernel(source, device="sim").globals
-    assert found["table"].shape == (3, 4)
-    assert found["table"].dtype == np.float32
-    assert found["table"][0].tolist() == [1, 2, 3, 4]
-    assert found["ns::one"] == np.float32(7)
-    assert found["fixed"].tolist() == [5, 6]
+    variables = coalesce.Kernel(source, device="sim").globals
+    assert variables["table"].shape == (3, 4)
+    assert variables["table"].dtype == np.float32
+    assert variables["table"][0].tolist() == [1, 2, 3, 4]
+    assert variables["ns::one"] == np.float32(7)
+    assert variables["fixed"].tolist() == [5, 6]
     with pytest.raises(ValueError, match="`fixed` is const"):
-        found["fixed"] = [1, 2]
-    assert "float table[3][4]" in repr(found)
-    assert found["p"] == 0
+        variables["fixed"] = [1, 2]
+    assert "float table[3][4]" in repr(variables)
+    assert variables["p"] == 0
 
 
 def test_a_variable_of_a_template_hides_no_other() -> None:
@@ -282,10 +282,10 @@ def test_a_variable_of_a_template_hides_no_other() -> None:
         __device__ real plain[2] = {3, 4};
         extern "C" __global__ void k(float *x) { x[0] = of_a_template<int>[0] + plain[1]; }
     """
-    found = coalesce.Kernel(source, device="sim").globals
-    assert found["plain"].dtype == np.float32
-    assert found["plain"].tolist() == [3, 4]
-    (other,) = (found[name] for name in found if name != "plain")
+    variables = coalesce.Kernel(source, device="sim").globals
+    assert variables["plain"].dtype == np.float32
+    assert variables["plain"].tolist() == [3, 4]
+    (other,) = (variables[name] for name in variables if name != "plain")
     assert other.nbytes == 8
 
 
@@ -318,8 +318,8 @@ def test_uncertain_shared_arrays_are_left_out() -> None:
     ],
 )
 def test_parameters_of_mangled_names(mangled: str, types: list[str] | None) -> None:
-    found = compiled_types.of_mangled(mangled)
-    assert (None if found is None else [p.spelled for p in found]) == types
+    parameters = compiled_types.of_mangled(mangled)
+    assert (None if parameters is None else [p.spelled for p in parameters]) == types
 
 
 def test_unbalanced_parentheses_in_code_that_is_left_out() -> None:
@@ -329,9 +329,9 @@ def test_unbalanced_parentheses_in_code_that_is_left_out() -> None:
         #endif
         __global__ void k(float *x, int n) { x[0] = n; }
     """
-    found = parameters_of(source, "k", 2)
-    assert found is not None
-    assert [p.spelled for p in found] == ["float *", "int"]
+    parameters = parameters_of(source, "k", 2)
+    assert parameters is not None
+    assert [p.spelled for p in parameters] == ["float *", "int"]
 
 
 def test_definitions() -> None:
@@ -364,10 +364,10 @@ def test_types_that_the_ptx_contradicts_are_ignored() -> None:
         signature.PtxParameter("u64", 8, 8, False),
         signature.PtxParameter("u32", 4, 4, False),
     )
-    found = signature.signature_of(
+    kernel_signature = signature.signature_of(
         "_Z1kfPf", [pointer, integer], "__global__ void k(float, float*)"
     )
-    assert [p.kind for p in found.parameters] == ["word", "scalar"]
+    assert [p.kind for p in kernel_signature.parameters] == ["word", "scalar"]
 
 
 def test_the_compiler_is_asked_once_for_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ WARNED = {"sieve"}
 def test_correct_kernels_have_no_findings(name: str) -> None:
     findings = run(name, checked=True)[2]
     if name in WARNED:
-        assert {found.severity for found in findings} == {"warning"}
+        assert {finding.severity for finding in findings} == {"warning"}
     else:
         assert not findings, findings
 
@@ -187,9 +187,9 @@ def test_lists_and_trees() -> None:
     ends = following < 0
     equal(after, np.where(ends, -1, following[following]))
     equal(ranks, rank + np.where(ends, 0, rank[following]))
-    (_, entries, queries, *_), (_, _, _, found, *_), _ = run("chained_hash_find")
+    (_, entries, queries, *_), (_, _, _, addresses, *_), _ = run("chained_hash_find")
     last = dict(entries.reshape(-1, 3)[:, :2].view(np.uint32).tolist())
-    equal(found, [last.get(key, -1) for key in queries.tolist()])
+    equal(addresses, [last.get(key, -1) for key in queries.tolist()])
     (tree, _, keys, *_), (_, _, _, values, _), _ = run("tree_find")
     held = set(tree[:, 0].tolist())
     equal(values, [3 * key if key in held else -1 for key in keys.tolist()])

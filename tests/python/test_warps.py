@@ -30,11 +30,11 @@ LANES = np.arange(32)
     ],
 )
 def test_transactions(addresses, itemsize, sectors, lines, efficiency):
-    found = coalesce.transactions(addresses, itemsize)
-    assert (found.requests, found.sectors, found.lines) == (1, sectors, lines)
-    assert found.efficiency == efficiency
-    assert found.sectors_per_request == sectors
-    assert found.bytes_moved == 32 * sectors
+    access = coalesce.transactions(addresses, itemsize)
+    assert (access.requests, access.sectors, access.lines) == (1, sectors, lines)
+    assert access.efficiency == efficiency
+    assert access.sectors_per_request == sectors
+    assert access.bytes_moved == 32 * sectors
 
 
 @given(
@@ -45,26 +45,26 @@ def test_transactions(addresses, itemsize, sectors, lines, efficiency):
 def test_a_kernel_counts_the_same(elements, itemsize, bits):
     """The simulator counts the same for a kernel with these addresses."""
     mask = bits % (1 << len(elements))
-    found = coalesce.transactions([itemsize * e for e in elements], itemsize, mask)
+    access = coalesce.transactions([itemsize * e for e in elements], itemsize, mask)
     touched = {
         (itemsize * e + byte) // 32
         for lane, e in enumerate(elements)
         if mask >> lane & 1
         for byte in range(itemsize)
     }
-    assert found.sectors == len(touched)
-    assert found.lines == len({sector // 4 for sector in touched})
-    assert found.requests == (mask != 0)
+    assert access.sectors == len(touched)
+    assert access.lines == len({sector // 4 for sector in touched})
+    assert access.requests == (mask != 0)
 
 
 def test_as_the_simulator_counts(random):
     index = random.integers(0, 4096, 4096).astype(np.int32)
     x = np.zeros(4096, np.float32)
     p = coalesce.profile("access", x, pattern="gather", index=index)
-    found = coalesce.transactions(4 * index.astype(np.int64))
+    access = coalesce.transactions(4 * index.astype(np.int64))
     (load,) = [a for a in p.accesses() if a.name == "load x"]
-    assert (found.requests, found.sectors) == (load.requests, load.sectors)
-    assert found.ideal_sectors == load.ideal
+    assert (access.requests, access.sectors) == (load.requests, load.sectors)
+    assert access.ideal_sectors == load.ideal
 
 
 def test_masks_warps_and_wavefronts():
@@ -81,10 +81,10 @@ def test_masks_warps_and_wavefronts():
 
 
 def test_text_and_headline():
-    found = coalesce.transactions(2048 * LANES)
-    assert found.pattern.kind == "stride"
-    assert str(found).startswith("1 request, 32 sectors in 32 lines, 12.5% of the bytes used.")
-    assert "32 lanes" in found.picture().headline
+    access = coalesce.transactions(2048 * LANES)
+    assert access.pattern.kind == "stride"
+    assert str(access).startswith("1 request, 32 sectors in 32 lines, 12.5% of the bytes used.")
+    assert "32 lanes" in access.picture().headline
 
 
 def test_threads():

@@ -29,8 +29,8 @@ def trace(stride: int = 1, **options: object) -> coalesce.Trace:
     return coalesce.Kernel(SOURCE).trace(2, 128, x, y, z, stride, **options)
 
 
-def by_array(found: coalesce.Wavefronts) -> dict[str, coalesce.WavefrontAccess]:
-    return {row.array: row for row in found}
+def by_array(wavefronts: coalesce.Wavefronts) -> dict[str, coalesce.WavefrontAccess]:
+    return {row.array: row for row in wavefronts}
 
 
 @pytest.mark.parametrize(("stride", "bytes_", "lines"), [

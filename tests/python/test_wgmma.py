@@ -59,12 +59,12 @@ def matrix(image: np.ndarray, operand: Operand, kind: str, rows: int, k: int, tr
     """Return the bits of an operand as [row or column, k]."""
     item = FORMATS[kind].bits // 8
     raw = image.view("u1")
-    found = np.zeros((rows, k), "u8")
+    rows_of_bytes = np.zeros((rows, k), "u8")
     for row in range(rows):
         for step in range(k):
             at = region + place(operand, row, step * item, transposed=bool(transposed), k=step)
-            found[row, step] = int.from_bytes(raw[at : at + item].tobytes(), "little")
-    return found
+            rows_of_bytes[row, step] = int.from_bytes(raw[at : at + item].tobytes(), "little")
+    return rows_of_bytes
 
 
 def matrices(case: Wgmma, block: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,8 +94,8 @@ def sums(case: Wgmma, registers: np.ndarray) -> np.ndarray:
     each = registers.shape[1] * 8 // case.n
     tiles = registers.reshape(4, 32, case.n // 8, each).transpose(0, 2, 1, 3)
     at = matrix_cases.c_positions(form, case.d)
-    found = matrix_cases.unpacked(form, tiles.reshape(-1, 32, each), case.d, at)
-    return found.reshape(4, case.n // 8, 16, 8).transpose(0, 2, 1, 3).reshape(64, case.n)
+    joined = matrix_cases.unpacked(form, tiles.reshape(-1, 32, each), case.d, at)
+    return joined.reshape(4, case.n // 8, 16, 8).transpose(0, 2, 1, 3).reshape(64, case.n)
 
 
 def by_mma(case: Wgmma, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -121,10 +121,10 @@ def by_mma(case: Wgmma, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
         matrix_cases.source_of(form), "multiply", device="sim", arch="sm_90"
     )  # fmt: skip
     kernel[len(tiles), 32](d, *packed)
-    found = np.zeros((64, case.n), "u8")
+    product = np.zeros((64, case.n), "u8")
     for (i, j), tile in zip(tiles, matrix_cases.unpacked(form, d, case.d, places[2]), strict=True):
-        found[i : i + 16, j : j + 8] = tile
-    return found
+        product[i : i + 16, j : j + 8] = tile
+    return product
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -136,11 +136,11 @@ def test_products_equal_those_of_an_h100(name: str) -> None:
 def test_products_equal_those_of_mma(name: str) -> None:
     """Tensor cores of compute capability 9.0 add all products of an instruction at once."""
     seed, case = CASES[name]
-    found = result(name)
+    results = result(name)
     for block in range(len(case.kinds)):
         a, b, c = matrices(case, block, seed)
         wanted = by_mma(case, a, b, c if case.adds else np.zeros_like(c))
-        np.testing.assert_array_equal(sums(case, found[block]), wanted, case.kinds[block])
+        np.testing.assert_array_equal(sums(case, results[block]), wanted, case.kinds[block])
 
 
 def float_of(bits: np.ndarray, kind: str) -> np.ndarray:
@@ -169,15 +169,15 @@ def test_bits() -> None:
     case = Wgmma(16, "s32", "s8", "s8", kinds=("bits",))
     d, images, a = wgmma_cases.operands(case, 1)
     source = wgmma_cases.source_of(case).replace("k32.s32.s8.s8", "k256.s32.b1.b1.and.popc")
-    found = d.copy()
+    product = d.copy()
     kernel = coalesce.Kernel(source, "multiply", device="sim", arch="sm_90a")
-    kernel[1, 128, IMAGE](found, images, a, np.uint64(case.at[0].encoded()),
+    kernel[1, 128, IMAGE](product, images, a, np.uint64(case.at[0].encoded()),
                           np.uint64(case.at[1].encoded(A_BYTES)), 1)  # fmt: skip
     rows = matrix(images[0], case.at[0], "s8", 64, 32, 0)
     columns = matrix(images[0], case.at[1], "s8", 16, 32, 0, A_BYTES)
     common = np.bitwise_count(rows[:, None] & columns[None]).sum(axis=2)
     wanted = (sums(case, d[0]).astype("u4") + common.astype("u4")).astype("u4")
-    np.testing.assert_array_equal(sums(case, found[0]).astype("u4"), wanted)
+    np.testing.assert_array_equal(sums(case, product[0]).astype("u4"), wanted)
 
 
 SMALL = Wgmma(8, "f32", "f16", "f16")
@@ -237,17 +237,17 @@ def test_fp8(name: str) -> None:
             continue
         a, b, c = matrices(case, block, seed)
         c = c if case.adds else np.zeros_like(c)
-        found = sums(case, result(name)[block])
+        product = sums(case, result(name)[block])
         compared += 1
         if case.d == "f32":
             wanted = fused(form, a[None], b[None], c[None], 13, 13)[0]
-            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(product, wanted)
             continue
         terms = np.abs(fp8(a, case.a)) @ np.abs(fp8(b, case.b))
         exact = fp8(a, case.a) @ fp8(b, case.b) + float_of(c, "f16")
         size = terms + np.abs(float_of(c, "f16"))
         finite = np.abs(exact) < 60000
-        off = np.abs(float_of(found, "f16") - exact)
+        off = np.abs(float_of(product, "f16") - exact)
         assert (off <= case.k * 2.0**-13 * size + 2.0**-11 * np.abs(exact) + 2.0**-24)[finite].all()
         assert finite.any()
     assert compared > 0
@@ -266,9 +266,9 @@ def test_checks() -> None:
     assert "race" in str(launched(source.replace(barrier, ""), check=True)).lower()
     unfenced = source.replace('asm volatile("fence.proxy.async;" ::: "memory");', "")
     assert unfenced != source
-    found = str(launched(unfenced, check=True))
-    assert "a write and an asynchronous product are not ordered" in found
-    assert "put fence.proxy.async after the write" in found
+    text = str(launched(unfenced, check=True))
+    assert "a write and an asynchronous product are not ordered" in text
+    assert "put fence.proxy.async after the write" in text
     # A thread writes to an operand of the product before it has waited for the product.
     commit = 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'
     early = source.replace(commit, commit + "image[t] = 0;")
@@ -288,8 +288,8 @@ def test_checks() -> None:
 def test_machine_code(name: str) -> None:
     """Counted runs execute HGMMA, QGMMA and IGMMA; the results equal those of an H100."""
     seed, case = CASES[name]
-    found = wgmma_cases.run(case, seed, "sim", counts=True)
-    np.testing.assert_array_equal(found, RECORDED[name])
+    product = wgmma_cases.run(case, seed, "sim", counts=True)
+    np.testing.assert_array_equal(product, RECORDED[name])
 
 
 def bits_case(in_registers: bool) -> tuple[str, tuple[np.ndarray, ...]]:

@@ -91,7 +91,7 @@ def test_lines_have_the_numbers_of_the_file() -> None:
     x = np.arange(5, dtype=np.float32)
     profile = kernel.profile(1, 32, x, 5, np.array([1, 3], np.int32).tobytes())
     line = _line(PROGRAM, "    if (i < n) x[i]")
-    assert [found.number for found in profile.lines() if found.accesses] == [line]
+    assert [covered.number for covered in profile.lines() if covered.accesses] == [line]
 
 
 def test_a_mistake_is_shown_in_its_own_line() -> None:

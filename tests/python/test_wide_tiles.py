@@ -70,8 +70,8 @@ def test_results_of_other_architectures(arch: str) -> None:
 def test_machine_code() -> None:
     a, outputs = np.arange(256, dtype=np.float32), np.zeros((4, 256), np.float32)
     kernel = coalesce.Kernel(TILES.replace("SIZE", "128"), device="sim")
-    _, *found = both_ways(kernel, 1, 256, a, *outputs)
-    np.testing.assert_array_equal(found, expected(a, 128))
+    _, *results = both_ways(kernel, 1, 256, a, *outputs)
+    np.testing.assert_array_equal(results, expected(a, 128))
 
 
 @pytest.mark.parametrize("size", [64, 256])

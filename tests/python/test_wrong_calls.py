@@ -23,7 +23,7 @@ def test_the_calls_are_right_but_for_the_wrong_argument() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_wrong_calls_are_refused_by_name(seed: int) -> None:
-    faults = [str(found) for found in wrong_calls.outcomes(300, seed) if found.fault]
+    faults = [str(outcome) for outcome in wrong_calls.outcomes(300, seed) if outcome.fault]
     assert not faults, "\n".join(faults)
 
 
