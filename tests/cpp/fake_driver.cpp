@@ -183,10 +183,10 @@ FAKE cuMemAlloc_v2(Address* address, size_t size) {
 }
 FAKE cuMemFree_v2(Address address) {
     const std::lock_guard lock(state().mutex);
-    const auto found = state().allocations.find(address);
-    if (found == state().allocations.end()) return invalid_value;
-    state().used -= found->second;
-    state().allocations.erase(found);
+    const auto allocation = state().allocations.find(address);
+    if (allocation == state().allocations.end()) return invalid_value;
+    state().used -= allocation->second;
+    state().allocations.erase(allocation);
     std::free(reinterpret_cast<void*>(address));
     return ok;
 }

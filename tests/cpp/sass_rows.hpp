@@ -106,15 +106,15 @@ inline void expect(const std::vector<Row>& rows) {
     for (const Row& row : rows) expect_every_word_counts(row.code);
     for (const sim::Isa isa : sim::instruction_sets()) {
         for (const Row& row : rows) {
-            std::vector<Results> found;
-            ASSERT_NO_THROW(found = run_machine(row.code, words, isa)) << row.code.back();
+            std::vector<Results> results;
+            ASSERT_NO_THROW(results = run_machine(row.code, words, isa)) << row.code.back();
             for (size_t n = 0; n < words.size(); ++n) {
                 const In in{words[n].a, words[n].b, words[n].c};
                 const Results wanted = row.expected(in);
-                ASSERT_TRUE(same(row.as, found[n], wanted))
+                ASSERT_TRUE(same(row.as, results[n], wanted))
                     << row.code.front() << std::hex << " of " << in.a << ", " << in.b << ", "
-                    << in.c << ": " << found[n].value << " " << found[n].p << found[n].q << ", not "
-                    << wanted.value << " " << wanted.p << wanted.q;
+                    << in.c << ": " << results[n].value << " " << results[n].p << results[n].q
+                    << ", not " << wanted.value << " " << wanted.p << wanted.q;
             }
         }
     }

@@ -23,10 +23,10 @@ const std::string shared_words = ".shared .align 16 .b32 s[1024];\n";
 
 // Returns the index of the instruction in `list` that begins with this text.
 size_t instruction(const std::vector<sim::InstructionInfo>& list, const std::string& text) {
-    const auto found = std::ranges::find_if(
+    const auto position = std::ranges::find_if(
         list, [&](const sim::InstructionInfo& in) { return in.text.starts_with(text); });
-    EXPECT_NE(found, list.end()) << text;
-    return size_t(found - list.begin());
+    EXPECT_NE(position, list.end()) << text;
+    return size_t(position - list.begin());
 }
 
 // The counts of one access of a full warp, computed by hand from the rules of model/coalescing.hpp

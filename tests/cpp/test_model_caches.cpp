@@ -104,7 +104,7 @@ TEST(SectoredCache, UsingAGroupEqualsSeparateTouches) {
         SectoredCache::Group group;
     };
     std::vector<Known> known(8);
-    int used = 0, found = 0, evicted[2] = {};
+    int used = 0, hits = 0, evicted[2] = {};
     const auto touch_all = [&](Known& k, uint8_t sectors) {
         const uint64_t state = quick.state();
         for (uint32_t i = 0; i < k.count; ++i) {
@@ -147,7 +147,7 @@ TEST(SectoredCache, UsingAGroupEqualsSeparateTouches) {
                 const uint8_t there = quick.find(k.group, k.first, k.step, k.count);
                 if (there) k.sectors = there;
                 all = there && !(sectors & ~there);
-                found += all;
+                hits += all;
             }
             if (all) {
                 ++used;
@@ -165,7 +165,7 @@ TEST(SectoredCache, UsingAGroupEqualsSeparateTouches) {
         }
     }
     EXPECT_GT(used, 5000);
-    EXPECT_GT(found, 500);
+    EXPECT_GT(hits, 500);
     EXPECT_GT(evicted[0], 500);
     EXPECT_EQ(evicted[0], evicted[1]);
 }

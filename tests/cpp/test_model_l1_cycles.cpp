@@ -64,10 +64,10 @@ TEST(L1Cycles, AgreeWithASimulationOfEachBank) {
                 Addresses addresses;
                 for (uint64_t& a : addresses) a = random() % (range / bytes) * bytes;
                 const auto mask = sim::LaneMask(n % 2 ? random() : sim::all_lanes);
-                const L1Cycles found = cycles(addresses, bytes, mask);
+                const L1Cycles fast = cycles(addresses, bytes, mask);
                 const L1Cycles slow = slow_cycles(addresses, bytes, mask);
-                ASSERT_EQ(found.lookups, slow.lookups) << bytes << " bytes of " << range;
-                ASSERT_EQ(found.data, slow.data) << bytes << " bytes of " << range;
+                ASSERT_EQ(fast.lookups, slow.lookups) << bytes << " bytes of " << range;
+                ASSERT_EQ(fast.data, slow.data) << bytes << " bytes of " << range;
             }
 }
 

@@ -41,11 +41,11 @@ struct RandomAccess {
 };
 
 std::set<uint64_t> units(const MemoryEvent& e, uint64_t size) {
-    std::set<uint64_t> found;
+    std::set<uint64_t> units;
     sim::for_each_lane(e.mask, [&](int lane) {
-        for (uint64_t b = 0; b < e.bytes; ++b) found.insert((e.address(lane) + b) / size);
+        for (uint64_t b = 0; b < e.bytes; ++b) units.insert((e.address(lane) + b) / size);
     });
-    return found;
+    return units;
 }
 
 // Returns the largest number of distinct words in any bank, for `lanes` lanes from `first` on.

@@ -192,10 +192,10 @@ TEST(SassLift, Approximations) {
     std::vector<sim::Words> words;
     for (int n = 1; n < 200; ++n) words.push_back({std::bit_cast<u32>(0.11f * float(n)), 0, 0});
     for (const auto& row : table) {
-        const std::vector<Results> found = run_machine({row.code}, words);
+        const std::vector<Results> results = run_machine({row.code}, words);
         for (size_t n = 0; n < words.size(); ++n) {
             const double exact = row.exact(std::bit_cast<float>(u32(words[n].a)));
-            const double value = std::bit_cast<float>(u32(found[n].value));
+            const double value = std::bit_cast<float>(u32(results[n].value));
             EXPECT_NEAR(value, exact, std::max(1.0, std::abs(exact)) * 0x1p-10) << row.code;
         }
     }

@@ -328,10 +328,10 @@ TEST(SassLift, Elect) {
     for (const Case& c : cases) {
         std::vector<sim::Words> words(32);
         for (u32 i = 0; i < 32; ++i) words[i] = {c.p1 >> i & 1, 0, 0};
-        const std::vector<Results> found = run_machine(c.code, words);
+        const std::vector<Results> results = run_machine(c.code, words);
         for (u32 i = 0; i < 32; ++i) {
-            EXPECT_EQ(found[i].p, c.elected(i)) << c.code.back() << ", lane " << i;
-            EXPECT_EQ(found[i].value, c.number) << c.code.back() << ", lane " << i;
+            EXPECT_EQ(results[i].p, c.elected(i)) << c.code.back() << ", lane " << i;
+            EXPECT_EQ(results[i].value, c.number) << c.code.back() << ", lane " << i;
         }
     }
 }

@@ -128,17 +128,17 @@ TEST(SassLift, MistakesWithMbarriers) {
 TEST(SassLift, InstructionsWithoutEffect) {
     for (const char* code :
          {"PREEXIT", "ACQBULK", "FENCE.VIEW.ASYNC.S", "DEPBAR.LE SB5, 0x1", "DEPBAR.LE SB0, 0x0"}) {
-        const auto found = run_machine({"MOV R0, R2", code}, {sim::Words{7, 0, 0}});
-        EXPECT_EQ(found.at(0).value, 7u) << code;
+        const auto results = run_machine({"MOV R0, R2", code}, {sim::Words{7, 0, 0}});
+        EXPECT_EQ(results.at(0).value, 7u) << code;
     }
 }
 
 TEST(SassLift, JumpsThroughUniformRegisters) {
     // The 14 instructions of the fixture come first. BRXU is instruction 15; the jump is relative
     // to instruction 16, and skips the move there.
-    const auto found = run_machine({"UMOV UR4, 0x110", "BRXU UR4 -0x100", "MOV R0, 0x1", "NOP"},
-                                   {sim::Words{7, 0, 0}});
-    EXPECT_EQ(found.at(0).value, 0u);
+    const auto results = run_machine({"UMOV UR4, 0x110", "BRXU UR4 -0x100", "MOV R0, 0x1", "NOP"},
+                                     {sim::Words{7, 0, 0}});
+    EXPECT_EQ(results.at(0).value, 0u);
     const auto other = run_machine({"UMOV UR4, 0x100", "BRXU UR4 -0x100", "MOV R0, 0x1", "NOP"},
                                    {sim::Words{7, 0, 0}});
     EXPECT_EQ(other.at(0).value, 1u);

@@ -65,13 +65,13 @@ void expect(const std::vector<Fetch>& rows, bool surface) {
             std::vector<std::string> code{"UMOV UR4, 0xc0000000", "UMOV UR5, URZ"};
             code.insert(code.end(), row.setup.begin(), row.setup.end());
             code.push_back(row.code);
-            std::vector<Results> found;
-            ASSERT_NO_THROW(found = run_machine(code, std::vector<sim::Words>(40), isa,
-                                                [&](sim::AddressSpace& space) {
-                                                    picture.add_to(space, row.layered, surface);
-                                                }))
+            std::vector<Results> results;
+            ASSERT_NO_THROW(results = run_machine(code, std::vector<sim::Words>(40), isa,
+                                                  [&](sim::AddressSpace& space) {
+                                                      picture.add_to(space, row.layered, surface);
+                                                  }))
                 << row.code;
-            for (const Results& r : found) {
+            for (const Results& r : results) {
                 ASSERT_EQ(std::bit_cast<float>(u32(r.value)), row.first) << row.code;
                 ASSERT_EQ(std::bit_cast<float>(u32(r.value >> 32)), row.second) << row.code;
                 ASSERT_FALSE(r.p) << row.code;

@@ -116,7 +116,7 @@ TEST(ControlFlow, RefusesInvalidTargets) {
 std::string effects_of(const std::string& instruction) {
     const Module module = kernel(instruction);
     const Function& k = entry_of(module);
-    const Effects found = effects_of(k.body[0], traits_of(k)[0]);
+    const Effects effects = effects_of(k.body[0], traits_of(k)[0]);
     const auto names = [&](const std::vector<uint32_t>& registers) {
         std::set<std::string> sorted;
         for (uint32_t r : registers) sorted.insert(k.registers[r].name);
@@ -124,7 +124,7 @@ std::string effects_of(const std::string& instruction) {
         for (const std::string& name : sorted) text += name;
         return text;
     };
-    return "w:" + names(found.writes) + " r:" + names(found.reads);
+    return "w:" + names(effects.writes) + " r:" + names(effects.reads);
 }
 
 TEST(Effects, Table) {
