@@ -292,12 +292,12 @@ def _verify(
         variant = "copy" if one.name in COPIES else one.variant
         all_options = _on_host({**options, **one.options})
         exact[key] = reference(operation, variant, on_host, all_options)
-    found = _numbers(result)
+    numbers = _numbers(result)
     tolerance = exact[key].tolerance(
-        found.dtype, one.variant, operands=given[0].dtype, result=result.dtype
+        numbers.dtype, one.variant, operands=given[0].dtype, result=result.dtype
     )
-    candidate.error = exact[key].error(found)
-    candidate.norm_error = exact[key].norm_error(found)
+    candidate.error = exact[key].error(numbers)
+    candidate.norm_error = exact[key].norm_error(numbers)
     candidate.correct = candidate.error <= tolerance
 
 

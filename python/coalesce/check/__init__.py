@@ -156,9 +156,9 @@ class Findings(Sequence[Finding]):
 
     Examples
     --------
-    >>> found = kernel.check(1, 64, x, out)  # doctest: +SKIP
-    >>> assert not found  # doctest: +SKIP
-    >>> found.raise_if_any()  # doctest: +SKIP
+    >>> findings = kernel.check(1, 64, x, out)  # doctest: +SKIP
+    >>> assert not findings  # doctest: +SKIP
+    >>> findings.raise_if_any()  # doctest: +SKIP
     """
 
     def __init__(self, kernel: str, findings: Sequence[Finding], left_out: int = 0) -> None:
