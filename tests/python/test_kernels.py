@@ -63,7 +63,8 @@ def test_compiles_for_every_architecture(entry, arch):
 )
 def test_static_shared_memory_matches_the_catalogue(entry, tile, real):
     text = catalogue.read_kernel(entry.file)
-    arch = arch_of(entry, nvrtc.DEFAULT_ARCH)
+    # The PTX has the sizes. For this name of the architecture, no machine code is made.
+    arch = arch_of(entry, nvrtc.DEFAULT_ARCH).replace("sm_", "compute_")
     ptx = nvrtc.compile_cuda(text, arch=arch, options=defines(entry, tile, real)).ptx
     sizes = re.findall(r"\.shared\s+\.align\s+\d+\s+\.b8\s+\w+\[(\d+)\]", ptx)
     item_size = 4 if real == "float" else 8
