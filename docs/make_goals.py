@@ -32,6 +32,8 @@ LIMITS = {
     "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
     "`transpose`, 1000000 x 1000, relative to a copy": "The order of the accesses to DRAM. See "
     "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
+    "`column_sums`, 16384 x 16384": "The speed of DRAM. See "
+    "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
 }
 
 
