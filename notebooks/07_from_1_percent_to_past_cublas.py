@@ -777,7 +777,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 2 %. This difference is as small as differences between
+# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 3 %. This difference is as small as differences between
 # measurements. An earlier version of `split_k` was slower than cuBLAS for this shape.
 #
 # For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS, but an earlier version of it was slower. The earlier version
@@ -787,7 +787,7 @@ lessons.predict(
 #
 # ## Past the float32 pipes: tensor cores
 #
-# `tensor_map` reaches 83 % of the peak, and no kernel that multiplies in the float32 pipes can exceed the peak. But a
+# `tensor_map` reaches 84 % of the peak, and no kernel that multiplies in the float32 pipes can exceed the peak. But a
 # multiprocessor has another unit, the **tensor core**. One instruction of this unit multiplies small matrices. Here is a
 # product of float16 matrices; each warp computes 16 x 16 elements:
 
