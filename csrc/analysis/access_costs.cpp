@@ -85,13 +85,29 @@ bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
     return other == 0;
 }
 
-// Returns the index at which an access is remembered (see Patterns). If one access is a repetition
-// of another (see Repeated), both have the same index.
+// Returns a hash of an access. If one access is a repetition of another (see Repeated), both have
+// the same hash.
 size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
     const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
-    const uint64_t start = e.address(first), width = e.address(last) - start;
+    const int second = std::countr_zero((e.mask & (e.mask - 1)) | sim::LaneMask{1} << last);
+    const uint64_t start = e.address(first);
+    const uint64_t width = e.address(last) - start, step = e.address(second) - start;
     const uint64_t place = start % model::line_bytes;
-    return ((width << 7 | place) * 0x9e3779b97f4a7c15) >> 61;
+    return ((width << 7 ^ step << 23 ^ place) * 0x9e3779b97f4a7c15) >> 58;
+}
+
+// Returns the entry that remembers an access like `e`, and sets `is_known` to true. If there is
+// none, returns the entry in which `e` should be remembered, and sets `is_known` to false.
+AccessCosts::Repeated& AccessCosts::entry_of(Patterns& patterns, const sim::MemoryEvent& e,
+                                             bool& is_known) {
+    constexpr size_t tried = 4;
+    const size_t start = hash_of(e);
+    for (size_t n = 0; n < tried; ++n) {
+        Repeated& each = patterns[(start + n) % patterns.size()];
+        is_known = each.is_like(e);
+        if (is_known || each.mask == 0) return each;
+    }
+    return patterns[start];
 }
 
 void AccessCosts::Repeated::add_to(InstructionCounts& total) const {
@@ -118,8 +134,9 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
         return 0;
     }
     if (!repeated_[e.pc]) repeated_[e.pc] = std::make_unique<Patterns>();
-    Repeated& last = (*repeated_[e.pc])[hash_of(e)];
-    if (!last.is_like(e)) {
+    bool is_known = false;
+    Repeated& last = entry_of(*repeated_[e.pc], e, is_known);
+    if (!is_known) {
         last.add_to(c);
         last.times = 0;
         last.cost = {};

@@ -95,9 +95,11 @@ class AccessCosts {
     };
     // The remembered accesses of one instruction. Several are remembered, because several warps
     // execute the instruction in turn. The warps often have different address patterns, and each
-    // warp repeats its own pattern.
-    using Patterns = std::array<Repeated, 8>;
+    // warp repeats its own pattern. An access is remembered at its hash, or at one of the next few
+    // places. If all of them are taken, it replaces the access at its hash.
+    using Patterns = std::array<Repeated, 64>;
     static size_t hash_of(const sim::MemoryEvent& e);
+    static Repeated& entry_of(Patterns& patterns, const sim::MemoryEvent& e, bool& is_known);
 
     uint32_t add_irregular(const sim::MemoryEvent& e);
     void add(InstructionCounts& c, const sim::MemoryEvent& e) const;
@@ -116,9 +118,7 @@ class AccessCosts {
 
     const sim::Program& program_;
     std::vector<Regular> regular_;  // counts of the regular accesses, by instruction
-    // The remembered irregular accesses of each instruction, or null if it had none. The index into
-    // Patterns is a hash of the access (hash_of), so only the last access with each hash is
-    // remembered.
+    // The remembered irregular accesses of each instruction, or null if it had none.
     std::vector<std::unique_ptr<Patterns>> repeated_;
     std::vector<InstructionCounts> sites_;  // counts of all other accesses, by instruction
     sim::LaneMask left_out_ = 0;            // lanes that the guard of the next copy excludes

@@ -60,7 +60,8 @@ TEST(AccessCosts, RepeatedAccessesCostTheSame) {
         AccessCosts costs(program);
         InstructionCounts sum;
         std::vector<Pattern> patterns;
-        for (int n = 0; n < 20; ++n) patterns.push_back(pattern(random, bytes));
+        // More patterns than an AccessCosts remembers.
+        for (int n = 0; n < 200; ++n) patterns.push_back(pattern(random, bytes));
         for (int n = 0; n < 20000; ++n) {
             // Most distances are multiples of 128 bytes, so the places of the addresses within
             // their lines stay the same.
