@@ -67,7 +67,7 @@ AccessCosts::AccessCosts(const sim::Program& program)
       repeated_(program.instructions.size()),
       sites_(program.instructions.size()) {}
 
-bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
+inline bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
     if (e.mask != mask || e.shape != shape || e.space != space) return false;
     if (shape == sim::Shape::strided && e.stride != stride) return false;
     if (shape != sim::Shape::scattered) return (e.first - first) % model::line_bytes == 0;
@@ -87,19 +87,22 @@ bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
 
 // Returns a hash of an access. If one access is a repetition of another (see Repeated), both have
 // the same hash.
-size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
-    const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
-    const int second = std::countr_zero((e.mask & (e.mask - 1)) | sim::LaneMask{1} << last);
-    const uint64_t start = e.address(first);
-    const uint64_t width = e.address(last) - start, step = e.address(second) - start;
+inline size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
+    uint64_t start = e.first, differences = uint64_t(e.stride);
+    if (e.shape == sim::Shape::scattered) {
+        const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
+        const int second = std::countr_zero((e.mask & (e.mask - 1)) | sim::LaneMask{1} << last);
+        start = e.addresses[first];
+        differences = (e.addresses[last] - start) ^ (e.addresses[second] - start) << 16;
+    }
     const uint64_t place = start % model::line_bytes;
-    return ((width << 7 ^ step << 23 ^ place) * 0x9e3779b97f4a7c15) >> 58;
+    return ((differences << 7 ^ place) * 0x9e3779b97f4a7c15) >> 58;
 }
 
 // Returns the entry that remembers an access like `e`, and sets `is_known` to true. If there is
 // none, returns the entry in which `e` should be remembered, and sets `is_known` to false.
-AccessCosts::Repeated& AccessCosts::entry_of(Patterns& patterns, const sim::MemoryEvent& e,
-                                             bool& is_known) {
+inline AccessCosts::Repeated& AccessCosts::entry_of(Patterns& patterns, const sim::MemoryEvent& e,
+                                                    bool& is_known) {
     constexpr size_t tried = 4;
     const size_t start = hash_of(e);
     for (size_t n = 0; n < tried; ++n) {

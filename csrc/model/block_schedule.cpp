@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/time.hpp"
 
@@ -27,6 +28,12 @@ BlockSchedule::BlockSchedule(const Gpu& gpu, uint32_t resident)
       first_round_(uint64_t(gpu.multiprocessors) * resident),
       sectors_per_cycle_(l2_sectors_per_cycle * gpu.multiprocessors),
       running_(gpu.multiprocessors) {
+    for (uint32_t started = 0; started <= resident; ++started) {
+        double weights = 0;
+        for (uint32_t age = 1; age <= started; ++age) weights += 1.0 / age;
+        std::vector<double>& steps = steps_.emplace_back();
+        for (uint32_t age = 1; age <= started; ++age) steps.push_back(slice_cycles / age / weights);
+    }
     for (uint32_t n = 0; n < resident; ++n)
         for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm) places_.push_back(sm);
 }
@@ -36,7 +43,10 @@ void BlockSchedule::start(uint64_t block, std::shared_ptr<const Filtered> filter
     const double round = double(filtered->cycles) * resident_;
     double late = drift * resident_ * std::sqrt(round) * at_random(block);
     if (block < first_round_) late *= std::sqrt(1 + left_out_);
-    running_[places_.front()].push_back({std::move(filtered), std::move(origins), 0, -late});
+    Running r{std::move(filtered), std::move(origins), 0, -late};
+    r.cycles = double(r.filtered->cycles);
+    r.find_next_time();
+    running_[places_.front()].push_back(std::move(r));
     places_.pop_front();
     ++held_;
 }
@@ -64,37 +74,42 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
 
 void BlockSchedule::run(uint32_t multiprocessor) {
     std::vector<Running>& here = running_[multiprocessor];
-    double weights = 0;
-    uint32_t age = 0;
-    for (const Running& r : here)
-        if (r.time >= 0) weights += 1.0 / ++age;
-    age = 0;
+    const auto started =
+        size_t(std::ranges::count_if(here, [](const Running& r) { return r.time >= 0; }));
+    const double* step_of_age = steps_[started].data();
+    bool any_ended = false;
     for (Running& r : here) {
-        const double step = r.time < 0 ? slice_cycles : slice_cycles / ++age / weights;
-        const double until = r.time + step;
-        const auto& traffic = r.filtered->traffic;
-        const size_t first = r.next;
-        for (; r.next < traffic.size() && double(traffic[r.next].time) < until; ++r.next) {
-            const Traffic& t = traffic[r.next];
-            slice_.requests.push_back({&t, r.origins[t.line >> line_region_bits], multiprocessor,
-                                       (double(t.time) - r.time) / step});
-        }
-        r.time = until;
-        // The requests of different blocks are stored far apart in the host's memory. So the
-        // requests for the next slice are prefetched. The next slice probably needs as many of them
-        // as this one.
-        constexpr size_t together = 64 / sizeof(Traffic);  // requests in a line of the host's cache
-        const size_t expected = std::min(traffic.size(), r.next + (r.next - first) + together);
-        for (size_t n = r.next; n < expected; n += together) __builtin_prefetch(&traffic[n]);
+        const double step = r.time < 0 ? slice_cycles : *step_of_age++;
+        const double start = std::exchange(r.time, r.time + step);
+        if (r.next_time < r.time) send_requests(r, multiprocessor, start, step);
+        any_ended |= r.has_ended();
     }
-    for (size_t i = here.size(); i-- > 0;) {
+    for (size_t i = any_ended ? here.size() : 0; i-- > 0;) {
         Running& r = here[i];
-        if (r.next < r.filtered->traffic.size() || r.time < double(r.filtered->cycles)) continue;
-        ended_.push_back({r.time - double(r.filtered->cycles), multiprocessor});
+        if (!r.has_ended()) continue;
+        ended_.push_back({r.time - r.cycles, multiprocessor});
         slice_.ended.push_back(std::move(r.filtered));
         here.erase(here.begin() + ptrdiff_t(i));
         --held_;
     }
+}
+
+// Adds the requests of a block during the current slice. The slice began `step` cycles before
+// r.time, at the time `start`.
+void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double start, double step) {
+    const auto& traffic = r.filtered->traffic;
+    const size_t first = r.next;
+    for (; r.next < traffic.size() && double(traffic[r.next].time) < r.time; ++r.next) {
+        const Traffic& t = traffic[r.next];
+        slice_.requests.push_back({&t, r.origins[t.line >> line_region_bits], multiprocessor,
+                                   (double(t.time) - start) / step});
+    }
+    r.find_next_time();
+    // The requests of different blocks are stored far apart in the host's memory. So the requests
+    // for the next slice are prefetched. The next slice probably needs as many of them as this one.
+    constexpr size_t together = 64 / sizeof(Traffic);  // requests in a line of the host's cache
+    const size_t expected = std::min(traffic.size(), r.next + (r.next - first) + together);
+    for (size_t n = r.next; n < expected; n += together) __builtin_prefetch(&traffic[n]);
 }
 
 }  // namespace coalesce::model

@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -81,18 +82,32 @@ class BlockSchedule {
     struct Running {
         std::shared_ptr<const Filtered> filtered;
         std::vector<uint64_t> origins;
-        size_t next = 0;
-        double time = 0;  // cycles since the block started; negative before it starts
+        size_t next = 0;       // the next request
+        double time = 0;       // cycles since the block started; negative before it starts
+        double cycles = 0;     // the time at which the block ends, if it has no further request
+        double next_time = 0;  // the time of the next request; infinite if there is none
+
+        void find_next_time() {
+            next_time = next < filtered->traffic.size() ? double(filtered->traffic[next].time)
+                                                        : std::numeric_limits<double>::infinity();
+        }
+        [[nodiscard]] bool has_ended() const {
+            return next_time == std::numeric_limits<double>::infinity() && time >= cycles;
+        }
     };
     struct Ended {
         double ago;
         uint32_t multiprocessor;
     };
     void run(uint32_t multiprocessor);
+    void send_requests(Running& r, uint32_t multiprocessor, double start, double step);
 
     const uint32_t resident_;
     const uint64_t first_round_;
     const double sectors_per_cycle_;
+    // The cycles that each block of a multiprocessor gets in a slice. The first index is the number
+    // of blocks that have started, the second is the rank of the block by age.
+    std::vector<std::vector<double>> steps_;
     double left_out_ = 0;
     double now_ = 0;
     uint64_t held_ = 0;
