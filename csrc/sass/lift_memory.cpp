@@ -95,6 +95,47 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
     }
 }
 
+// Returns the family of an address register (sim/lane_strides.hpp).
+uint8_t Lifter::family_of(const Operand& address, Space space) {
+    if (address.base < 0 || address.uniform_base >= 0 || address.scale != 1)
+        return sim::AddressFamilies::none;
+    const int count = space == Space::shared ? 1 : 2;
+    const auto known = std::ranges::find_if(
+        families_, [&](const Registers& r) { return r.first == address.base && r.count == count; });
+    const auto family = uint8_t(known - families_.begin());
+    if (known != families_.end()) return family;
+    if (family == sim::AddressFamilies::most) return sim::AddressFamilies::none;
+    families_.push_back({pc_, address.base, count});
+    return family;
+}
+
+// Finds out when the strides of address registers change (sim/lane_strides.hpp). In machine code,
+// each address register is a family of its own. So the stride changes whenever an instruction
+// writes the register. result() notes what instructions write, with these exceptions: results of
+// textures, of functions outside the code, and of products of warpgroups. A program with such
+// instructions gets no families.
+void Lifter::find_families() {
+    const bool has_others = std::ranges::any_of(program_.instructions, [](const auto& info) {
+        return info.traits.texture || info.traits.warpgroup;
+    });
+    if (has_others || !machine_->outside.empty()) {
+        for (Op& op : program_.ops)
+            if (op.has_memory()) op.memory().family = sim::AddressFamilies::none;
+        return;
+    }
+    sim::AddressFamilies families;
+    families.changed.resize(program_.instructions.size());
+    for (const Registers& w : written_) {
+        for (size_t f = 0; f < families_.size(); ++f) {
+            const Registers& address = families_[f];
+            if (w.first < address.first + address.count && address.first < w.first + w.count)
+                families.changed[w.pc] |= uint64_t{1} << f;
+        }
+    }
+    families.renewed = families.changed;
+    find_family_changes(families, 0, 0);
+}
+
 void Lifter::load_store(const Instruction& in) {
     // All other modifiers name cache policies and memory orders, which have no effect on the
     // simulator.
@@ -123,6 +164,7 @@ void Lifter::load_store(const Instruction& in) {
     const int row = sim::row_of(space), column = is_load ? 0 : 1;
     op.run = words ? engine_.memory.words[row][column][registers / 2]
                    : engine_.memory.access[row][column];
+    if (words) op.memory().family = family_of(operand(in, is_load ? 1 : 0), space);
     emit(op);
 }
 

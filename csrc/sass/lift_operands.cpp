@@ -202,6 +202,7 @@ Locator Lifter::part(const Operand& o, std::string_view type) {
 
 Locator Lifter::result(const Operand& o, int registers) {
     if (o.kind != Kind::reg) unsupported("the result " + std::string(o.text));
+    if (o.number >= 0 && !o.uniform) written_.push_back({pc_, o.number, registers});
     return o.number < 0 ? scratch() : raw(o, registers);
 }
 

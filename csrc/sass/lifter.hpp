@@ -94,6 +94,7 @@ class Lifter : private sim::Emitter {
     [[nodiscard]] OpCode least_or_greatest(const Operand& o) const;
     // Returns a byte or half of a register (R1.B0, R1.H1), extended to 32 bits.
     Locator part(const Operand& o, std::string_view type);
+    // Returns the place of a result of several registers. Notes that the instruction writes them.
     Locator result(const Operand& o, int registers = 1);
     // Returns a source predicate. It is negated if the operand says so.
     Locator predicate(const Operand& o);
@@ -208,6 +209,8 @@ class Lifter : private sim::Emitter {
     void fence(const Instruction& in);
     void query_space(const Instruction& in);
     void set_address(Op& op, const Operand& address, ptx::Space space);
+    [[nodiscard]] uint8_t family_of(const Operand& address, ptx::Space space);
+    void find_families();
     void describe(ptx::Space space, sim::Access access, uint8_t bytes);
     static ptx::Space space_of(std::string_view opcode);
 
@@ -288,6 +291,15 @@ class Lifter : private sim::Emitter {
     // The results of BAR.RED, which B2R reads.
     Locator voted_ = no_operand, voted_predicate_ = no_operand;
     std::vector<uint32_t> op_of_;  // the first op of each instruction
+    // Consecutive general registers, from number `first` on. `pc` is the instruction that writes
+    // them, or that has their address.
+    struct Registers {
+        uint32_t pc;
+        int32_t first;
+        int count;
+    };
+    std::vector<Registers> written_;   // the results of all instructions
+    std::vector<Registers> families_;  // the address registers of each family; see find_families()
     std::map<std::tuple<uint32_t, uint32_t, int>, Locator> bank_words_;
 };
 

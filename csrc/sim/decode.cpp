@@ -131,7 +131,7 @@ void Decoder::decode_function(uint32_t index) {
         for (uint32_t& target : program_.tables[t]) target = current.op_of[target];
     }
     if (index == 0 && engine_.memory.multiply_chain) {
-        find_family_changes(first, first_instruction);
+        find_family_changes(current.families, first, first_instruction);
         find_chains(first, first_instruction);
     }
     FunctionInfo& info = program_.functions[index];

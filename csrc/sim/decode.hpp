@@ -69,7 +69,6 @@ class Decoder : private Emitter {
     void finish_depth();
 
     // Defined in decode_plain.cpp: optimizations for plain runs (runs without observers).
-    void find_family_changes(uint32_t first_op, uint32_t first_instruction);
     void find_chains(uint32_t first_op, uint32_t first_instruction);
     [[nodiscard]] bool begins_multiply_add(uint32_t op) const;
     [[nodiscard]] std::vector<bool> registers_read_once() const;

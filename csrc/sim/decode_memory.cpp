@@ -267,7 +267,9 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     op.run = word ? engine_.memory.words[row_of(space)][is_load ? 0 : 1][0]
                   : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
     if (!op.run) return false;
-    if (address.reg >= 0) memory.family = current_->families.of_register[size_t(address.reg)];
+    // Only plain runs of PTX have the families' changes (Decoder::decode_function).
+    if (address.reg >= 0 && engine_.memory.multiply_chain)
+        memory.family = current_->families.of_register[size_t(address.reg)];
     emit(in, op);
     return true;
 }

@@ -1,49 +1,10 @@
-// Two optimizations for plain runs, in which no observer receives events. First, the strides of
-// addresses are remembered (lane_strides.hpp). Second, loads are executed together with the
-// multiply-adds that use them (multiply_chain.hpp).
+// An optimization for plain runs, in which no observer receives events: loads are executed together
+// with the multiply-adds that use them (multiply_chain.hpp).
 #include <algorithm>
 
 #include "sim/decode.hpp"
 
 namespace coalesce::sim {
-
-// Sets Program::family_changes and MemoryOperand::family_renewed for the ops of the kernel. At this
-// time, there are no later ops: the functions that the kernel calls are decoded after the kernel.
-void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction) {
-    const AddressFamilies& families = current_->families;
-    std::vector<Op>& ops = program_.ops;
-    const auto changes_of = [&](const Op& op) {
-        const size_t instruction = op.pc - first_instruction;
-        // If the body is empty, the only op is the return at its end, which belongs to no
-        // instruction.
-        if (instruction >= families.changed.size()) return Program::FamilyChanges{};
-        return Program::FamilyChanges{families.changed[instruction], families.renewed[instruction]};
-    };
-    uint64_t renewed = 0;
-    for (uint32_t i = first_op; i < ops.size(); ++i) {
-        Op& op = ops[i];
-        if (op.has_memory() && op.memory().family != AddressFamilies::none) {
-            const uint64_t family = uint64_t{1} << op.memory().family;
-            op.memory().family_renewed = renewed & family;
-            // When this op runs, it determines the stride of its family, and later ops use this
-            // stride. This is right only if the op runs for the whole warp. So the op must have no
-            // guard, and its lanes must not access different state spaces.
-            const bool of_whole_warp =
-                op.guard == no_operand && program_.instructions[op.pc].space != ptx::Space::generic;
-            if (of_whole_warp) renewed &= ~family;
-        }
-        renewed = op.control == Control::none ? renewed | changes_of(op).renewed : 0;
-    }
-    program_.family_changes.resize(ops.size());
-    Program::FamilyChanges following;
-    for (uint32_t i = uint32_t(ops.size()); i-- > first_op;) {
-        if (ops[i].control != Control::none) following = {};
-        const Program::FamilyChanges own = changes_of(ops[i]);
-        following.changed |= own.changed;
-        following.renewed |= own.renewed;
-        program_.family_changes[i] = following;
-    }
-}
 
 // Returns the registers that exactly one instruction writes and exactly one instruction reads.
 std::vector<bool> Decoder::registers_read_once() const {

@@ -101,4 +101,40 @@ uint32_t Emitter::place(uint32_t at, uint32_t size) {
     return next;
 }
 
+void Emitter::find_family_changes(const AddressFamilies& families, uint32_t first_op,
+                                  uint32_t first_instruction) {
+    std::vector<Op>& ops = program_.ops;
+    const auto changes_of = [&](const Op& op) {
+        const size_t instruction = op.pc - first_instruction;
+        // If the body is empty, the only op is the return at its end, which belongs to no
+        // instruction.
+        if (instruction >= families.changed.size()) return Program::FamilyChanges{};
+        return Program::FamilyChanges{families.changed[instruction], families.renewed[instruction]};
+    };
+    uint64_t renewed = 0;
+    for (uint32_t i = first_op; i < ops.size(); ++i) {
+        Op& op = ops[i];
+        if (op.has_memory() && op.memory().family != AddressFamilies::none) {
+            const uint64_t family = uint64_t{1} << op.memory().family;
+            op.memory().family_renewed = renewed & family;
+            // When this op runs, it determines the stride of its family, and later ops use this
+            // stride. This is right only if the op runs for the whole warp. So the op must have no
+            // guard, and its lanes must not access different state spaces.
+            const bool of_whole_warp =
+                op.guard == no_operand && program_.instructions[op.pc].space != ptx::Space::generic;
+            if (of_whole_warp) renewed &= ~family;
+        }
+        renewed = op.control == Control::none ? renewed | changes_of(op).renewed : 0;
+    }
+    program_.family_changes.resize(ops.size());
+    Program::FamilyChanges following;
+    for (uint32_t i = uint32_t(ops.size()); i-- > first_op;) {
+        if (ops[i].control != Control::none) following = {};
+        const Program::FamilyChanges own = changes_of(ops[i]);
+        following.changed |= own.changed;
+        following.renewed |= own.renewed;
+        program_.family_changes[i] = following;
+    }
+}
+
 }  // namespace coalesce::sim

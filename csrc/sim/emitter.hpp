@@ -93,6 +93,12 @@ class Emitter {
     // Appends an op that stores the negation of a predicate.
     void append_not(Locator result, Locator predicate);
 
+    // Sets Program::family_changes and MemoryOperand::family_renewed for the ops from `first_op`
+    // on, which must be all ops of a function. `families` has an entry for each of its
+    // instructions, from `first_instruction` on.
+    void find_family_changes(const AddressFamilies& families, uint32_t first_op,
+                             uint32_t first_instruction);
+
     // Places a register of `size` bytes at `at` in the frame. Returns the position of the next
     // register.
     uint32_t place(uint32_t at, uint32_t size);

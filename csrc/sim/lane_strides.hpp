@@ -1,14 +1,15 @@
 // Remembers the strides of addresses, so that they need not be computed for every access. The
 // stride is the distance between the addresses of neighbouring lanes, if it is the same for all of
-// them. Only plain runs (runs without observers) use this.
+// them. Plain runs of PTX (runs without observers) use this, and all runs of machine code.
 //
 // METHOD
 // A family is a group of registers with addresses that differ between lanes in the same way
-// (sim/address_families.hpp). So all registers of a family have the same stride. The stride is
-// determined once for a family, and kept until a register of the family gets a new value. Strides
-// are determined only while all lanes execute together. If only a part of the warp changes a
-// register of the family, the registers of the family may then have different strides. So the
-// stride of this family is not used again for this warp.
+// (sim/address_families.hpp). In machine code, each address register is a family of its own. All
+// registers of a family have the same stride. The stride is determined once for a family, and kept
+// until a register of the family gets a new value. Strides are determined only while all lanes
+// execute together. If only a part of the warp changes a register of the family, the registers of
+// the family may then have different strides. So the stride of this family is not used again for
+// this warp.
 #pragma once
 
 #include <cstdint>

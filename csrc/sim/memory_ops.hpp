@@ -55,13 +55,13 @@ inline int64_t stride_of(const A* a) {
     return different ? LaneStrides::irregular : int64_t(std::make_signed_t<A>(stride));
 }
 
-// Returns the stride of the op's address register in a full warp of a plain run. If the stride of
-// the register's family is not known or no longer valid, it is determined and stored.
-template <class A>
-inline int64_t known_stride(Warp& w, const Op& op, const A* a) {
+// Returns the stride of the op's address register in a full warp. If the stride of the register's
+// family is not known or no longer valid, calls find() to determine it, and stores it.
+template <class Find>
+inline int64_t known_stride(Warp& w, const Op& op, Find&& find) {
     const MemoryOperand& at = op.memory();
     if (w.strides.knows(at.family) && !at.family_renewed) return w.strides.stride[at.family];
-    const int64_t stride = stride_of(a);
+    const int64_t stride = find();
     w.strides.keep(at.family, stride);
     return stride;
 }
@@ -142,7 +142,7 @@ template <Watch watch>
     AddressRange range{w.address[0], w.address[warp_size - 1], w.address[0]};
     if (watch == Watch::nothing && w.mask == all_lanes &&
         op.memory().family != AddressFamilies::none) {
-        const int64_t stride = known_stride(w, op, w.address);
+        const int64_t stride = known_stride(w, op, [&] { return stride_of(w.address); });
         shape = shape_of_stride(stride, bytes);
         if (shape == Shape::strided) shape = Shape::scattered;
         // If the addresses have a constant positive stride, the first and the last address show the

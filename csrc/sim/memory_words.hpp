@@ -4,9 +4,9 @@
 // METHOD
 // If all lanes are active and their addresses have a constant stride, the first address and the
 // stride determine all other addresses. So the 32 addresses are not copied, and one check suffices
-// for all lanes. A plain run (a run without observers) usually knows the stride already
-// (lane_strides.hpp). In other runs, the stride is also part of the event for the observers. All
-// other cases, including faults, are left to access_memory() in memory_ops.hpp.
+// for all lanes. The stride is often known already (lane_strides.hpp). It is also part of the event
+// for the observers. All other cases, including faults, are left to access_memory() in
+// memory_ops.hpp.
 #pragma once
 
 #include <cstring>
@@ -59,9 +59,12 @@ inline int64_t stride_of_pairs(const uint32_t* a) {
 // Returns the stride of a full warp's addresses, if the lanes access words at a constant stride.
 template <Watch watch, class A>
 inline int64_t stride_of_words(Warp& w, const Op& op, const A* a) {
-    if (op.memory().form == AddressForm::pair)
-        return stride_of_pairs(w.lanes<const uint32_t>(op.operand[5]));
-    const int64_t stride = watch == Watch::nothing ? known_stride(w, op, a) : stride_of(a);
+    const auto find = [&] {
+        return op.memory().form == AddressForm::pair
+                   ? stride_of_pairs(w.lanes<const uint32_t>(op.operand[5]))
+                   : stride_of(a);
+    };
+    const int64_t stride = watch == Watch::faults ? find() : known_stride(w, op, find);
     return stride < most_stride && stride > -most_stride ? stride : LaneStrides::irregular;
 }
 

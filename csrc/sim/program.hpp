@@ -280,11 +280,12 @@ struct Program {
     // one can have a control other than Control::none (such as a branch). The end is the index of
     // this last op, plus 1.
     std::vector<uint32_t> segment_end;
-    // Used by plain runs, which are runs without observers (lane_strides.hpp). There is one entry
-    // per op. It describes the ops from this op to the end of its segment. An address family is a
-    // group of registers whose addresses have the same stride between lanes, and each family has
-    // one bit. Its bit in `changed` is set if these ops write a register of the family. Its bit in
-    // `renewed` is set if the stride of the family may be different after these ops.
+    // Used by handlers that remember strides (lane_strides.hpp). There is one entry per op, or none
+    // if no stride is remembered. It describes the ops from this op to the end of its segment. An
+    // address family is a group of registers whose addresses have the same stride between lanes,
+    // and each family has one bit. Its bit in `changed` is set if these ops write a register of the
+    // family. Its bit in `renewed` is set if the stride of the family may be different after these
+    // ops.
     struct FamilyChanges {
         uint64_t changed = 0, renewed = 0;
     };

@@ -142,6 +142,7 @@ inline void WarpRunner::step(Warp& w, const Op& op, uint32_t at) {
 
 void WarpRunner::execute_one(Warp& w) {
     left_ = 1;
+    w.strides.give_up(~uint64_t{0});  // note_changes() is only called for whole segments
     const uint32_t at = w.current.pc;
     step(w, program_.ops[at], at);
 }

@@ -43,9 +43,15 @@ inline std::string listing_text(const std::vector<std::string>& instructions) {
         code.emplace_back(end);
     std::string text = "//--------------------- .text.k ----------------------------\n.text.k:\n";
     char offset[32];
-    for (size_t i = 0; i < code.size(); ++i) {
-        std::snprintf(offset, sizeof offset, "        /*%04zx*/  ", i * instruction_bytes);
-        text += offset + code[i] + " ;\n";
+    size_t at = 0;
+    for (const std::string& line : code) {
+        if (line.ends_with(':')) {  // a label
+            text += line + "\n";
+            continue;
+        }
+        std::snprintf(offset, sizeof offset, "        /*%04zx*/  ", at);
+        text += offset + line + " ;\n";
+        at += instruction_bytes;
     }
     return text;
 }
