@@ -171,13 +171,14 @@ void Lifter::describe_instructions() {
     struct Line {
         ptx::SourceLine source;
         sim::Origin origin;
+        bool is_volatile;
     };
     std::map<uint32_t, Line> by_line;
     for (const ptx::Function* f : graph_.functions) {
-        const std::vector<sim::Origin> origins =
-            sim::address_origins(module_, *f, sim::traits_of(*f));
+        const std::vector<sim::Traits> traits = sim::traits_of(*f);
+        const std::vector<sim::Origin> origins = sim::address_origins(module_, *f, traits);
         for (size_t i = 0; i < f->body.size(); ++i) {
-            Line line{f->body[i].written, origins[i]};
+            Line line{f->body[i].written, origins[i], traits[i].strong && !traits[i].atomic};
             if (f != &entry_) line.origin.parameter = -1;
             by_line.emplace(f->body[i].position.line, line);
         }
@@ -187,9 +188,11 @@ void Lifter::describe_instructions() {
         info.set_text(one_line(in.text), one_line(full_name(in)));
         info.ptx_line = in.ptx_line;
         info.source.file = program_.source_file;
+        volatile_loads_.push_back(false);
         if (const auto line = by_line.find(in.ptx_line); line != by_line.end()) {
             info.source = line->second.source;
             info.origin = line->second.origin;
+            volatile_loads_.back() = line->second.is_volatile;
         }
         program_.instructions.push_back(std::move(info));
         machine_->schedule.push_back(schedule_of(in));
@@ -258,7 +261,8 @@ void Lifter::link() {
     const auto measured = [&](uint32_t i) {
         return counts(i) || program_.instructions[i].traits.uses_tensor_cores();
     };
-    machine_->after_waits = accesses_after_waits(code_, program_.instructions, measured);
+    machine_->after_waits =
+        accesses_after_waits(code_, program_.instructions, measured, volatile_loads_);
     program_.machine = machine_;
     program_.conventions = {.explicit_reconvergence = true, .first_tag = 0};
     program_.functions.resize(1);

@@ -158,9 +158,9 @@ bool writes_memory(const Instruction& in) {
     return in.code == ST || in.code == STG || in.code == STS || in.code == STL || in.code == STSM;
 }
 
-// Finds the loads with which a thread waits for a value in shared memory. In machine code, volatile
-// loads of shared memory look like other loads. But only a volatile load stays in a short loop that
-// does not change its address, if the loop has no store, atomic, barrier or call.
+// Finds the loads with which a thread waits for a value in shared memory, if the PTX line of the
+// loads is not known. Only a volatile load stays in a short loop that does not change its address,
+// if the loop has no store, atomic, barrier or call.
 std::vector<bool> repeated_loads(const Code& code) {
     const std::vector<Instruction>& all = code.instructions;
     std::vector<bool> repeated(all.size(), false);
@@ -500,7 +500,8 @@ Accesses in_waiting_loops(const Code& code, const std::function<bool(uint32_t)>&
 }  // namespace
 
 Accesses accesses_after_waits(const Code& code, std::span<const sim::InstructionInfo> infos,
-                              const std::function<bool(uint32_t)>& accesses) {
+                              const std::function<bool(uint32_t)>& accesses,
+                              const std::vector<bool>& volatile_loads) {
     // The ends of groups of copies are in metrics of the copy engine.
     const std::function<bool(uint32_t)> measured = [&](uint32_t i) {
         return accesses(i) || infos[i].traits.ends_bulk_group;
@@ -508,7 +509,9 @@ Accesses accesses_after_waits(const Code& code, std::span<const sim::Instruction
     std::vector<bool> tested(code.instructions.size()), polled = repeated_loads(code);
     for (size_t i = 0; i < tested.size(); ++i) {
         tested[i] = tests(infos[i].traits);
-        polled[i] = polled[i] || polls(code.instructions[i]);
+        const Instruction& in = code.instructions[i];
+        const bool loads = in.code == OpCode::LDS || in.code == OpCode::LD;
+        polled[i] = polled[i] || polls(in) || (loads && volatile_loads[i]);
     }
     Accesses pairs;
     const auto any = [](const std::vector<bool>& these) {

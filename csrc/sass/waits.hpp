@@ -33,8 +33,10 @@ namespace coalesce::sass {
 // Returns the numbers of these accesses, each with a branch on which it depends. If the address of
 // an access depends on a test, the second number is that of the access. `accesses` returns true for
 // an instruction that metrics count. `infos` describes the same instructions as `code`.
+// `volatile_loads` has one element for each instruction: true for a volatile load. In machine code,
+// volatile loads of shared memory look like other loads, but the PTX shows the difference.
 [[nodiscard]] std::vector<std::pair<uint32_t, uint32_t>> accesses_after_waits(
     const Code& code, std::span<const sim::InstructionInfo> infos,
-    const std::function<bool(uint32_t)>& accesses);
+    const std::function<bool(uint32_t)>& accesses, const std::vector<bool>& volatile_loads);
 
 }  // namespace coalesce::sass

@@ -19,6 +19,18 @@ LOOPS_THAT_WAIT = {
         "while (atomicExch(&m, 1)) {} total += 1; __threadfence_block(); m = 0;",
     ),
     "flag": ("shared", "if (threadIdx.x > 31) while (m == 0) {} else m = 1; total = 1;"),
+    "flag with a store": (
+        "shared",
+        "if (threadIdx.x > 31) for (int n = 0; m == 0; ++n) y[96 + n % 8] = n; else m = 1;",
+    ),
+    "flag with a store in shared memory": (
+        "shared",
+        "if (threadIdx.x > 31) while (m == 0) total += 1; else m = 1;",
+    ),
+    "flag with an atomic": (
+        "shared",
+        "if (threadIdx.x > 31) while (m == 0) atomicAdd(y + 99, 1); else m = 1;",
+    ),
     "lock in global memory": (
         "global",
         "while (atomicCAS(y + 99, 0, 1)) {} total += 1; __threadfence(); atomicExch(y + 99, 0);",
@@ -41,7 +53,7 @@ def test_the_accesses_of_loops_that_wait_are_not_exact(name):
     }}"""
     kernel = coalesce.Kernel(source, "k", device="sim", arch="sm_90")
     profile = kernel.profile(1, 64, np.zeros(128, np.int32))
-    kind = "ld" if name == "flag" else "atom"
+    kind = "ld" if name.startswith("flag") else "atom"
     for metric in (*exactness.TOTALS, f"smsp__sass_inst_executed_op_{space}_{kind}.sum"):
         assert metric in profile.inexact, metric
 
