@@ -39,3 +39,21 @@ def both_ways(
     for plain, counted in zip(*runs, strict=True):
         np.testing.assert_array_equal(plain, counted)
     return runs[1]
+
+
+def same_as_gpu(
+    source: str, device: str, grid: Any, block: Any, *arguments: Any
+) -> list[np.ndarray[Any, Any]]:
+    """Run the kernel `k` in both ways, and return the arrays.
+
+    If `device` is "cuda", also run it on the GPU, and compare the results bit by bit.
+    """
+    simulated = both_ways(coalesce.Kernel(source, "k", device="sim"), grid, block, *arguments)
+    if device == "cuda":
+        given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        coalesce.Kernel(source, "k", device=device)[grid, block](*given)
+        arrays = [a for a in given if isinstance(a, np.ndarray)]
+        for number, (array, other) in enumerate(zip(arrays, simulated, strict=True)):
+            bits = f"u{array.itemsize}"
+            np.testing.assert_array_equal(array.view(bits), other.view(bits), f"array {number}")
+    return list(simulated)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from both_ways import both_ways, why_ptx
+from both_ways import both_ways, same_as_gpu, why_ptx
 
 import coalesce
 from coalesce.simulate.prepared import prepare
@@ -255,3 +255,34 @@ def test_atomics_on_floats_by_generic_addresses(place):
     in_shared = place == "shared"
     (y,) = both_ways(kernel, 1, 32, np.array([0.25, 0], np.float32), int(in_shared))
     assert list(y) == ([0.25, 496.5] if in_shared else [496.25, 0.5])
+
+
+ATOMICS = """
+#include <cuda/atomic>
+extern "C" __global__ void k(TYPE *y, const TYPE *x, int in_shared) {
+    __shared__ TYPE s[32];
+    s[threadIdx.x % 32] = y[threadIdx.x % 32];
+    __syncthreads();
+    cuda::atomic_ref<TYPE, cuda::thread_scope_device> sum(in_shared ? s[threadIdx.x]
+                                                                   : y[threadIdx.x]);
+    y[32 + threadIdx.x] = sum.fetch_add(x[threadIdx.x]);
+    y[64 + threadIdx.x] = sum.fetch_sub(x[32 + threadIdx.x]);
+    __syncthreads();
+    y[96 + threadIdx.x] = s[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("place", ["global", "shared"])
+@pytest.mark.parametrize("name", ["float", "double"])
+def test_rounding_of_atomics_by_generic_addresses(
+    name: str, place: str, device: str, random: np.random.Generator
+) -> None:
+    """Each lane adds to an element of its own, also tiny numbers, infinities and NaN."""
+    dtype = {"float": np.float32, "double": np.float64}[name]
+    tiny = float(np.finfo(dtype).smallest_subnormal)
+    x, y = random.normal(size=64).astype(dtype), np.zeros(128, dtype)
+    y[:32] = random.normal(size=32)
+    x[:6] = [np.inf, -np.inf, tiny, -tiny, 3 * tiny, -0.0]
+    y[:6] = [-np.inf, 1, tiny, tiny, 5 * tiny, -0.0]
+    same_as_gpu(ATOMICS.replace("TYPE", name), device, 1, 32, y, x, int(place == "shared"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from both_ways import same_as_gpu
 
 import coalesce
 
@@ -169,3 +170,48 @@ def test_exponents_without_fraction_are_refused() -> None:
     kernel = coalesce.Kernel(source, device="sim", arch="sm_100a")
     with pytest.raises(coalesce.UnsupportedInstruction, match=r"cvt\.rp\.satfinite\.ue8m0x2\.f32"):
         kernel[1, 1](operands(), np.zeros(1, np.uint16))
+
+
+EVERY_16_BITS = np.arange(1 << 16, dtype=np.uint16)
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_fp4_and_fp6(device: str) -> None:
+    """All numbers of half and of bfloat16, in both roundings, and back."""
+    source = OTHERS.replace("__global__ void convert", 'extern "C" __global__ void k')
+    source = source.replace("const int t = threadIdx.x;", "const int t = 128 * blockIdx.x + I;")
+    source = source.replace("+ I;", "+ threadIdx.x;").replace("blockDim.x", "32768")
+    source = source.replace("(t, __NV_E2M1)", "(t & 255, __NV_E2M1)")
+    out = np.zeros((21, 32768), np.uint32)
+    same_as_gpu(source, device, 256, 128, EVERY_16_BITS.view(np.float16), EVERY_16_BITS, out)
+
+
+FP8 = """
+#include <cuda_fp8.h>
+extern "C" __global__ void k(const __half_raw* x, const __nv_bfloat16_raw* y, const float* z,
+                             unsigned* out) {
+    const int t = 128 * blockIdx.x + threadIdx.x;
+    unsigned* next = out + t;
+#define PUT(value) *next = (value), next += 65536
+    for (const auto format : {__NV_E4M3, __NV_E5M2}) {
+        for (const auto saturation : {__NV_SATFINITE, __NV_NOSAT}) {
+            PUT(__nv_cvt_halfraw_to_fp8(x[t], saturation, format));
+            PUT(__nv_cvt_bfloat16raw_to_fp8(y[t], saturation, format));
+            PUT(__nv_cvt_float_to_fp8(z[t], saturation, format));
+            PUT(__nv_cvt_double_to_fp8(z[t], saturation, format));
+            PUT(__nv_cvt_float2_to_fp8x2(make_float2(z[t], -z[t]), saturation, format));
+        }
+        const __half2_raw back = __nv_cvt_fp8x2_to_halfraw2(t, format);
+        PUT(back.x | back.y << 16);
+    }
+}
+"""
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_fp8(device: str, random: np.random.Generator) -> None:
+    """All numbers of half and of bfloat16, random floats, and all numbers of fp8 back."""
+    z = random.integers(0, 1 << 32, 65536, dtype=np.uint32)
+    z[::2] = (z[::2] & 0x8FFFFFFF) + 0x38000000  # half of them near 1
+    out = np.zeros((22, 65536), np.uint32)
+    same_as_gpu(FP8, device, 512, 128, EVERY_16_BITS, EVERY_16_BITS, z.view(np.float32), out)

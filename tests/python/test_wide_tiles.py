@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from both_ways import both_ways
+from both_ways import both_ways, same_as_gpu
 
 import coalesce
 
@@ -95,3 +95,14 @@ def test_the_size_of_shared_memory_does_not_change(counts: bool) -> None:
     kernel = coalesce.Kernel(TOTAL, device="sim")
     kernel.launch(1, 64, out, shared_bytes=1000, counts=counts)
     np.testing.assert_array_equal(out, [*range(63, -1, -1), 1000])
+
+
+@pytest.mark.usefixtures("machine_code")
+@pytest.mark.parametrize("size", [64, 128, 256])
+def test_the_order_of_sums(size: int, device: str, random: np.random.Generator) -> None:
+    """The sums of random floats show the order in which they are added."""
+    source = TILES.replace("__global__ void k", 'extern "C" __global__ void k')
+    a = random.normal(size=256).astype(np.float32) * 300
+    same_as_gpu(
+        source.replace("SIZE", str(size)), device, 1, 256, a, *np.zeros((4, 256), np.float32)
+    )
