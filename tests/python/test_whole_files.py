@@ -223,6 +223,23 @@ def test_definitions_that_nvcc_provides(device: str) -> None:
     assert x.tolist() == [*wanted, np.finfo(float).max]
 
 
+def test_the_least_and_the_greatest_of_several(device: str) -> None:
+    source = """
+    #include <algorithm>
+    using namespace std;
+    __global__ void k(int *x) {
+        static_assert(std::min({3, 2, 4}) == 2);
+        x[5] = std::min({x[0], x[1], x[2]}) + 10 * max({x[0], x[1], x[2]});
+        x[6] = std::max<int>({x[3], 'a', 7});
+        x[7] = std::min({x[0], x[1]}, [](int a, int b) { return a > b; });
+        x[8] = int(std::max({1.5f, float(x[4])}) * 2);
+    }
+    """
+    x = np.array([3, 1, 2, 9, 4, 0, 0, 0, 0], np.int32)
+    coalesce.Kernel(source, device=device)[1, 1](x)
+    assert x[5:].tolist() == [31, 97, 3, 8]
+
+
 @pytest.mark.parametrize(
     "header",
     [

@@ -471,6 +471,32 @@ template <class T, class C>
 __host__ __device__ constexpr const T& max(const T& a, const T& b, C less) {
     return less(a, b) ? b : a;
 }
+template <class T, class C>
+__host__ __device__ constexpr T min(initializer_list<T> list, C less) {
+    const T* least = list.begin();
+    for (const T* x = least; x != list.end(); ++x)
+        if (less(*x, *least)) least = x;
+    return *least;
+}
+template <class T, class C>
+__host__ __device__ constexpr T max(initializer_list<T> list, C less) {
+    const T* most = list.begin();
+    for (const T* x = most; x != list.end(); ++x)
+        if (less(*most, *x)) most = x;
+    return *most;
+}
+template <class T>
+__host__ __device__ constexpr T min(initializer_list<T> list) {
+    const T* least = list.begin();
+    for (const T* x = least; x != list.end(); ++x) least = *x < *least ? x : least;
+    return *least;
+}
+template <class T>
+__host__ __device__ constexpr T max(initializer_list<T> list) {
+    const T* most = list.begin();
+    for (const T* x = most; x != list.end(); ++x) most = *most < *x ? x : most;
+    return *most;
+}
 template <class T>
 __host__ __device__ constexpr const T& clamp(const T& x, const T& a, const T& b) {
     return x < a ? a : b < x ? b : x;
