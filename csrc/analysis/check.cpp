@@ -50,7 +50,8 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
       shared_bits_(granule_bits(program, Space::shared)),
       global_bits_(granule_bits(program, Space::global)),
       global_(memory, global_bits_),
-      findings_(program) {
+      findings_(program),
+      notes_(program) {
     if (program.instructions.size() >= most_instructions || launch.grid.count() > most_blocks) {
         throw LaunchError(
             program.kernel + " is too large to check: it has " +
@@ -196,6 +197,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             undefined = buffer->undefined;
             first -= buffer->address;
             end = std::min(end - buffer->address, buffer->bytes);
+            if (buffer->has_gaps && buffer->in_gap(first)) outside_view(at, first);
         } else if (home_[e.pc] >= 0 && leaves_variable(e, lane)) {
             outside_variable(w, e.pc, e.bytes, lane, first);
             return;

@@ -85,6 +85,9 @@ class CheckObserver {
     void stopped(const std::string& message, FindingKind kind);
 
     [[nodiscard]] Findings& findings() { return findings_; }
+    // Valid accesses that may be mistakes. They are in a list of their own, so that they do not
+    // replace findings.
+    [[nodiscard]] Findings& notes() { return notes_; }
 
   private:
     struct BlockState;
@@ -132,6 +135,7 @@ class CheckObserver {
     // an atomic can be limited to its block.
     void check_strong(const Place& at, const Stamp& then, bool block_scope, bool atomic);
     void uninitialized(const Place& at);
+    void outside_view(const Place& at, uint64_t first);
     void stale(const Place& at, const Stamp& then);
     void unfenced(const Place& at, const Stamp& then);
     [[nodiscard]] bool same_value(const Place& at, uint32_t lane_then, bool same_instruction) const;
@@ -157,7 +161,7 @@ class CheckObserver {
     // For each instruction, the shared variable from which its address is computed, or -1.
     std::vector<int> home_;
     GlobalShadow global_;
-    Findings findings_;
+    Findings findings_, notes_;
     // The accesses that threads made visible when they arrived at a cluster's barrier.
     struct ClusterArrivals {
         ClockPtr known;

@@ -293,8 +293,8 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
                                        : "";
     f->offset = int64_t(address);
     if (nearest && text.detail.find('`') != std::string::npos) {
-        f->array = nearest->name;
         f->offset = int64_t(address - nearest->address);
+        f->array = nearest->name_at(f->offset);
     }
     f->first = actor(instructions_[op.pc].verb, w, op.pc, lane);
 }

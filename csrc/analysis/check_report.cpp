@@ -114,9 +114,9 @@ void CheckObserver::describe_place(Finding& f, const Place& at) const {
     f.space = at.event.space == Space::local ? "local" : at.shared ? "shared" : "global";
     const Buffer* const array = array_of(at);
     if (!array) return;
-    f.array = array->name;
     if (at.shared) f.offset -= int64_t(array->address);
-    f.details.push_back(sim::describe(*array) + (at.shared ? ", in shared memory" : ""));
+    f.array = array->name_at(f.offset);
+    f.details.push_back(sim::describe(*array, f.offset) + (at.shared ? ", in shared memory" : ""));
     if (array->item_bytes == 0 || array->shape.empty()) return;
     int64_t index = f.offset / array->item_bytes;
     f.index.resize(array->shape.size());
@@ -271,6 +271,23 @@ void CheckObserver::uninitialized(const Place& at) {
     describe_place(*f, at);
     f->title = "read of " + name_of_place(at) + " before anything was written to it";
     f->first = actor(at.instruction.verb, at.warp, at.event.pc, int(at.lane));
+}
+
+void CheckObserver::outside_view(const Place& at, uint64_t first) {
+    bool fresh = false;
+    Finding* const f =
+        notes_.group(FindingKind::outside_view, at.me.pc, at.me.pc, array_number(at), fresh);
+    if (!f || !fresh) return;
+    Place there = at;
+    there.offset = first;
+    describe_place(*f, there);
+    const sim::Buffer& array = *array_of(at);
+    const sim::Buffer::Part& view = *array.part_at(int64_t(first));
+    f->title = std::string(at.instruction.verb) + " of " + name_of_place(there) +
+               ", which is outside the view `" + view.name + "`";
+    f->details.push_back("this is valid: the kernel may access the whole array of a view");
+    f->details.push_back("to make it an error, pass coalesce.pointer(view, 0)");
+    f->first = actor(at.instruction.verb, at.me, at.lane);
 }
 
 void CheckObserver::stale(const Place& at, const Stamp& then) {

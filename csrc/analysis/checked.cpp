@@ -18,7 +18,9 @@ Checked run_checked(const sim::Program& program, sim::Launch launch, sim::Addres
     } catch (const LaunchError& e) {
         observer.stopped(e.what(), FindingKind::stopped);
     }
-    return {observer.findings().finish(), observer.findings().left_out()};
+    Checked checked{observer.findings().finish(), observer.findings().left_out()};
+    for (Finding& note : observer.notes().finish()) checked.findings.push_back(std::move(note));
+    return checked;
 }
 
 }  // namespace coalesce::analysis

@@ -30,6 +30,8 @@ const char* name_of(FindingKind kind) {
             return "stale_read";
         case FindingKind::heap:
             return "heap";
+        case FindingKind::outside_view:
+            return "outside_view";
         case FindingKind::stopped:
             return "stopped";
     }

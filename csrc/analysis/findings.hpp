@@ -25,13 +25,14 @@ enum class FindingKind : uint8_t {
     use_after_free,
     uninitialized,
     race,
-    same_value,  // a race in which two threads write the same value
-    lockstep,    // correct only if the lanes of a warp run in lockstep
-    barrier,     // a barrier reached by only some threads, or in divergent code
-    warp_mask,   // wrong lane mask of a shuffle, vote or match
-    heap,        // wrong use of free(), or malloc() memory without any pointer to it
-    stale_read,  // a read through the read-only path of data that the kernel writes
-    stopped,     // the kernel was stopped by a trap, an assertion or a limit
+    same_value,    // a race in which two threads write the same value
+    lockstep,      // correct only if the lanes of a warp run in lockstep
+    barrier,       // a barrier reached by only some threads, or in divergent code
+    warp_mask,     // wrong lane mask of a shuffle, vote or match
+    heap,          // wrong use of free(), or malloc() memory without any pointer to it
+    stale_read,    // a read through the read-only path of data that the kernel writes
+    outside_view,  // a valid access outside the views of an array that the caller passed
+    stopped,       // the kernel was stopped by a trap, an assertion or a limit
 };
 [[nodiscard]] const char* name_of(FindingKind kind);
 

@@ -52,7 +52,8 @@ void read_common(Options& options, analysis::LaunchRequest& r) {
 }
 
 BufferArgument make_buffer(py::array array, std::string name, bool writable, py::object undefined,
-                           uint64_t offset, const std::optional<std::string>& texture) {
+                           uint64_t offset, const std::optional<std::string>& texture,
+                           std::optional<uint64_t> view_bytes) {
     if (!(array.flags() & py::array::c_style))
         throw py::value_error("array of `" + name + "` must be C-contiguous");
     if (!undefined.is_none() && py::array_t<bool>::ensure(undefined).nbytes() != array.nbytes())
@@ -60,6 +61,8 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
                               "` must be a bool array with one element per byte of the array");
     if (offset > uint64_t(array.nbytes()))
         throw py::value_error("offset of `" + name + "` is outside the array");
+    if (view_bytes && *view_bytes > uint64_t(array.nbytes()) - offset)
+        throw py::value_error("view_bytes of `" + name + "` is outside the array");
     std::optional<sim::TextureObject> object;
     if (texture) {
         if (texture->size() == sim::texture_object_bytes)
@@ -67,8 +70,8 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
         if (!object || object->bytes() > uint64_t(array.nbytes()))
             throw py::value_error("texture of `" + name + "` is not a texture object of the array");
     }
-    return BufferArgument{std::move(array),     std::move(name), writable,
-                          std::move(undefined), offset,          object};
+    return BufferArgument{std::move(array), std::move(name), writable, std::move(undefined),
+                          offset,           view_bytes,      object};
 }
 
 LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const Extent& grid,
@@ -187,7 +190,7 @@ void add_simulated_arrays(py::module_& m) {
         "An array argument of a launch: C-contiguous host memory with a name for messages.")
         .def(py::init(&make_buffer), py::arg("array"), py::arg("name"), py::arg("writable"),
              py::arg("undefined") = py::none(), py::arg("offset") = 0,
-             py::arg("texture") = py::none());
+             py::arg("texture") = py::none(), py::arg("view_bytes") = py::none());
 
     py::class_<sim::HeapArray, std::shared_ptr<sim::HeapArray>>(
         m, "Memory", "An array in simulated device memory: host memory with a device address.")

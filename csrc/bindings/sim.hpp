@@ -35,6 +35,9 @@ struct BufferArgument {
     pybind11::object undefined = pybind11::none();
     // The distance in bytes from the start of the array to the pointer that the kernel gets.
     uint64_t offset = 0;
+    // If the caller passed a view of the array, the size of the view in bytes. It starts at
+    // `offset`.
+    std::optional<uint64_t> view_bytes = std::nullopt;
     // Set if the kernel gets a texture or surface object instead of the array. The address of the
     // array in this object is still 0.
     std::optional<sim::TextureObject> texture = std::nullopt;

@@ -25,10 +25,13 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
                 p.buffer.host + p.buffer.bytes > whole.host + whole.bytes)
                 continue;
             mapped[i] = true;
+            total_bytes_ += p.buffer.bytes;
             p.address = whole.address + uint64_t(p.buffer.host - whole.host);
             // The argument lies in this device array. So the buffer of the array gets the
             // argument's name. If the argument is the whole array, the buffer also gets its shape.
             whole.name = p.buffer.name;
+            whole.parts.push_back(
+                {p.buffer.name, uint64_t(p.buffer.host - whole.host), p.buffer.bytes});
             if (p.buffer.bytes == whole.bytes)
                 whole.shape = p.buffer.shape;
             else
@@ -57,8 +60,10 @@ void Arguments::map_into(sim::AddressSpace& memory) {
         const sim::Buffer& b = pieces_[n].buffer;
         if (wholes.empty() || b.host >= wholes.back().host + wholes.back().bytes) {
             wholes.push_back(b);
+            total_bytes_ += b.bytes;
         } else {
             sim::Buffer& whole = wholes.back();
+            const uint64_t before = whole.bytes;
             const uint64_t end = uint64_t(b.host - whole.host) + b.bytes;
             // This array overlaps the previous one, so both get one buffer. If this array extends
             // beyond the end of the previous one, the shape of the buffer is not known.
@@ -67,9 +72,17 @@ void Arguments::map_into(sim::AddressSpace& memory) {
             whole.bytes = std::max(whole.bytes, end);
             whole.writable = whole.writable || b.writable;
             whole.whole_before = whole.whole_after = 0;
-            if (b.undefined == nullptr || b.bytes != whole.bytes) whole.undefined = nullptr;
+            if (b.undefined != whole.undefined || b.bytes != whole.bytes) whole.undefined = nullptr;
+            const uint64_t first = uint64_t(b.host - whole.host);
+            for (const sim::Buffer::Part& part : b.parts)
+                whole.parts.push_back({part.name, first + part.offset, part.bytes});
+            total_bytes_ += whole.bytes - before;
         }
         whole_of[n] = wholes.size() - 1;
+    }
+    for (sim::Buffer& whole : wholes) {
+        whole.has_gaps = std::ranges::none_of(
+            whole.parts, [&](const sim::Buffer::Part& p) { return p.bytes == whole.bytes; });
     }
     // Addresses are in the order of the arguments, so that they are the same in every run.
     std::vector<uint64_t> addresses(wholes.size());
@@ -80,7 +93,6 @@ void Arguments::map_into(sim::AddressSpace& memory) {
         pieces_[n].address = address + uint64_t(pieces_[n].buffer.host - whole.host);
     }
     for (Piece& p : pieces_) {
-        total_bytes_ += p.buffer.bytes;
         if (!p.texture) continue;
         sim::TextureObject object = *p.texture;
         object.address = p.address;
@@ -96,9 +108,9 @@ void Arguments::map_into(sim::AddressSpace& memory) {
 
 namespace {
 
-// Stores in the buffer of a slice how many bytes of the whole array are before and after the slice.
-// The attribute `base` of a slice is the NumPy array from which it was taken.
-void look_around(sim::Buffer& slice, const py::array& array) {
+// Stores in the buffer of a view how many bytes of the whole array are before and after the view.
+// The attribute `base` of a view is the NumPy array from which it was taken.
+void look_around(sim::Buffer& view, const py::array& array) {
     py::object whole = array;
     while (py::isinstance<py::array>(whole)) {
         py::object base = whole.attr("base");
@@ -108,9 +120,9 @@ void look_around(sim::Buffer& slice, const py::array& array) {
     const auto all = whole.cast<py::array>();
     if (!(all.flags() & (py::array::c_style | py::array::f_style))) return;
     const auto* const first = static_cast<const std::byte*>(all.data());
-    if (first > slice.host || first + all.nbytes() < slice.host + slice.bytes) return;
-    slice.whole_before = uint64_t(slice.host - first);
-    slice.whole_after = uint64_t(all.nbytes()) - slice.whole_before - slice.bytes;
+    if (first > view.host || first + all.nbytes() < view.host + view.bytes) return;
+    view.whole_before = uint64_t(view.host - first);
+    view.whole_after = uint64_t(all.nbytes()) - view.whole_before - view.bytes;
 }
 
 }  // namespace
@@ -129,6 +141,7 @@ Arguments::Piece Arguments::piece_of(const BufferArgument& b) {
     p.buffer.shape.assign(b.array.shape(), b.array.shape() + b.array.ndim());
     p.buffer.item_bytes = uint32_t(b.array.itemsize());
     p.buffer.type = py::str(b.array.dtype());
+    p.buffer.parts = {{b.name, b.view_bytes ? b.offset : 0, b.view_bytes.value_or(p.buffer.bytes)}};
     look_around(p.buffer, b.array);
     return p;
 }

@@ -291,7 +291,7 @@ class Lifter : private sim::Emitter {
     // The results of BAR.RED, which B2R reads.
     Locator voted_ = no_operand, voted_predicate_ = no_operand;
     std::vector<bool> volatile_loads_;  // for each instruction: it is a volatile load in the PTX
-    std::vector<uint32_t> op_of_;  // the first op of each instruction
+    std::vector<uint32_t> op_of_;       // the first op of each instruction
     // Consecutive general registers, from number `first` on. `pc` is the instruction that writes
     // them, or that has their address.
     struct Registers {

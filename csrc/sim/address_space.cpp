@@ -76,6 +76,16 @@ const Buffer* AddressSpace::freed(uint64_t address) const {
     return address - b.address < b.bytes ? &b : nullptr;
 }
 
+const Buffer::Part* Buffer::part_at(int64_t offset) const {
+    const auto distance = [offset](const Part& p) {
+        const int64_t first = int64_t(p.offset), end = first + int64_t(p.bytes);
+        if (offset < first) return first - offset;
+        return offset < end ? 0 : offset - end + 1;
+    };
+    const auto best = std::ranges::min_element(parts, {}, distance);
+    return best == parts.end() ? nullptr : &*best;
+}
+
 const Buffer* AddressSpace::nearest(uint64_t address) const {
     const auto distance = [address](const Buffer& b) {
         if (address < b.address) return b.address - address;

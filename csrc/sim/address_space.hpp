@@ -12,6 +12,7 @@
 // windows are below the buffers. Address 0 is in no window, so it stays invalid.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -61,11 +62,31 @@ struct Buffer {
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;
     std::string type;
-    // The buffer may be a slice of a larger array of the user. These are the numbers of bytes of
-    // the larger array before and after the slice.
+    // The arguments of the launch that are in this buffer. An argument may be a view of a larger
+    // array. Then the buffer is the larger array.
+    struct Part {
+        std::string name;
+        uint64_t offset, bytes;
+    };
+    std::vector<Part> parts;
+    bool has_gaps = false;  // the parts are views, and some bytes of the buffer are in no view
+    // The buffer may be a view of a larger array of the user, which the kernel may not access.
+    // These are the numbers of bytes of the larger array before and after the view.
     uint64_t whole_before = 0;
     uint64_t whole_after = 0;
     [[nodiscard]] uint64_t end() const { return address + bytes; }
+    // Returns true if the byte at this offset is in no part.
+    [[nodiscard]] bool in_gap(uint64_t offset) const {
+        return std::ranges::none_of(
+            parts, [offset](const Part& p) { return offset - p.offset < p.bytes; });
+    }
+    // Returns the part that is nearest to an offset, or null if there are no parts.
+    [[nodiscard]] const Part* part_at(int64_t offset) const;
+    // Returns the name of the part that is nearest to an offset.
+    [[nodiscard]] const std::string& name_at(int64_t offset) const {
+        const Part* const part = part_at(offset);
+        return part ? part->name : name;
+    }
 };
 
 // What a launch knows about the heap of malloc; see device_heap.hpp.

@@ -28,7 +28,7 @@ std::string plural(uint64_t n, const std::string& what) {
 
 std::string element(const Buffer& b, int64_t offset) {
     if (b.item_bytes == 0 || b.shape.empty())
-        return b.name + " + " + std::to_string(offset) + " bytes";
+        return b.name_at(offset) + " + " + std::to_string(offset) + " bytes";
     int64_t index = offset >= 0 ? offset / int64_t(b.item_bytes)
                                 : -((-offset + int64_t(b.item_bytes) - 1) / int64_t(b.item_bytes));
     std::vector<int64_t> at(b.shape.size());
@@ -38,14 +38,17 @@ std::string element(const Buffer& b, int64_t offset) {
         index = (index - at[d]) / n;
     }
     at[0] = index;
-    std::string text = b.name + "[";
+    std::string text = b.name_at(offset) + "[";
     for (size_t d = 0; d < at.size(); ++d) text += (d ? ", " : "") + std::to_string(at[d]);
     return text + "]";
 }
 
-std::string describe(const Buffer& b) {
-    if (b.shape.empty()) return "`" + b.name + "` has " + plural(b.bytes, "byte");
-    std::string text = "`" + b.name + "` has shape (";
+std::string describe(const Buffer& b, int64_t offset) {
+    const Buffer::Part* const part = b.part_at(offset);
+    const bool view = part && part->bytes < b.bytes;
+    const std::string name = "`" + b.name_at(offset) + (view ? "` is a view of an array" : "`");
+    if (b.shape.empty()) return name + (view ? " of " : " has ") + plural(b.bytes, "byte");
+    std::string text = name + (view ? " of shape (" : " has shape (");
     for (size_t d = 0; d < b.shape.size(); ++d)
         text += (d ? ", " : "") + std::to_string(b.shape[d]);
     return text + (b.shape.size() == 1 ? ",)" : ")") + ", " + b.type;
@@ -130,15 +133,15 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
     if (fault == Fault::misaligned) {
         message =
             what + " at an address that is not a multiple of " + std::to_string(op.memory().bytes);
-        detail = near ? "the address is " + std::to_string(address - b->address) + " bytes into `" +
-                            b->name + "`"
+        const int64_t offset = near ? int64_t(address - b->address) : 0;
+        detail = near ? "the address is " + std::to_string(offset) + " bytes into `" +
+                            b->name_at(offset) + "`"
                       : "";
     } else if (fault == Fault::read_only) {
-        message =
-            std::string(verb(access)) + " to `" + (b ? b->name : "?") + "`, which is read-only";
-        if (b)
-            detail =
-                describe(*b) + "; the address is " + element(*b, int64_t(address - b->address));
+        const int64_t offset = b ? int64_t(address - b->address) : 0;
+        message = std::string(verb(access)) + " to `" + (b ? b->name_at(offset) : "?") +
+                  "`, which is read-only";
+        if (b) detail = describe(*b, offset) + "; the address is " + element(*b, offset);
     } else if (const std::optional<Buffer> freed = freed_memory(memory, address)) {
         message = what + (freed->address < device_heap_base ? " in a freed array"
                                                             : " in memory that free() freed");
@@ -153,8 +156,9 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
     } else {
         const int64_t offset = int64_t(address - b->address);
         const bool before = offset < 0;
-        message = what + (before ? " before the start of `" : " past the end of `") + b->name + "`";
-        detail = describe(*b) + "; the address is " + element(*b, offset) + ", ";
+        const std::string& name = b->name_at(offset);
+        message = what + (before ? " before the start of `" : " past the end of `") + name + "`";
+        detail = describe(*b, offset) + "; the address is " + element(*b, offset) + ", ";
         if (before)
             detail += plural(uint64_t(-offset), "byte") + " before its start";
         else if (uint64_t(offset) == b->bytes)
@@ -165,8 +169,8 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
             detail += "and its last bytes are past the end";
         if (-offset <= int64_t(b->whole_before) &&
             offset + int64_t(op.memory().bytes) <= int64_t(b->bytes + b->whole_after))
-            detail += ". `" + b->name +
-                      "` is a slice of an array that contains the address; pass "
+            detail += ". `" + name +
+                      "` is a view of an array that contains the address; pass "
                       "coalesce.pointer(array, n) if the kernel may access all of the array";
     }
     return {message, detail};

@@ -166,8 +166,9 @@ struct FaultText {
 // outside the buffer.
 [[nodiscard]] std::string element(const Buffer& buffer, int64_t offset);
 
-// Returns a description such as "`b` has shape (64, 32), float32".
-[[nodiscard]] std::string describe(const Buffer& buffer);
+// Returns a description such as "`b` has shape (64, 32), float32". If the buffer contains several
+// arguments, it names the argument that is nearest to `offset`.
+[[nodiscard]] std::string describe(const Buffer& buffer, int64_t offset = 0);
 
 // Returns a list such as "lanes 0, 3-31".
 [[nodiscard]] std::string lane_list(LaneMask mask);

@@ -36,6 +36,11 @@ class Kernel(BaseKernel):
     `DeviceArray`, an array of CuPy, PyTorch or Numba, or any object with
     `__cuda_array_interface__` or DLPack.
 
+    **Views.** If an array is a C-contiguous view of a larger array, such as ``x[r:]``, the kernel
+    may access all of the larger array, as with ``d_x + r`` in CUDA C++. Reports count the elements
+    from the start of the larger array. On a GPU, the whole larger array is copied. To limit the
+    kernel to the view, pass ``coalesce.pointer(x[r:], 0)``. See `coalesce.pointer`.
+
     **Scalars.** Pass a Python number or a NumPy scalar. It is converted only if this is safe:
 
     - An integer is converted if the parameter's type holds its value exactly.
@@ -286,6 +291,10 @@ class Kernel(BaseKernel):
         which order the simulator executed them. So the check finds a missing ``__syncthreads()``
         even if the result is right. docs/checks.md has the details, and lists the mistakes that the
         check does not find.
+
+        If you pass a view such as ``x[r:]``, the kernel may access all of `x`. Accesses outside the
+        view are not mistakes. They are in `Findings.notes`. To make them errors, pass
+        ``coalesce.pointer(x[r:], 0)``.
 
         Parameters
         ----------

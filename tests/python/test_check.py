@@ -36,7 +36,7 @@ def test_nothing_found():
     assert str(findings) == repr(findings) == "check of one: nothing found"
     assert (x == 1).all()
     findings.raise_if_any()
-    assert findings.to_dict() == {"kernel": "one", "findings": [], "left_out": 0}
+    assert findings.to_dict() == {"kernel": "one", "findings": [], "left_out": 0, "notes": []}
     assert "nothing found" in findings._repr_html_()
 
 

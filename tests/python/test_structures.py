@@ -208,7 +208,7 @@ def test_the_analyses(arrays: tuple[Any, Any, Any]) -> None:
 def test_a_fault_names_the_member(arrays: tuple[Any, Any, Any]) -> None:
     kernel = coalesce.Kernel(SOURCE, device="sim")
     with pytest.raises(coalesce.MemoryFault, match=r"`task\.grid\.cells`"):
-        kernel[1, 1](task(arrays[0][:2], arrays[1]), arrays[2])
+        kernel[1, 1](task(arrays[0][:2].copy(), arrays[1]), arrays[2])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ class Buffer:
         undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None,
         offset: int = 0,
         texture: bytes | None = None,
+        view_bytes: int | None = None,
     ) -> None: ...
 
 class Memory:

@@ -1,8 +1,12 @@
-"""Pointers to elements of NumPy arrays, as arguments of kernels: `x + r` in a CUDA program."""
+"""Pointers to elements of NumPy arrays, as arguments of kernels: `x + r` in a CUDA program.
+
+A view such as `x[r:]` is a pointer into its base array `x`. `whole_of` is the rule for views.
+"""
 
 from __future__ import annotations
 
 import math
+import mmap
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -34,13 +38,33 @@ class Pointer:
 
 
 def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
-    """Return a pointer to an element of an array. A kernel that gets it may access the whole array.
+    """Return a pointer to an element of an array. A kernel that gets it may access this array.
 
     In CUDA C++, you can pass ``d_x + r`` to a kernel. The kernel can then also read the element
-    before this address, for example at the edge of a stencil. To do the same, pass
-    ``coalesce.pointer(x, r)``. The slice ``x[r:]`` of a NumPy array would not work: an access to
-    the element before the slice is out of bounds. Reports and error messages count the elements
-    from the start of `x`.
+    before this address, for example at the edge of a stencil. In Python, pass the view ``x[r:]`` or
+    ``coalesce.pointer(x, r)``. Reports and error messages count the elements from the start of `x`.
+
+    The two differ if the array is itself a view:
+
+    - A kernel that gets the view ``x[r:]`` may access all of `x`.
+    - A kernel that gets ``coalesce.pointer(x[r:], 0)`` may access only the elements of ``x[r:]``.
+      An access to any other element of `x` is out of bounds. Use this to find the mistakes of a
+      kernel that should stay inside a view.
+
+    **Which views are pointers.** A view is a pointer into its base if it is a C-contiguous view of
+    a NumPy array. A change of the shape or of the dtype makes no difference. The base is the
+    outermost array to which the elements belong. These arrays are not pointers into a base:
+
+    - strided views, such as ``x[::2]`` and transposed arrays: the kernel gets a copy, as always;
+    - views of an array in a mapped file (`numpy.memmap`), because a file may be very large;
+    - empty views, because NumPy does not keep their position;
+    - a writable view of a base that is read-only;
+    - arrays of other libraries, and arrays over the memory of another object, such as bytes.
+
+    **On a GPU.** The whole base is copied to the GPU, and back if the kernel may write to it. This
+    takes time and memory if the base is much larger than the view. Then pass a copy of the view, or
+    ``coalesce.pointer(x[r:], 0)``. Outside the view, only the elements that the kernel has changed
+    are copied back. So threads may launch kernels on different views of `x` at the same time.
 
     Parameters
     ----------
@@ -114,3 +138,66 @@ def _integer(value: Any) -> int:
         except TypeError:
             pass
     raise TypeError(f"index must be integers; got {require.shown(value)}")
+
+
+def whole_of(view: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int] | None:
+    """Return the array that a kernel may access if it gets a view, and the view's offset in bytes.
+
+    `view` is C-contiguous and aligned. A view such as ``x[r:]`` is passed like ``d_x + r`` in a
+    CUDA program: the kernel may access all of its base array `x`. The result is `x` as an array
+    with the dtype of the view. If the base has more bytes than fit whole elements, the bytes at its
+    ends are left out.
+
+    The result is None if the kernel may access only `view` itself:
+
+    - `view` is not a view, or it has all bytes of its base. (Then reports use the view's shape.)
+    - `view` is empty. (NumPy does not keep the position of an empty view.)
+    - The memory of the base belongs to a file (`numpy.memmap`), which may be very large.
+    - The base is read-only, but the view is not.
+    - The base is not one contiguous block of memory, or the view is not inside it.
+    """
+    base = view
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    owner: Any = base.base
+    if isinstance(owner, memoryview):
+        owner = owner.obj
+    if base is view or isinstance(owner, mmap.mmap) or base.dtype.hasobject or not view.nbytes:
+        return None
+    base = base.view(np.ndarray)
+    if not base.flags.c_contiguous:
+        base = base.T
+    if not base.flags.c_contiguous or (view.flags.writeable and not base.flags.writeable):
+        return None
+    start = _address(view) - _address(base)
+    if not 0 <= start <= base.nbytes - view.nbytes or view.nbytes == base.nbytes:
+        return None
+    first = start % view.itemsize
+    last = base.nbytes - (base.nbytes - first) % view.itemsize
+    whole = base.reshape(-1).view(np.uint8)[first:last].view(view.dtype)
+    whole = whole.reshape(_shape(view, base, first, start - first, whole.size))
+    whole.flags.writeable = view.flags.writeable
+    return whole, start - first
+
+
+def _shape(
+    view: np.ndarray[Any, Any], base: np.ndarray[Any, Any], first: int, offset: int, size: int
+) -> tuple[int, ...]:
+    """Return the shape in which reports count the elements of the base.
+
+    If possible, it is the shape of the base. If the caller changed the shape, as in
+    ``x.reshape(64, 32)[1:]``, it has the rows of the view. Otherwise, it has one dimension.
+    `first` is the number of bytes left out at the start, and `offset` is the offset of the view.
+    `size` is the number of elements.
+    """
+    row = view.shape[1:]
+    if base.dtype == view.dtype and first == 0 and base.shape[base.ndim - len(row) :] == row:
+        return tuple(base.shape)
+    length = math.prod(row)
+    if length and size % length == 0 and offset // view.itemsize % length == 0:
+        return (size // length, *row)
+    return (size,)
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -18,6 +18,7 @@ from coalesce.arrays.creation import to_device
 from coalesce.arrays.device_array import DeviceArray
 from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray
+from coalesce.arrays.pointer import Pointer
 from coalesce.catalogue.operands import Operand
 from coalesce.common.timing import Timing
 from coalesce.launch.kernel import BaseKernel
@@ -177,7 +178,7 @@ class Run:
             multiprocessors=self.multiprocessors,
             slices=slices,
         )
-        arguments = [values[name] for name in entry.arguments]
+        arguments = [_only_itself(values[name]) for name in entry.arguments]
         launch = KernelLaunch(
             kernel,
             grid,
@@ -340,6 +341,11 @@ class Run:
             parts=tuple((name, r.kernel_ms) for name, r in self.records),
             no_time=no_time,
         )
+
+
+def _only_itself(value: Any) -> Any:
+    """Return an argument whose array the kernel may access, but not the base array of a view."""
+    return Pointer(value, 0) if isinstance(value, np.ndarray) else value
 
 
 @cache

@@ -22,6 +22,7 @@ Kind = Literal[
     "stale_read",
     "heap",
     "stopped",
+    "outside_view",
 ]
 
 
@@ -76,9 +77,13 @@ class Finding:
         - ``"lockstep"``: a race, unless all lanes of a warp execute each instruction together;
         - ``"barrier"``, ``"warp_mask"``: a barrier or a warp operation that is used wrongly;
         - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is never freed;
-        - ``"stopped"``: a trap, a failed assert or a limit ended the run.
-    severity : {"error", "warning"}
-        A warning is about code that usually works on today's GPUs, but is not guaranteed to work.
+        - ``"stopped"``: a trap, a failed assert or a limit ended the run;
+        - ``"outside_view"``: an access to an element outside the view that was passed, but inside
+          its base array. This is only a note.
+    severity : {"error", "warning", "note"}
+        A warning is about code that usually works on today's GPUs, but is not guaranteed to work. A
+        note is about code that is right, unless you meant something else. `Findings.notes` has the
+        notes.
     title : str
         The finding in one line.
     details : tuple of str
@@ -110,7 +115,7 @@ class Finding:
     """
 
     kind: Kind
-    severity: Literal["error", "warning"]
+    severity: Literal["error", "warning", "note"]
     title: str
     details: tuple[str, ...]
     space: str
@@ -145,7 +150,8 @@ class Finding:
 class Findings(Sequence[Finding]):
     """A list of the mistakes that a check found: first the errors, then the warnings.
 
-    If the check found nothing, the list is empty, and false in a condition.
+    If the check found nothing, the list is empty, and false in a condition. The list does not
+    contain the `notes`.
 
     Attributes
     ----------
@@ -153,6 +159,10 @@ class Findings(Sequence[Finding]):
         The name of the kernel or the operation.
     left_out : int
         The number of findings that are not in the list. The list has at most 100 findings.
+    notes : tuple of Finding
+        Accesses that are valid, but may not be what you meant. There is one kind of note: you
+        passed a view such as ``x[r:]``, and the kernel accessed other elements of `x`. To make this
+        an error, pass ``coalesce.pointer(x[r:], 0)``.
 
     Examples
     --------
@@ -164,7 +174,9 @@ class Findings(Sequence[Finding]):
     def __init__(self, kernel: str, findings: Sequence[Finding], left_out: int = 0) -> None:
         self.kernel = kernel
         self.left_out = left_out
-        self._findings = tuple(sorted(findings, key=lambda f: f.severity != "error"))
+        self.notes = tuple(f for f in findings if f.severity == "note")
+        mistakes = (f for f in findings if f.severity != "note")
+        self._findings = tuple(sorted(mistakes, key=lambda f: f.severity != "error"))
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -198,13 +210,14 @@ class Findings(Sequence[Finding]):
         Returns
         -------
         dict
-            It has the keys ``kernel``, ``left_out`` and ``findings``. ``findings`` is a list with a
-            dict for each `Finding`.
+            It has the keys ``kernel``, ``left_out``, ``findings`` and ``notes``. ``findings`` and
+            ``notes`` are lists with a dict for each `Finding`.
         """
         return {
             "kernel": self.kernel,
             "findings": [asdict(f) for f in self],
             "left_out": self.left_out,
+            "notes": [asdict(f) for f in self.notes],
         }
 
     @overload
@@ -224,6 +237,7 @@ class Findings(Sequence[Finding]):
         text = [self.summary, *(str(f) for f in self)]
         if self.left_out:
             text.append(f"{self.left_out:,} more findings, at other lines, are not listed")
+        text += [str(note) for note in self.notes]
         return "\n".join(text)
 
     __repr__ = __str__
@@ -269,7 +283,11 @@ def findings_of(kernel: str, reported: tuple[list[dict[str, Any]], int]) -> Find
 def _finding(fields: dict[str, Any]) -> Finding:
     return Finding(
         kind=fields["kind"],
-        severity="warning" if fields["warning"] else "error",
+        severity="note"
+        if fields["kind"] == "outside_view"
+        else "warning"
+        if fields["warning"]
+        else "error",
         title=fields["title"],
         details=tuple(fields["details"]),
         space=fields["space"],

@@ -21,6 +21,7 @@ def report(findings: Findings) -> Markup:
     if findings.left_out:
         left_out = f"{findings.left_out:,} more findings, at other lines, are not listed"
         parts.append(tag("div", left_out, FAINT))
+    parts += [_finding(note) for note in findings.notes]
     return tag("div", joined(parts, "\n"), "line-height:1.45")
 
 

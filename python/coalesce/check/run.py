@@ -69,6 +69,22 @@ def _masks(
             f"undefined contains the name {unknown[0]!r}, but {signature} has no such parameter"
         )
     masks = {}
+    # Arguments in the same memory, such as two views of one array, have the same mask.
+    of_memory: dict[tuple[int, int], np.ndarray[Any, np.dtype[np.bool_]]] = {}
+    hosts = [
+        (number, a, parameters[number].name in undefined)
+        for number, a in enumerate(launch.arguments)
+        if isinstance(a, HostArray) and simulated_memory.memory_of(a.array) is None
+    ]
+    for _, host, named in hosts:
+        if named:
+            shared = of_memory.setdefault(_memory(host), np.zeros(host.array.nbytes, np.bool_))
+            shared[host.part] = True
+    for number, host, named in hosts:
+        if _memory(host) in of_memory:
+            masks[number] = of_memory[_memory(host)]
+            if not named:
+                masks[number][host.part] = False
     for number, parameter in enumerate(parameters):
         argument = launch.arguments[number]
         named = parameter.name in undefined
@@ -88,9 +104,12 @@ def _masks(
             mask = simulated_memory.undefined(argument.array)
             if mask is not None:
                 masks[number] = mask
-        elif named:
-            masks[number] = np.ones(argument.array.nbytes, np.bool_)
     return masks
+
+
+def _memory(argument: HostArray) -> tuple[int, int]:
+    """Return the address and the size of the memory that the kernel may access."""
+    return argument.array.__array_interface__["data"][0], argument.array.nbytes
 
 
 def _refuse_gpu(device: Device) -> None:
@@ -124,4 +143,5 @@ def of_operation(
 
     result, _ = table.operation(operation).run(arrays, options, device=where, launcher=launch)
     left_out = sum(findings.left_out for findings in checked)
-    return result, Findings(title, [f for findings in checked for f in findings], left_out)
+    found = [f for findings in checked for f in (*findings, *findings.notes)]
+    return result, Findings(title, found, left_out)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from coalesce._core import sim
 from coalesce.arrays import foreign, simulated_memory
+from coalesce.arrays.copies import byte_view
 from coalesce.arrays.gpu_array import GpuArray
-from coalesce.arrays.pointer import Pointer
+from coalesce.arrays.pointer import Pointer, whole_of
 from coalesce.arrays.texture import Texture
 from coalesce.common import memory, require
 from coalesce.common.dtypes import code_of, dtype_name, is_native
@@ -40,7 +41,8 @@ class HostArray:
         The array that the kernel accesses. If `given` is C-contiguous, it is `given` itself.
         Otherwise, it is a copy.
     given : numpy.ndarray
-        The array that the caller passed.
+        The array that the caller passed. If the caller passed a view of a larger array, it is the
+        larger array (see `coalesce.arrays.pointer.whole_of`).
     written : bool
         Whether the kernel may write to the array. Then `finish` copies the result to `given`.
     offset : int
@@ -48,6 +50,8 @@ class HostArray:
     texture : bytes or None
         For a texture or surface, the description of the object. Then the kernel gets the handle of
         the object instead of an address.
+    view_bytes : int or None
+        If the caller passed a view of `array`, the size of the view. It starts at `offset`.
     """
 
     name: str
@@ -56,6 +60,19 @@ class HostArray:
     written: bool
     offset: int = 0
     texture: bytes | None = None
+    view_bytes: int | None = None
+
+    @property
+    def part(self) -> slice:
+        """The bytes of `array` that the caller passed: all of them, or those of a view."""
+        if self.view_bytes is None:
+            return slice(0, self.array.nbytes)
+        return slice(self.offset, self.offset + self.view_bytes)
+
+    @property
+    def passed(self) -> np.ndarray[Any, Any]:
+        """The memory that the caller passed: `given`, or the bytes of a view."""
+        return self.given if self.view_bytes is None else byte_view(self.array)[self.part]
 
     @property
     def copied(self) -> bool:
@@ -82,7 +99,13 @@ class HostArray:
         `undefined` is a mask that is True for each byte that was never written, or None.
         """
         return sim.Buffer(
-            self.array, self.name, self.writable, undefined, self.offset, self.texture
+            self.array,
+            self.name,
+            self.writable,
+            undefined,
+            self.offset,
+            self.texture,
+            self.view_bytes,
         )
 
     def finish(self, watched: bool = False) -> None:
@@ -168,9 +191,9 @@ def _one(parameter: Parameter, value: Any) -> Argument:
         _refuse_arrays(parameter, value)
     if parameter.kind in ("pointer", "word"):
         if isinstance(value, np.ndarray):
-            return _host_array(parameter, value, value)
+            return _with_base(_host_array(parameter, value))
         if isinstance(value, Pointer):
-            host = _host_array(parameter, value.array, value.array)
+            host = _host_array(parameter, value.array)
             host.offset = value.offset * host.array.itemsize
             return host
         on_gpu = _find_gpu_array(parameter, value)
@@ -180,7 +203,7 @@ def _one(parameter: Parameter, value: Any) -> Argument:
             return bytes(8)
         view = foreign.find_host_array(value, f"argument {parameter}")
         if view is not None:
-            return _host_array(parameter, view, view)
+            return _host_array(parameter, view)
         if parameter.kind == "pointer":
             raise _no_array(parameter, value)
     else:
@@ -250,10 +273,19 @@ def _wanted_array(parameter: Parameter) -> str:
     return f"an array of {' or '.join(dtype_name(code) for code in parameter.accepted)}"
 
 
-def _host_array(
-    parameter: Parameter, array: np.ndarray[Any, Any], given: np.ndarray[Any, Any]
-) -> HostArray:
-    dtype = array.dtype
+def _with_base(host: HostArray) -> HostArray:
+    """If the array is a view, let the kernel access all of its base array."""
+    if host.copied or simulated_memory.memory_of(host.given) is not None:
+        return host  # in simulated memory, a view can access the whole device array anyway
+    found = whole_of(host.given)
+    if found is None:
+        return host
+    whole, offset = found
+    return replace(host, array=whole, given=whole, offset=offset, view_bytes=host.given.nbytes)
+
+
+def _host_array(parameter: Parameter, given: np.ndarray[Any, Any]) -> HostArray:
+    dtype = given.dtype
     if dtype.hasobject or dtype.kind in "USMm":
         raise TypeError(
             f"argument {parameter} has dtype {dtype}, which a kernel cannot read; "
@@ -277,11 +309,10 @@ def _host_array(
             f"argument {parameter} needs {_wanted_array(parameter)}; got dtype {dtype}. "
             f"Convert it: {parameter.name}.astype({home}.{wanted})"
         )
-    if type(array) is not np.ndarray:
-        if isinstance(array, np.ma.MaskedArray):
+    if type(given) is not np.ndarray:
+        if isinstance(given, np.ma.MaskedArray):
             raise TypeError(f"argument {parameter} is a masked array; fill it first: .filled(0)")
-        array = array.view(np.ndarray)
-        given = array
+        given = given.view(np.ndarray)
     if parameter.kind == "pointer" and parameter.spelled and not parameter.const:
         _check_writeable(parameter, given)
     written = not parameter.const and given.flags.writeable
@@ -291,8 +322,9 @@ def _host_array(
             f"{given.strides}), but the kernel may write to it. Pass a copy: "
             f"{parameter.name}.copy()"
         )
-    if not array.flags.c_contiguous or not array.flags.aligned:
-        array = np.array(array, order="C", copy=True, ndmin=array.ndim)
+    array = given
+    if not given.flags.c_contiguous or not given.flags.aligned:
+        array = np.array(given, order="C", copy=True, ndmin=given.ndim)
     return HostArray(parameter.name, array, given, written)
 
 
@@ -352,7 +384,7 @@ def _share_copies(arrays: Sequence[HostArray]) -> None:
         for other in arrays:
             if other.array is item.array or not (item.written or other.written):
                 continue
-            if _overlap(item.given, other.given):
+            if _overlap(item.given, other.passed):
                 raise ValueError(
                     f"arguments `{item.name}` and `{other.name}` share memory, and "
                     f"`{item.name}` is not C-contiguous (strides {item.given.strides}). The kernel "

@@ -8,12 +8,18 @@ The copies and the kernel run on one stream:
 
 Arrays that share memory on the host also share memory on the GPU. There is also a faster way for
 calls with only GPU arrays and scalars (csrc/bindings/launcher.hpp).
+
+If an argument is a view such as ``x[r:]``, the kernel may access all of `x`, so all of `x` is
+copied to the GPU. After the kernel, the view is copied back. Outside the view, only those bytes are
+changed on the host that the kernel has changed. Otherwise, two threads that launch kernels on
+different views of `x` would overwrite each other's results.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -113,8 +119,8 @@ def run(
         if runs is not None or hosts:
             wait()
         started = time.perf_counter()
+        staged.fetch(written, stream)
         for host in written:
-            gpu.to_host(byte_view(host.array), staged.address(host), stream)
             host.finish()
     d2h_ms = 1e3 * (time.perf_counter() - started)
     if foreign:
@@ -189,6 +195,7 @@ class _Staged:
         self._addresses: dict[int, int] = {}
         self._groups: list[list[HostArray]] = []
         self._memories: list[Any] = []
+        self._gaps = _gaps(hosts)
         rest = sorted(hosts, key=lambda host: _start(host.array))
         while rest:
             first, group = _start(rest[0].array), [rest.pop(0)]
@@ -196,7 +203,10 @@ class _Staged:
             while rest and _start(rest[0].array) < end:
                 end = max(end, _start(rest[0].array) + rest[0].array.nbytes)
                 group.append(rest.pop(0))
-            what = f"argument `{group[0].name}` of shape {group[0].given.shape}"
+            host = group[0]
+            what = f"argument `{host.name}` of shape {host.given.shape}"
+            if host.view_bytes is not None:
+                what = f"argument `{host.name}`, a view of an array of shape {host.given.shape}"
             memory = gpu.allocate(end - first, what)
             self._memories.append(memory)
             self._groups.append(group)
@@ -213,16 +223,39 @@ class _Staged:
     def send(self, skip: set[str], stream: int) -> None:
         """Copy the arrays to the GPU.
 
-        An array in `skip` is not copied, unless it overlaps another array.
+        An array in `skip` is not copied, unless it overlaps another array, or is only a view of the
+        array that the kernel may access.
         """
         for group in self._groups:
             sent = 0  # everything before this address of the host has been copied
             for host in group:
                 end = _start(host.array) + host.array.nbytes
-                if end > sent and host.array.size and not (len(group) == 1 and host.name in skip):
-                    self._gpu.to_device(self.address(host), byte_view(host.array), stream)
+                gaps = self._gaps.get(_memory(host), [])
+                skipped = len(group) == 1 and host.name in skip and host.view_bytes is None
+                needed = end > sent or any(gap.before.size == 0 for gap in gaps)
+                if needed and host.array.size and not skipped:
+                    for gap in gaps:
+                        gap.before = byte_view(host.array)[gap.part].copy()
+                        self._gpu.to_device(self.address(host) + gap.part.start, gap.before, stream)
+                    for part in _between(gaps, host.array.nbytes):
+                        source = byte_view(host.array)[part]
+                        self._gpu.to_device(self.address(host) + part.start, source, stream)
                     sent = end
         self.textures.create(stream)
+
+    def fetch(self, written: Sequence[HostArray], stream: int) -> None:
+        """Copy the arrays that the kernel may have written to the host."""
+        for host in {_memory(host): host for host in written}.values():
+            array, address = byte_view(host.array), self.address(host)
+            gaps = self._gaps.get(_memory(host), [])
+            for part in _between(gaps, array.nbytes):
+                self._gpu.to_host(array[part], address + part.start, stream)
+            for gap in gaps:
+                after = np.empty_like(gap.before)
+                self._gpu.to_host(after, address + gap.part.start, stream)
+                changed = after != gap.before
+                if changed.any():
+                    np.copyto(array[gap.part], after, where=changed)
 
     def address(self, host: HostArray) -> int:
         return self._addresses[id(host)]
@@ -232,6 +265,41 @@ class _Staged:
         if host.texture is not None:
             return self.textures.handle(host)
         return self.address(host) + host.offset
+
+
+@dataclass
+class _Gap:
+    """Bytes of an array that the kernel may access, but that are in none of the written views."""
+
+    part: slice
+    before: np.ndarray[Any, Any]  # the bytes that were copied to the GPU
+
+
+def _gaps(hosts: Sequence[HostArray]) -> dict[tuple[int, int], list[_Gap]]:
+    """Return the gaps of each array that the kernel may write to, in the order of their bytes.
+
+    The keys of the dict are the results of `_memory`.
+    """
+    gaps: dict[tuple[int, int], list[_Gap]] = {}
+    nothing = np.empty(0, np.uint8)
+    for memory in {_memory(host) for host in hosts if host.written}:
+        views = [host.part for host in hosts if host.written and _memory(host) == memory]
+        end, found = 0, []
+        for view in sorted(views, key=lambda part: part.start):
+            if view.start > end:
+                found.append(_Gap(slice(end, view.start), nothing))
+            end = max(end, view.stop)
+        if memory[1] > end:
+            found.append(_Gap(slice(end, memory[1]), nothing))
+        gaps[memory] = found
+    return gaps
+
+
+def _between(gaps: Sequence[_Gap], size: int) -> list[slice]:
+    """Return the parts of an array of `size` bytes that are in no gap."""
+    starts = [0, *(gap.part.stop for gap in gaps)]
+    ends = [*(gap.part.start for gap in gaps), size]
+    return [slice(a, b) for a, b in zip(starts, ends, strict=True) if a < b]
 
 
 class _SavedArrays:
@@ -292,6 +360,11 @@ def value_of(
     else:
         value = argument.address
     return value.to_bytes(8, "little")
+
+
+def _memory(host: HostArray) -> tuple[int, int]:
+    """Return the address and the size of the memory on the host that the kernel may access."""
+    return _start(host.array), host.array.nbytes
 
 
 def _start(array: np.ndarray[Any, Any]) -> int:

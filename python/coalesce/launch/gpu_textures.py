@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from coalesce._core import cuda
 from coalesce.launch.arguments import HostArray
 
@@ -88,9 +90,10 @@ def _check_alone(host: HostArray, group: Sequence[HostArray]) -> None:
     On a GPU, the texels are in a CUDA array, which is a copy. So a write through one argument would
     not change what the other argument reads. On the simulator it would.
     """
-    if len(group) == 1 or not any(other.written for other in group):
+    others = [a for a in group if a is not host and np.may_share_memory(a.passed, host.array)]
+    if not others or not any(a.written for a in (host, *others)):
         return
-    other = next(other for other in group if other is not host)
+    other = others[0]
     kind = "surface" if host.written else "texture"
     raise ValueError(
         f"argument `{host.name}` is a {kind} whose array shares memory with argument "

@@ -273,7 +273,8 @@ class BaseKernel:
             Whether the simulator counts requests, sectors and instructions.
         write_only : sequence of str
             The names of parameters whose arrays the kernel writes completely and does not read.
-            Such arrays are not copied to the GPU before the launch.
+            Such arrays are not copied to the GPU before the launch. A view of a larger array is
+            copied anyway.
         stream : stream or int, optional
             The stream of the launch on a GPU. By default, it is chosen as for
             ``kernel[grid, block]``.

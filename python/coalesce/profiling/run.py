@@ -13,7 +13,7 @@ import numpy as np
 
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
-from coalesce.arrays.pointer import Pointer
+from coalesce.arrays.pointer import Pointer, whole_of
 from coalesce.arrays.texture import Texture
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
@@ -265,7 +265,13 @@ def _again(
 
 
 def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
+    if not isinstance(value, np.ndarray):
+        return value
+    found = whole_of(value) if value.flags.c_contiguous else None
+    if found is None:
+        return value.copy()
+    whole, offset = found
+    return Pointer(whole.copy(), offset // whole.itemsize)
 
 
 def _repeated(value: Any, argument: HostArray, copied: bool) -> Any:
@@ -273,4 +279,4 @@ def _repeated(value: Any, argument: HostArray, copied: bool) -> Any:
     array = argument.array.copy() if copied else argument.array
     if isinstance(value, Texture):
         return replace(value, array=array)
-    return Pointer(array, argument.offset // array.itemsize) if argument.offset else array
+    return Pointer(array, argument.offset // array.itemsize)

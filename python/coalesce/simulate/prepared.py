@@ -107,7 +107,7 @@ class Prepared:
         return replace(
             self,
             arguments=[
-                HostArray(a.name, array, array, a.written, a.offset, a.texture)
+                replace(a, array=array, given=array)
                 if isinstance(a, HostArray) and (array := next(copies)) is not None
                 else a
                 for a in self.arguments
