@@ -17,7 +17,7 @@ def together(sources: Iterable[str], entry: str, at_most: int = 16) -> dict[str,
     define. In the longer source, the kernels have numbers at the end of their names.
     """
     texts = list(dict.fromkeys(sources))
-    found: dict[str, tuple[str, str]] = {}
+    kernels: dict[str, tuple[str, str]] = {}
     for first in range(0, len(texts), at_most):
         some = texts[first : first + at_most]
         names = [f"{entry}_{number}" for number in range(first, first + len(some))]
@@ -25,5 +25,5 @@ def together(sources: Iterable[str], entry: str, at_most: int = 16) -> dict[str,
             re.sub(rf"\b{entry}\b", name, text) for name, text in zip(names, some, strict=True)
         ]
         whole = "\n".join(renamed)
-        found.update((text, (whole, name)) for text, name in zip(some, names, strict=True))
-    return found
+        kernels.update((text, (whole, name)) for text, name in zip(some, names, strict=True))
+    return kernels

@@ -158,13 +158,13 @@ def transactions(
     _check_gpu(gpu)
     _check_warp_size(warp_size)
     itemsize = require.whole("itemsize", itemsize, 1, 16)
-    given = _addresses(addresses)
-    active = _active(mask, len(given))
+    numbers = _addresses(addresses)
+    active = _active(mask, len(numbers))
     requests = sectors = lines = ideal = used = 0
     shown: list[tuple[int, ...]] = []
     masks: list[int] = []
-    for first in range(0, len(given), warp_size):
-        warp = given[first : first + warp_size]
+    for first in range(0, len(numbers), warp_size):
+        warp = numbers[first : first + warp_size]
         on = active[first : first + warp_size]
         if not on.any():
             continue
@@ -203,16 +203,16 @@ def _check_warp_size(warp_size: int) -> None:
 
 
 def _addresses(addresses: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    given = require.as_array("addresses", addresses)
-    if given.size and given.dtype.kind not in "iu":
-        raise TypeError(f"addresses must be integers; got dtype {given.dtype}")
-    if given.ndim != 1:
+    array = require.as_array("addresses", addresses)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"addresses must be integers; got dtype {array.dtype}")
+    if array.ndim != 1:
         raise ValueError(
-            f"addresses must have one axis, with an address for each lane; got shape {given.shape}"
+            f"addresses must have one axis, with an address for each lane; got shape {array.shape}"
         )
-    if given.size and given.dtype.kind == "i" and given.min() < 0:
-        raise ValueError(f"addresses must not be negative; got {given.min()}")
-    return given.astype(np.uint64)
+    if array.size and array.dtype.kind == "i" and array.min() < 0:
+        raise ValueError(f"addresses must not be negative; got {array.min()}")
+    return array.astype(np.uint64)
 
 
 def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -222,13 +222,13 @@ def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         if not 0 <= mask < 1 << lanes:
             raise ValueError(f"mask must have bits only for lanes 0 to {lanes - 1}; got {mask:#x}")
         return np.array([int(mask) >> lane & 1 for lane in range(lanes)], bool)
-    given = require.as_array("mask", mask)
-    if given.shape != (lanes,) or given.dtype != bool:
+    flags = require.as_array("mask", mask)
+    if flags.shape != (lanes,) or flags.dtype != bool:
         raise ValueError(
             f"mask must be an int or {lanes} bools, one for each lane; "
-            f"got dtype {given.dtype} of shape {given.shape}"
+            f"got dtype {flags.dtype} of shape {flags.shape}"
         )
-    return given
+    return flags
 
 
 def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
@@ -259,20 +259,20 @@ def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
     19
     """
     extents = _extents(blockDim)
-    given = require.as_array("threadIdx", threadIdx)
-    if given.dtype.kind not in "iu":
-        raise TypeError(f"threadIdx must hold integers; got dtype {given.dtype}")
-    if given.ndim == 0:
-        given = given[None]
-    if not 1 <= given.shape[-1] <= 3:
+    index = require.as_array("threadIdx", threadIdx)
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"threadIdx must hold integers; got dtype {index.dtype}")
+    if index.ndim == 0:
+        index = index[None]
+    if not 1 <= index.shape[-1] <= 3:
         raise ValueError(f"threadIdx must have one to three coordinates; got {threadIdx!r}")
-    axes = given.shape[-1]
-    if np.any(given < 0) or np.any(given >= np.array(extents[:axes])):
+    axes = index.shape[-1]
+    if np.any(index < 0) or np.any(index >= np.array(extents[:axes])):
         raise ValueError(
             f"threadIdx: a block of {' x '.join(map(str, extents))} has no thread {threadIdx!r}"
         )
     strides = np.array([1, extents[0], extents[0] * extents[1]])[:axes]
-    offsets = (given * strides).sum(axis=-1)
+    offsets = (index * strides).sum(axis=-1)
     return int(offsets) if offsets.ndim == 0 else offsets
 
 
@@ -310,7 +310,9 @@ def warp_of_thread(
 
 
 def _extents(block: Any) -> tuple[int, int, int]:
-    given = tuple(block.tolist()) if isinstance(block, np.ndarray) and block.ndim == 1 else block
-    extents = geometry.extent("block", given, "blockDim")
+    block_extents = (
+        tuple(block.tolist()) if isinstance(block, np.ndarray) and block.ndim == 1 else block
+    )
+    extents = geometry.extent("block", block_extents, "blockDim")
     geometry.check_block(extents, "blockDim")
     return extents

@@ -213,9 +213,9 @@ def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) 
     Raises ValueError for an unknown name, and DeviceUnavailable for a missing GPU.
     """
     if device is None:
-        given = os.environ.get("COALESCE_DEVICE")
-        if given:
-            return _named(given, "COALESCE_DEVICE")
+        name = os.environ.get("COALESCE_DEVICE")
+        if name:
+            return _named(name, "COALESCE_DEVICE")
         gpus = _gpus()
         if gpus and gpu_arrays and len(gpus) > 1:
             return gpus[foreign.require_gpu_array(gpu_arrays[0]).ordinal]

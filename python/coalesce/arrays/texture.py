@@ -384,13 +384,13 @@ def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
 
 
 def _modes(address: Address | Sequence[Address]) -> tuple[int, int, int]:
-    given = [address] * 3 if isinstance(address, str) else [*address]
-    for mode in given:
+    modes = [address] * 3 if isinstance(address, str) else [*address]
+    for mode in modes:
         require.choice("address", mode, _MODES)
-    if not 1 <= len(given) <= 3:
+    if not 1 <= len(modes) <= 3:
         raise ValueError(
             'address must be one mode, such as "clamp", or a sequence with a mode for each axis '
-            f"(x, y, z); got {len(given)} modes"
+            f"(x, y, z); got {len(modes)} modes"
         )
-    x, y, z = (_MODES.index(mode) for mode in [*given, given[-1], given[-1]][:3])
+    x, y, z = (_MODES.index(mode) for mode in [*modes, modes[-1], modes[-1]][:3])
     return x, y, z

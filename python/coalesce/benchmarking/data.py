@@ -132,11 +132,11 @@ class BenchmarkData:
     def title(self) -> str:
         """The operation, its arrays and the device: ``"matmul of a (512, 512) and b ..."``."""
         operands = " and ".join(f"{a.name} {a.shape}" for a in self.arrays)
-        given = "".join(f", {name}={value}" for name, value in self.short_options.items())
+        listed = "".join(f", {name}={value}" for name, value in self.short_options.items())
         where = f"{self.device.name} ({self.device.description})"
         if all(row.timing.device == "cpu" for row in self.rows):
             where = "this machine's CPU"
-        return f"{self.operation} of {operands}, {self.arrays[0].dtype}{given}, on {where}"
+        return f"{self.operation} of {operands}, {self.arrays[0].dtype}{listed}, on {where}"
 
     @property
     def short_options(self) -> dict[str, int | float | str]:

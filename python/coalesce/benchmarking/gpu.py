@@ -56,13 +56,13 @@ def launches(
 
     def launcher(launch: KernelLaunch) -> LaunchRecord:
         signature = launch.kernel.signature
-        given = prepare(signature, launch.arguments)
+        arguments = prepare(signature, launch.arguments)
         names = [p.name for p in signature.parameters]
-        values = [on_gpu.value_of(x, names, given) for x in given]
+        values = [on_gpu.value_of(x, names, arguments) for x in arguments]
         function = launch.kernel._function(launch.device)
         cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
         step = (function, launch.grid, launch.block, launch.shared_bytes, values)
-        alive.append(given)
+        alive.append(arguments)
         calls.append((launch.kernel.name, partial(_enqueue, step, alive)))
         return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", launch.device.name)
 

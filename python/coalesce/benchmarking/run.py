@@ -349,13 +349,13 @@ def _options(operation: str, one: Named, options: Mapping[str, Any]) -> dict[str
 
 
 def _work_of_peer(
-    operation: str, given: Sequence[Operand], result_size: int
+    operation: str, operands: Sequence[Operand], result_size: int
 ) -> tuple[float, float]:
     """Return the operations and the bytes of an operation."""
-    item_size = given[0].dtype.itemsize
-    rows, cols = given[0].shape
+    item_size = operands[0].dtype.itemsize
+    rows, cols = operands[0].shape
     if operation == "matmul":
-        return products.product_work(*products.product_extents(*given), item_size, result_size)
+        return products.product_work(*products.product_extents(*operands), item_size, result_size)
     written = {"transpose": rows * cols, "row_sums": rows, "column_sums": cols}[operation]
     return products.pass_work(rows * cols, written, int(operation != "transpose"), item_size)
 
@@ -436,10 +436,10 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     return operands
 
 
-def _device_of(given: Sequence[Operand], device: Any) -> Any:
+def _device_of(operands: Sequence[Operand], device: Any) -> Any:
     """Return `device`. If it is None, return the device of the first `DeviceArray`, or None."""
     if device is None:
-        for operand in given:
+        for operand in operands:
             if foreign.is_device_array(operand.given):
                 return operand.given.device
     return device

@@ -45,8 +45,8 @@ def run_access(
     `launcher` and `scratch` are options of `Run`.
     """
     entry = catalogue.find("access", pattern, argument="pattern")
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
+    passed = {name: value for name, value in options.items() if value is not None}
+    for name in passed:
         if name not in OPTIONS[pattern]:
             known = ", ".join(OPTIONS[pattern])
             listed = f"its options are {known}" if known else "it has no options"
@@ -59,7 +59,7 @@ def run_access(
         raise TypeError(
             f"x has dtype {operand.dtype}; access needs elements of 1, 2, 4, 8 or 16 bytes"
         )
-    count, values, defines, extra = _PATTERNS[pattern](operand, given)
+    count, values, defines, extra = _PATTERNS[pattern](operand, passed)
     operands = [operand, *extra]
     target = catalogue_operands.output(out, (count,), operand.dtype, "")
     run = Run(
@@ -96,19 +96,19 @@ def run_access(
 Setup = tuple[int, dict[str, Any], tuple[str, ...], list[Operand]]
 
 
-def _offset(x: Operand, given: dict[str, Any]) -> Setup:
+def _offset(x: Operand, options: dict[str, Any]) -> Setup:
     n = x.shape[0]
-    offset = require.whole("offset", given.get("offset", min(1, n)), 0, n)
+    offset = require.whole("offset", options.get("offset", min(1, n)), 0, n)
     return n - offset, {"offset": np.uint64(offset)}, (), []
 
 
-def _stride(x: Operand, given: dict[str, Any]) -> Setup:
-    stride = require.whole("stride", given.get("stride", 2), 1, 2**63 - 1)
+def _stride(x: Operand, options: dict[str, Any]) -> Setup:
+    stride = require.whole("stride", options.get("stride", 2), 1, 2**63 - 1)
     return -(-x.shape[0] // stride), {"stride": np.uint64(stride)}, (), []
 
 
-def _permuted(x: Operand, given: dict[str, Any]) -> Setup:
-    order = require.as_array("order", given.get("order", range(31, -1, -1)))
+def _permuted(x: Operand, options: dict[str, Any]) -> Setup:
+    order = require.as_array("order", options.get("order", range(31, -1, -1)))
     if order.dtype.kind not in "iu":
         raise TypeError(f"order must hold integers; got dtype {order.dtype}")
     if sorted(order.ravel().tolist()) != list(range(32)) or order.ndim != 1:
@@ -120,10 +120,10 @@ def _broadcast(x: Operand, _: dict[str, Any]) -> Setup:
     return x.shape[0], {}, (), []
 
 
-def _gather(x: Operand, given: dict[str, Any]) -> Setup:
-    if "index" not in given:
+def _gather(x: Operand, options: dict[str, Any]) -> Setup:
+    if "index" not in options:
         raise ValueError("index is missing; pattern 'gather' reads x[index], so pass index=...")
-    wanted = given["index"]
+    wanted = options["index"]
     if isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu" and wanted.size:
         low, high = int(wanted.min()), int(wanted.max())
         if low < 0 or high >= x.shape[0]:
@@ -134,14 +134,14 @@ def _gather(x: Operand, given: dict[str, Any]) -> Setup:
     return index.shape[0], {}, (), [index]
 
 
-def _far_lane(x: Operand, given: dict[str, Any]) -> Setup:
+def _far_lane(x: Operand, options: dict[str, Any]) -> Setup:
     n = x.shape[0]
-    distance = require.whole("distance", given.get("distance", n // 2), 0, 2**63 - 1)
+    distance = require.whole("distance", options.get("distance", n // 2), 0, 2**63 - 1)
     return n, {"distance": np.uint64(distance % n if n else 0)}, (), []
 
 
-def _vector(x: Operand, given: dict[str, Any]) -> Setup:
-    width = require.whole("width", given.get("width", 16), 1, 16)
+def _vector(x: Operand, options: dict[str, Any]) -> Setup:
+    width = require.whole("width", options.get("width", 16), 1, 16)
     if width not in _WIDTHS:
         raise ValueError(f"width must be one of 1, 2, 4, 8, 16; got {width}")
     size = x.shape[0] * x.dtype.itemsize
@@ -152,22 +152,22 @@ def _vector(x: Operand, given: dict[str, Any]) -> Setup:
     return x.shape[0], {"width": width}, (), []
 
 
-def _aos(x: Operand, given: dict[str, Any]) -> Setup:
-    return x.shape[0], _field(1, x, given), (), []
+def _aos(x: Operand, options: dict[str, Any]) -> Setup:
+    return x.shape[0], _field(1, x, options), (), []
 
 
-def _soa(x: Operand, given: dict[str, Any]) -> Setup:
-    return x.shape[1], _field(0, x, given), (), []
+def _soa(x: Operand, options: dict[str, Any]) -> Setup:
+    return x.shape[1], _field(0, x, options), (), []
 
 
-def _field(axis: int, x: Operand, given: dict[str, Any]) -> dict[str, Any]:
+def _field(axis: int, x: Operand, options: dict[str, Any]) -> dict[str, Any]:
     fields = x.shape[axis]
     if fields == 0:
         raise ValueError(
             f"x has the shape {tuple(x.shape)}. The length of axis {axis} is the number of members "
             "of a structure, so it must be at least 1"
         )
-    field = require.whole("field", given.get("field", 0), 0, fields - 1)
+    field = require.whole("field", options.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}
 
 

@@ -102,8 +102,8 @@ def array(
 
 def as_bits(operand: Operand) -> Operand:
     """Return an operand of dtype bfloat16 as an operand of dtype uint16 in the same memory."""
-    given, bits = operand.array, np.dtype(np.uint16)
-    same = replace(given, code="u2") if operand.on_gpu else given.view(bits)
+    array, bits = operand.array, np.dtype(np.uint16)
+    same = replace(array, code="u2") if operand.on_gpu else array.view(bits)
     return replace(operand, array=same, dtype=bits)
 
 

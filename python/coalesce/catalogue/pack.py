@@ -130,18 +130,18 @@ def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any
     """
     (rows, cols), item = operand.shape, operand.dtype.itemsize
     width = 16 // item
-    given = run.ready(operand, alignment=16)
+    elements = run.ready(operand, alignment=16)
     if cols % width == 0:
         if not operand.on_gpu and any(overlap(operand, other) for other in others):
             # Arrays that share memory on the host also share it on the GPU, at the same distance.
             # So the operand may begin at an unaligned address there. A copy does not share memory,
             # and begins at an aligned address.
-            given = np.array(given)
-        return given, cols
+            elements = np.array(elements)
+        return elements, cols
     pitch = -(-cols // width) * width
     result = run.scratch((rows, pitch), operand.dtype)
     values = {
-        "x": as_elements(given, item),
+        "x": as_elements(elements, item),
         "out": as_elements(result, item),
         "n": np.uint64(rows * pitch - (pitch - cols)),  # the padding of the last row is never read
         "cols": np.uint64(pitch),

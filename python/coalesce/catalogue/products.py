@@ -258,7 +258,7 @@ def _one_kernel(
     run = Run([operand, *([target] if target else [])], **how)
     written = run.result(shape, dtype, [operand], target)
     run.work = pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
-    given = run.ready(operand) if rows and cols else run.scratch((1,), dtype)
+    array = run.ready(operand) if rows and cols else run.scratch((1,), dtype)
     while 0 not in shape:
         _, slices, _ = entry.launch(rows, cols, item_size=dtype.itemsize)[0]
         # The kernel leaves one sum for each slice of a row. The next pass adds up these sums.
@@ -268,7 +268,7 @@ def _one_kernel(
             entry,
             (rows, cols),
             {
-                names[0]: given,
+                names[0]: array,
                 names[1]: result,
                 "rows": np.int32(rows),
                 "cols": np.int32(cols),
@@ -278,7 +278,7 @@ def _one_kernel(
         )
         if not sliced:
             break
-        given, rows = result, slices
+        array, rows = result, slices
     return run.deliver(written, [operand], target), run
 
 

@@ -28,7 +28,7 @@ def of_kernel(
     kernel: BaseKernel,
     grid: Any,
     block: Any,
-    given: Sequence[Any],
+    arguments: Sequence[Any],
     shared_bytes: Any = 0,
     device: Any = "sim",
     undefined: Sequence[str] = (),
@@ -36,7 +36,7 @@ def of_kernel(
 ) -> Findings:
     """Check one launch. See `Kernel.check`."""
     where = "sim" if device is None else device
-    launch = prepare(kernel, grid, block, given, shared_bytes, where, cooperative)
+    launch = prepare(kernel, grid, block, arguments, shared_bytes, where, cooperative)
     _refuse_gpu(launch.device)
     names = [undefined] if isinstance(undefined, str) else require.texts("undefined", undefined)
     return _of_prepared(launch, names)

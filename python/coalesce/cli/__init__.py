@@ -54,8 +54,8 @@ def _program(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
         return None
     end = words.index("--") if "--" in words else len(words)
     before, after = list(words[:end]), list(words[end + 1 :])
-    given = {word.partition("=")[0] for word in before}
-    if before[0] == "run" and (len(before) == 1 or given & {"--grid", "--block", "--entry"}):
+    options = {word.partition("=")[0] for word in before}
+    if before[0] == "run" and (len(before) == 1 or options & {"--grid", "--block", "--entry"}):
         return None  # the command runs one kernel, not a whole program
     return before, after
 

@@ -116,8 +116,8 @@ def stream(value: Any) -> int | None:
 def _handle(value: Any) -> Any:
     """Return the handle of another library's stream. Any other value is returned unchanged."""
     if hasattr(value, "__cuda_stream__"):
-        given = value.__cuda_stream__
-        return (given() if callable(given) else given)[1]
+        stream = value.__cuda_stream__
+        return (stream() if callable(stream) else stream)[1]
     if hasattr(value, "cuda_stream"):
         return value.cuda_stream  # PyTorch
     if hasattr(value, "ptr"):

@@ -71,10 +71,10 @@ class Usage:
 
 def place() -> Path:
     """Return the path of the folder for the entries. The folder may not exist yet."""
-    if given := os.environ.get("COALESCE_CACHE_DIR"):
-        return Path(given).expanduser() / NAME
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given) / "coalesce" / NAME
+    if folder := os.environ.get("COALESCE_CACHE_DIR"):
+        return Path(folder).expanduser() / NAME
+    if folder := os.environ.get("XDG_CACHE_HOME"):
+        return Path(folder) / "coalesce" / NAME
     if sys.platform == "darwin":
         return Path("~/Library/Caches/coalesce").expanduser() / NAME
     return Path("~/.cache/coalesce").expanduser() / NAME

@@ -285,8 +285,8 @@ def checked_headers(headers: Any) -> dict[str, str]:
         raise TypeError(f"headers must be a dict from names to texts; got {require.shown(headers)}")
     for name, text in headers.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            given = f"{require.shown(name)}: {require.shown(text)}"
-            raise TypeError(f"headers must be a dict from names to texts; got {given}")
+            item = f"{require.shown(name)}: {require.shown(text)}"
+            raise TypeError(f"headers must be a dict from names to texts; got {item}")
         if "\0" in name or "\0" in text:
             raise ValueError(f"headers must have no NUL character; {name!r} has one")
     return dict(headers)

@@ -240,12 +240,12 @@ def _template_arguments(template: str, expression: str | None) -> dict[str, str]
     """Return the value of each template parameter in the instantiation `expression`."""
     if not template or not expression or "<" not in expression:
         return {}
-    given = split(expression[expression.index("<") + 1 : expression.rindex(">")])
+    arguments = split(expression[expression.index("<") + 1 : expression.rindex(">")])
     result = {}
     for i, parameter in enumerate(split(template)):
         declared, _, default = parameter.partition("=")
         words = re.findall(r"\w+", declared)
-        value = given[i] if i < len(given) else default.strip()
+        value = arguments[i] if i < len(arguments) else default.strip()
         if words and value:
             result[words[-1]] = value
     return result

@@ -53,8 +53,8 @@ def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
     values_of: dict[str, list[str]] = {}
     for name, value in _of_options(options):
         values_of.setdefault(name, []).append(value)
-    given = set(values_of)
-    for name, value in _of_text(text, given):
+    names = set(values_of)
+    for name, value in _of_text(text, names):
         values_of.setdefault(name, []).append(value)
     others = _includes_others(text, options)
     for name, values in values_of.items():
@@ -85,11 +85,11 @@ def _of_options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield (option[match.end() :] or next(words, "")).strip(), UNKNOWN
 
 
-def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
+def _of_text(text: str, names: set[str]) -> Iterator[tuple[str, str]]:
     """Yield the name and the definition of each definition in the text.
 
-    `given` are the names of macros that options define. A definition inside ``#ifndef`` is only a
-    default, so it is left out if its name is in `given`.
+    `names` are the names of macros that options define. A definition inside ``#ifndef`` is only a
+    default, so it is left out if its name is in `names`.
     """
     conditions: list[str] = []  # the name in each open #ifndef; "" for any other condition
     for match in _TOKEN.finditer(text):
@@ -102,7 +102,7 @@ def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
                 # In "#ifndef NAME, #define NAME value, #endif", the value is a default. The value
                 # of a -D option takes precedence.
                 default = conditions == [name]
-                if not (default and name in given):
+                if not (default and name in names):
                     yield name, value.strip() if plain and (default or not conditions) else UNKNOWN
             elif directive in ("if", "ifdef", "ifndef"):
                 conditions.append(rest if directive == "ifndef" else "")

@@ -202,19 +202,19 @@ def _bindings(
 def _bound(
     template: _Template, tree: _Tree, node: Any, scope: _Scope, values: Values, known: set[str]
 ) -> dict[str, str] | None:
-    given: list[str] = []
+    arguments: list[str] = []
     call = node
     if node.type == "template_function":
         listed = node.child_by_field_name("arguments")
-        given = [tree.text(argument) for argument in listed.named_children]
+        arguments = [tree.text(argument) for argument in listed.named_children]
         call = node.parent if node.parent.type == "call_expression" else None
     passed: list[str] = []
     if call is not None:
         passed = [tree.text(a) for a in call.child_by_field_name("arguments").named_children]
     bindings: dict[str, str] = {}
     for i, (name, default) in enumerate(template.parameters):
-        if i < len(given):
-            value = scope.settled(given[i], values)
+        if i < len(arguments):
+            value = scope.settled(arguments[i], values)
         else:
             value = _deduced(name, template, passed, scope, values)
             if not value and default:

@@ -127,24 +127,24 @@ def _integers(addresses: Any) -> list[int]:
         if addresses.dtype.kind not in "iu":
             raise TypeError(f"addresses must be integers; got dtype {addresses.dtype}")
         return [int(a) for a in addresses]
-    given = [] if isinstance(addresses, set | frozenset) else addresses
-    given = require.several("addresses", given, "one for each lane, in order")
-    return [require.integer("addresses", address) for address in given]
+    several = [] if isinstance(addresses, set | frozenset) else addresses
+    several = require.several("addresses", several, "one for each lane, in order")
+    return [require.integer("addresses", address) for address in several]
 
 
-def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
+def _active(mask: Any, count: int, lanes: int) -> NDArray[np.bool_]:
     active = np.zeros(lanes, np.bool_)
     if mask is None:
-        active[:given] = True
+        active[:count] = True
         return active
     if isinstance(mask, int | np.integer) and not isinstance(mask, bool):
         bits = int(mask)
-        if not 0 <= bits < 2**given:
+        if not 0 <= bits < 2**count:
             raise ValueError(
-                f"mask must be from 0 to 2**{given} - 1, with a bit for each address (the lowest "
+                f"mask must be from 0 to 2**{count} - 1, with a bit for each address (the lowest "
                 f"bit is lane 0); got {bits:#x}"
             )
-        active[:given] = [bits >> lane & 1 for lane in range(given)]
+        active[:count] = [bits >> lane & 1 for lane in range(count)]
         return active
     flags = require.as_array("mask", mask)
     if flags.dtype.kind != "b":
@@ -152,9 +152,9 @@ def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
             "mask must be an integer with a bit for each lane, or a bool for each lane; got "
             f"{require.shown(mask)}"
         )
-    if flags.shape != (given,):
+    if flags.shape != (count,):
         raise ValueError(
-            f"mask must have the shape of addresses, ({given},); got shape {flags.shape}"
+            f"mask must have the shape of addresses, ({count},); got shape {flags.shape}"
         )
-    active[:given] = flags
+    active[:count] = flags
     return active

@@ -88,11 +88,11 @@ class Matrix:
                 raise ValueError(
                     f"touched has the cell {r, c}, but {self.name} has the shape {rows, cols}"
                 )
-        for what, given in (("labels", self.labels), ("groups", self.groups)):
-            if given is not None and len(given) != len(self.cells):
+        for what, values in (("labels", self.labels), ("groups", self.groups)):
+            if values is not None and len(values) != len(self.cells):
                 raise ValueError(
                     f"{what} must have an item for each of the {len(self.cells)} touched cells; "
-                    f"got {len(given)}"
+                    f"got {len(values)}"
                 )
 
     @cached_property

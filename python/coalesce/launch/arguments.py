@@ -207,13 +207,13 @@ def _one(parameter: Parameter, value: Any) -> Argument:
         if parameter.kind == "pointer":
             raise _no_array(parameter, value)
     else:
-        given = value if isinstance(value, np.ndarray) else _find_gpu_array(parameter, value)
-        if given is not None:
+        array = value if isinstance(value, np.ndarray) else _find_gpu_array(parameter, value)
+        if array is not None:
             kind = "NumPy" if isinstance(value, np.ndarray) else "GPU"
-            advice = "; pass its element: x.item()" if tuple(given.shape) in ((), (1,)) else ""
+            advice = "; pass its element: x.item()" if tuple(array.shape) in ((), (1,)) else ""
             raise TypeError(
                 f"argument {parameter} is a scalar of {parameter.bytes} bytes; got a {kind} array "
-                f"of shape {tuple(given.shape)}{advice}"
+                f"of shape {tuple(array.shape)}{advice}"
             )
     if parameter.kind == "struct":
         return _structure(parameter, value)

@@ -246,23 +246,23 @@ def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
     wanted = f"variable `{variable.name}` has shape {variable.shape} and dtype {variable.dtype}"
     if hasattr(value, "get") and not isinstance(value, Mapping):  # a GPU array
         value = value.get()
-    given = np.asarray(value)
-    if variable.dtype == np.uint8 and given.nbytes == variable.bytes and given.ndim:
-        return np.ascontiguousarray(given).reshape(-1).view(np.uint8)  # a structure's bytes
-    if not np.can_cast(given.dtype, variable.dtype, "same_kind") and not (
-        given.dtype.kind in "iu" and variable.dtype.kind in "iu"
+    array = np.asarray(value)
+    if variable.dtype == np.uint8 and array.nbytes == variable.bytes and array.ndim:
+        return np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # a structure's bytes
+    if not np.can_cast(array.dtype, variable.dtype, "same_kind") and not (
+        array.dtype.kind in "iu" and variable.dtype.kind in "iu"
     ):
-        raise TypeError(f"{wanted}; got dtype {given.dtype}")
+        raise TypeError(f"{wanted}; got dtype {array.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
-        cast = given.astype(variable.dtype)
+        cast = array.astype(variable.dtype)
     too_large = (
-        not np.array_equal(cast, given)
-        if given.dtype.kind in "iu"
-        else given.dtype.kind == "f" and np.isinf(cast).sum() != np.isinf(given).sum()
+        not np.array_equal(cast, array)
+        if array.dtype.kind in "iu"
+        else array.dtype.kind == "f" and np.isinf(cast).sum() != np.isinf(array).sum()
     )
     if too_large:
         raise ValueError(f"{wanted}; got a value outside the range of {variable.dtype}")
     try:
         return np.ascontiguousarray(np.broadcast_to(cast, variable.shape))
     except ValueError:
-        raise ValueError(f"{wanted}; got shape {given.shape}") from None
+        raise ValueError(f"{wanted}; got shape {array.shape}") from None

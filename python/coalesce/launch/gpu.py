@@ -96,8 +96,8 @@ def run(
         h2d_ms = 1e3 * (time.perf_counter() - started)
 
         names = [parameter.name for parameter in signature.parameters]
-        given = arguments[: len(names)]  # the arrays behind pointers in structures follow
-        values = [value_of(argument, names, arguments, staged) for argument in given]
+        parameters = arguments[: len(names)]  # the arrays behind pointers in structures follow
+        values = [value_of(argument, names, arguments, staged) for argument in parameters]
         launch = (function, grid, block, shared, values, stream)
         kernel_ms, spread, done = 0.0, 0.0, 0
         cuda.launch(*launch, cooperative=cooperative)

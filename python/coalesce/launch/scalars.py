@@ -51,19 +51,19 @@ def scalar(parameter: Parameter, value: Any) -> bytes:
 
 
 def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
-    given = code_of(value.dtype)
-    if given in parameter.accepted:
+    type_code = code_of(value.dtype)
+    if type_code in parameter.accepted:
         return value.tobytes()
-    if given[0] in "iu":
+    if type_code[0] in "iu":
         return _integer(parameter, int(value))
     for code in parameter.accepted:
-        if _widens(given, code):
+        if _widens(type_code, code):
             return np.array(value, code).tobytes()
     advice = ""
     wanted = parameter.accepted[0]
-    if given[0] == "f" and wanted[0] in "iub":
+    if type_code[0] == "f" and wanted[0] in "iub":
         advice = f"; pass int({parameter.name}) to drop the fraction"
-    elif given[0] == "f" and wanted[0] == "f":
+    elif type_code[0] == "f" and wanted[0] == "f":
         name = dtype_name(wanted)
         advice = f"; pass numpy.{name}({parameter.name}) to round it"
     raise TypeError(
@@ -72,12 +72,12 @@ def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
     )
 
 
-def _widens(given: str, code: str) -> bool:
-    """Return whether the type `code` can hold every value of the type `given` exactly."""
-    kind = given[0]
+def _widens(source_code: str, code: str) -> bool:
+    """Return whether the type `code` can hold every value of the type `source_code` exactly."""
+    kind = source_code[0]
     if kind not in "bfc":
         return False
-    size, target = int(given[1:]), int(code[1:])
+    size, target = int(source_code[1:]), int(code[1:])
     if kind == "b":
         return code[0] in "iu"
     if kind == "f":

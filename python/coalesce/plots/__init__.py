@@ -189,8 +189,8 @@ def bars(
             raise ValueError(f"values must be finite numbers, at least 0; {name!r} is {value!r}")
     estimated = set(names if modelled is True else [] if modelled is False else modelled)
     special = set(highlight)
-    for what, given in (("modelled", estimated), ("highlight", special)):
-        unknown = sorted(given - set(names))
+    for what, names_passed in (("modelled", estimated), ("highlight", special)):
+        unknown = sorted(names_passed - set(names))
         if unknown:
             raise ValueError(f"{what} contains {unknown[0]!r}, which is not a key of values")
     write = format if callable(format) else format.format

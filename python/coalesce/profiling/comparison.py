@@ -42,9 +42,9 @@ def compare(*profiles: Profile) -> Comparison:
     >>> coalesce.compare(naive, tiled).ratio("global load requests")
     0.125
     """
-    for given in profiles:
-        if not isinstance(given, Profile):
-            raise TypeError(f"profiles must be of type Profile; got {require.shown(given)}")
+    for profile in profiles:
+        if not isinstance(profile, Profile):
+            raise TypeError(f"profiles must be of type Profile; got {require.shown(profile)}")
     if len(profiles) < 2:
         raise ValueError(f"compare needs two profiles or more; got {len(profiles)}")
     return Comparison(profiles)

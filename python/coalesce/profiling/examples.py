@@ -115,8 +115,8 @@ class Example:
         kind = self._drawn_kind
         if kind in ("load", "store"):
             return self.sectors
-        given = (self.addresses, self.width, self.mask, kind, self.opcode)
-        return model.counted_sectors(*given, self.target, self.target_mask)
+        access = (self.addresses, self.width, self.mask, kind, self.opcode)
+        return model.counted_sectors(*access, self.target, self.target_mask)
 
     @cached_property
     def _bank_passes(self) -> tuple[list[int], int]:
@@ -182,10 +182,10 @@ class Example:
         """A sentence that says why `picture` returns None. Empty if there is a picture."""
         if self.kind != "async_copy":
             return ""
-        given = (self.addresses, self.width, self.mask, self.opcode)
+        access = (self.addresses, self.width, self.mask, self.opcode)
         if self.space == "shared":
-            return undrawn_write(*given, (), 0)
-        return undrawn_read(*given, self.target, self.target_mask)
+            return undrawn_write(*access, (), 0)
+        return undrawn_read(*access, self.target, self.target_mask)
 
     def picture(self, title: str = "") -> Picture | None:
         """Draw the lanes, and the cache lines or the banks of shared memory that they access.
@@ -198,14 +198,14 @@ class Example:
         if self.not_drawn:
             return None
         kind = self._drawn_kind
-        given = (self.addresses, self.width, self.mask)
+        access = (self.addresses, self.width, self.mask)
         if self.space == "shared":
-            return draw.bank_board(*given, kind=kind, opcode=self.opcode, title=title or None)
+            return draw.bank_board(*access, kind=kind, opcode=self.opcode, title=title or None)
         of: dict[str, Any] = {}
         if self.array is not None and self.array.space == self.space:
             of = {"array": self.array.name, "base": self.array.address}
             of["array_itemsize"] = np.dtype(self.array.dtype).itemsize
-        return draw.warp_access(*given, kind=kind, title=title or None, **of)
+        return draw.warp_access(*access, kind=kind, title=title or None, **of)
 
     def matrix(self, title: str = "") -> Picture | None:
         """Draw the matrix that the lanes access, and mark the accessed cells.

@@ -76,11 +76,11 @@ def tag(name: str, content: Content | None = None, style: str = "", **attributes
     """
     if style:
         attributes["style"] = style
-    given = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
+    text = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
     if content is None:
-        return Markup(f"<{name}{given}>")
+        return Markup(f"<{name}{text}>")
     inner = escape(content) if isinstance(content, str) else joined(content)
-    return Markup(f"<{name}{given}>{inner}</{name}>")
+    return Markup(f"<{name}{text}>{inner}</{name}>")
 
 
 def code_of(text: str) -> Markup:

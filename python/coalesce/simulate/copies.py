@@ -62,9 +62,9 @@ def undrawn_write(
     why = "There is no picture: the wavefronts depend on the addresses that the copy reads, too."
     if source_mask == 0:
         return f"{why} These addresses were not recorded."
-    given = (addresses, width, mask, "copy", opcode)
-    alone, _, _, _ = model.shared_groups(*given)
-    both, _, _, _ = model.shared_groups(*given, source, source_mask)
+    access = (addresses, width, mask, "copy", opcode)
+    alone, _, _, _ = model.shared_groups(*access)
+    both, _, _, _ = model.shared_groups(*access, source, source_mask)
     if both == alone:
         return ""
     here, counted = (sum(turns for _, turns in groups) for groups in (alone, both))

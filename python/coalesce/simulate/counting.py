@@ -102,11 +102,11 @@ def count(
             result = remote.run(launch, executor, jobs, exemplars, report)
         elif chosen is not None:
             launch = launch.detached()
-            given: dict[str, Any] = {"blocks": chosen[0], "groups": chosen[1]}
+            selection: dict[str, Any] = {"blocks": chosen[0], "groups": chosen[1]}
             program = launch.program
             before = [(v[0], program.read_variable(v[0])) for v in program.variables()]
             try:
-                result = launch.run(counts=True, exemplars=exemplars, progress=report, **given)
+                result = launch.run(counts=True, exemplars=exemplars, progress=report, **selection)
             finally:  # a sample must not change the module's variables
                 for name, value in before:
                     program.write_variable(name, value)

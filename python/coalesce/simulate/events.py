@@ -381,9 +381,9 @@ class Trace:
             ("warp", warp, require.integer),
             ("execution", execution, require.integer),
         ]
-        for name, given, checked in columns:
-            if given is not None:
-                wanted = [checked(name, one) for one in require.one_or_several(name, given)]
+        for name, value, checked in columns:
+            if value is not None:
+                wanted = [checked(name, one) for one in require.one_or_several(name, value)]
                 keep &= np.isin(getattr(self, name), wanted)
         if array is not None:
             names = [require.text("array", n) for n in require.one_or_several("array", array)]

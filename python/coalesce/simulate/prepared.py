@@ -101,8 +101,8 @@ class Prepared:
 
     def detached(self) -> Prepared:
         """Return the same launch, but with copies of all arrays that the kernel may write to."""
-        given = [a for a in self.arguments if isinstance(a, HostArray)]
-        arrays, writable = [a.array for a in given], [a.writable for a in given]
+        host_arrays = [a for a in self.arguments if isinstance(a, HostArray)]
+        arrays, writable = [a.array for a in host_arrays], [a.writable for a in host_arrays]
         copies = iter(ArrayCopies.of(arrays, writable).arrays())
         return replace(
             self,

@@ -157,12 +157,12 @@ def run_blocks(
         )
     )
     arguments: list[Any] = []
-    for given in launch.scalars:
-        if given is None:
+    for value in launch.scalars:
+        if value is None:
             array, name, place, offset, texture = next(arrays)
             arguments.append(sim.Buffer(array, name, place[4], None, offset, texture))
         else:
-            arguments.append(given)
+            arguments.append(value)
     result = program.launch(
         launch.entry,
         launch.grid,
@@ -182,7 +182,7 @@ def run_blocks(
 def _shipped(launch: Prepared) -> RemoteLaunch:
     module = launch.kernel._module
     program = launch.program
-    given = [a for a in launch.arguments if isinstance(a, HostArray)]
+    host_arrays = [a for a in launch.arguments if isinstance(a, HostArray)]
     return RemoteLaunch(
         ptx=module.compiled(launch.device).ptx,
         source=module.text,
@@ -197,10 +197,10 @@ def _shipped(launch: Prepared) -> RemoteLaunch:
             None if isinstance(a, HostArray) else scalar(a, launch.arguments)
             for a in launch.arguments
         ),
-        names=tuple(a.name for a in given),
-        offsets=tuple(a.offset for a in given),
-        textures=tuple(a.texture for a in given),
-        copies=ArrayCopies.of([a.array for a in given], [a.writable for a in given]),
+        names=tuple(a.name for a in host_arrays),
+        offsets=tuple(a.offset for a in host_arrays),
+        textures=tuple(a.texture for a in host_arrays),
+        copies=ArrayCopies.of([a.array for a in host_arrays], [a.writable for a in host_arrays]),
         variables=tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
         instruction_limit=launch.kernel.instruction_limit or 0,
         gpu=modelled_gpu(launch.device),
