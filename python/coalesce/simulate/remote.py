@@ -157,12 +157,12 @@ def run_blocks(
         )
     )
     arguments: list[Any] = []
-    for value in launch.scalars:
-        if value is None:
+    for passed in launch.scalars:
+        if passed is None:
             array, name, place, offset, texture = next(arrays)
             arguments.append(sim.Buffer(array, name, place[4], None, offset, texture))
         else:
-            arguments.append(value)
+            arguments.append(passed)
     result = program.launch(
         launch.entry,
         launch.grid,
