@@ -293,7 +293,7 @@ class Kernel(BaseKernel):
         check does not find.
 
         If you pass a view such as ``x[r:]``, the kernel may access all of `x`. Accesses outside the
-        view are not mistakes. They are in `Findings.notes`. To make them errors, pass
+        view are not mistakes. They are in ``Findings.notes``. To make them errors, pass
         ``coalesce.pointer(x[r:], 0)``.
 
         Parameters

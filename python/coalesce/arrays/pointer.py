@@ -56,7 +56,7 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     outermost array to which the elements belong. These arrays are not pointers into a base:
 
     - strided views, such as ``x[::2]`` and transposed arrays: the kernel gets a copy, as always;
-    - views of an array in a mapped file (`numpy.memmap`), because a file may be very large;
+    - views of an array in a mapped file (``numpy.memmap``), because a file may be very large;
     - empty views, because NumPy does not keep their position;
     - a writable view of a base that is read-only;
     - arrays of other libraries, and arrays over the memory of another object, such as bytes.

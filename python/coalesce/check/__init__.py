@@ -82,8 +82,8 @@ class Finding:
           its base array. This is only a note.
     severity : {"error", "warning", "note"}
         A warning is about code that usually works on today's GPUs, but is not guaranteed to work. A
-        note is about code that is right, unless you meant something else. `Findings.notes` has the
-        notes.
+        note is about code that is right, unless you meant something else. The notes are in
+        ``Findings.notes``.
     title : str
         The finding in one line.
     details : tuple of str
@@ -151,7 +151,7 @@ class Findings(Sequence[Finding]):
     """A list of the mistakes that a check found: first the errors, then the warnings.
 
     If the check found nothing, the list is empty, and false in a condition. The list does not
-    contain the `notes`.
+    contain the notes.
 
     Attributes
     ----------
