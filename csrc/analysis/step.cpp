@@ -84,11 +84,11 @@ class StepObserver {
 };
 
 // A worker whose steps the caller controls.
-class OneBlock : public sim::Worker {
+class OneBlock : public sim::Worker<StepObserver> {
   public:
     OneBlock(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
              StepObserver& observer, sim::GridState& grid, uint64_t number)
-        : Worker(program, launch, memory, sim::AnyObserver(observer), grid), block(shared_) {
+        : Worker(program, launch, memory, observer, grid), block(shared_) {
         sim::start(block, number);
         observer.prepare(program, block);
     }
@@ -105,11 +105,11 @@ class OneBlock : public sim::Worker {
 
 // Runs the blocks for which the stepped block may wait. In a cooperative launch, these are all
 // other blocks. Otherwise they are the other blocks of its cluster.
-class OtherBlocks : public sim::Worker {
+class OtherBlocks : public sim::Worker<sim::NoObserver> {
   public:
     OtherBlocks(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
                 sim::GridState& grid, sim::Block& stepped)
-        : Worker(program, launch, memory, sim::AnyObserver(nobody_), grid) {
+        : Worker(program, launch, memory, nobody_, grid) {
         const uint64_t size = launch.cluster.count();
         for (uint64_t n = 0; n < launch.grid.count(); n += size) {
             bool wanted = launch.cooperative;

@@ -14,10 +14,10 @@
 //    static_assert(sim::Observer<Barriers>);
 //
 // The list and the functions must agree. It is a compile-time error if a function is missing, is
-// not listed, has a misspelt name or wrong parameters. The loop that runs a grid (worker.hpp) and
-// the handlers of memory instructions are compiled once for all observers. They announce events
-// through tables of functions (ControlEvents and Announcements). An event for which no observer has
-// a function costs nothing, or one test of a pointer.
+// not listed, has a misspelt name or wrong parameters. The loop that runs a grid (worker.hpp) is
+// compiled for each type of observer. So an event for which no observer has a function costs
+// nothing. Memory accesses are different: their handlers are compiled once for all observers, and
+// announce events through a table of functions (Announcements).
 //
 // Several observers are combined into one, an Observers<A, B, C>. Each host thread of a launch has
 // its own observers, so no event needs a lock.

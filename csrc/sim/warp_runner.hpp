@@ -6,14 +6,16 @@
 // Its operations are executed one after the other without any test. Only the last one needs the
 // scheduler. A warp runs until all its paths wait or its slice ends. A slice is a limited number of
 // operations.
-//
-// This loop is compiled once for all observers. It announces events through a table of functions,
-// as memory instructions do. Most events are rare. Only the start of a segment is frequent.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "errors.hpp"
 #include "sim/grid_state.hpp"
 #include "sim/launch.hpp"
 #include "sim/observer.hpp"
@@ -27,74 +29,61 @@ inline constexpr int64_t slice_ops = 1 << 16;
 // the lanes for which they wait (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
 
-// The functions by which a worker announces events to an observer. A function is null if the
-// observer does not listen to the event. (Memory instructions use Announcements instead.)
-struct ControlEvents {
-    void (*start)(void*, Block&);
-    void (*finish)(void*, const Block&);
-    void (*segment)(void*, const Warp&, uint32_t op, LaneMask);
-    void (*diverged)(void*, const Warp&, const Op&);
-    void (*call)(void*, const Warp&);
-    void (*synchronized)(void*, const Warp&, const Op&);
-    void (*arrive)(void*, const Warp&, const Op&, uint32_t barrier);
-    void (*complete)(void*, const Block&, uint32_t barrier);
-};
-
 template <Observer O>
-inline constexpr ControlEvents control_events_of = [] {
-    ControlEvents e{};
-    if constexpr (O::hooks.has(Hook::start))
-        e.start = [](void* o, Block& b) { static_cast<O*>(o)->start(b); };
-    if constexpr (O::hooks.has(Hook::finish))
-        e.finish = [](void* o, const Block& b) { static_cast<O*>(o)->finish(b); };
-    if constexpr (O::hooks.has(Hook::segment))
-        e.segment = [](void* o, const Warp& w, uint32_t op, LaneMask mask) {
-            static_cast<O*>(o)->segment(w, op, mask);
-        };
-    if constexpr (O::hooks.has(Hook::diverged))
-        e.diverged = [](void* o, const Warp& w, const Op& op) {
-            static_cast<O*>(o)->diverged(w, op);
-        };
-    if constexpr (O::hooks.has(Hook::call))
-        e.call = [](void* o, const Warp& w) { static_cast<O*>(o)->call(w); };
-    if constexpr (O::hooks.has(Hook::synchronized))
-        e.synchronized = [](void* o, const Warp& w, const Op& op) {
-            static_cast<O*>(o)->synchronized(w, op);
-        };
-    if constexpr (O::hooks.has(Hook::arrive))
-        e.arrive = [](void* o, const Warp& w, const Op& op, uint32_t barrier) {
-            static_cast<O*>(o)->arrive(w, op, barrier);
-        };
-    if constexpr (O::hooks.has(Hook::complete))
-        e.complete = [](void* o, const Block& b, uint32_t barrier) {
-            static_cast<O*>(o)->complete(b, barrier);
-        };
-    return e;
-}();
-
-// Refers to an observer of any type. The observer must live as long as the worker.
-struct AnyObserver {
-    template <Observer O>
-    explicit AnyObserver(O& observer)
-        : object(&observer), memory(&announcements_to<O>), control(&control_events_of<O>) {}
-    void* object;
-    const Announcements* memory;
-    const ControlEvents* control;
-};
-
 class WarpRunner {
   public:
-    WarpRunner(const Program& program, const Launch& launch, const AnyObserver& observer,
-               GridState& grid);
+    WarpRunner(const Program& program, const Launch& launch, O& observer, GridState& grid)
+        : program_(program), launch_(launch), grid_(grid), observer_(observer) {
+        if (launch.instruction_limit) instructions_to_end_ = instructions_to_segment_end(program);
+    }
 
     // Runs paths of the warp until none can run, or the slice ends.
-    void run(Warp& w);
+    void run(Warp& w) {
+        left_ = slice();
+        spun = false;
+        bool worked = false;
+        do {
+            run_current(w);
+            if (left_ <= 0) {
+                end_slice(*w.block);
+                const bool waits = spun;
+                spun = waits && !worked;
+                if (!waits) grid_.work.fetch_add(1, std::memory_order_relaxed);
+                if (w.running) {
+                    rotate(w);
+                    if (waits) return;
+                    ++stalled_slices;
+                    if (spins_ && free_waiting_lanes(w)) stalled_slices = 0;
+                }
+                return;
+            }
+            stalled_slices = 0;
+            worked = true;
+        } while (next_path(w));
+        if (launch_.instruction_limit) end_slice(*w.block);
+    }
+
     // Call this after most_stalled_slices. Lanes that wait for reconvergence continue, in all warps
     // of the block: any of them may have the lock for which the others wait. Returns true if there
     // were such lanes.
-    bool free_lanes(Block& block);
+    bool free_lanes(Block& block) {
+        short_slices = true;
+        bool freed = false;
+        for (Warp& w : block.warps) freed = (!w.done() && free_waiting_lanes(w)) || freed;
+        spins_ = spins_ || freed;
+        stalled_slices = 0;
+        return freed;
+    }
+
     // Executes the next operation of the running path of the warp.
-    void execute_one(Warp& w);
+    void execute_one(Warp& w) {
+        left_ = 1;
+        w.strides.give_up(~uint64_t{0});  // note_changes() is only called for whole segments
+        const uint32_t at = w.current.pc;
+        step(w, program_.ops[at], at);
+    }
+
+    static constexpr bool hears(Hook hook) { return O::hooks.has(hook); }
 
     // The worker reads and resets the following members.
     bool spun = false;  // the last warp that ran ended its slice in a loop that only reads memory
@@ -108,44 +97,200 @@ class WarpRunner {
     const Op* grid_barrier = nullptr;
 
   private:
-    void run_current(Warp& w);
-    // Executes the operation at the end of a segment. The loop over segments contains this code.
-    [[gnu::always_inline]] inline void step(Warp& w, const Op& op, uint32_t at);
-    void synchronize(Warp& w, const Op& op, uint32_t at);
-    void barrier(Warp& w, const Op& op, uint32_t at);
-    void branch(Warp& w, const Op& op, uint32_t at);
-    void go_back_or_on(Warp& w, const Op& op, const Branch& to);
+    void run_current(Warp& w) {
+        const Op* const ops = program_.ops.data();
+        const auto* const changes =
+            program_.family_changes.empty() ? nullptr : program_.family_changes.data();
+        const uint32_t* const instructions =
+            instructions_to_end_.empty() ? nullptr : instructions_to_end_.data();
+        while (w.running && left_ > 0) {
+            const uint32_t first = w.current.pc;
+            const uint32_t last = program_.segment_end[first] - 1;
+            if constexpr (hears(Hook::segment)) observer_.segment(w, first, w.mask);
+            left_ -= int64_t(last - first) + 1;
+            if (instructions) instructions_ += instructions[first];
+            const Op* op = ops + first;
+            const Op* const end = ops + last;
+            for (; op != end; op += op->length) op->run(w, *op);
+            if (changes) note_changes(w, changes[first]);
+            step(w, *end, last);
+        }
+    }
 
-    void entered(const Warp& w) const {
-        if (events_.call) events_.call(observer_, w);
+    // Forgets the strides of the address families that a segment has changed (lane_strides.hpp).
+    // Call this after the segment was executed. An address family is a group of registers whose
+    // addresses have the same stride.
+    static void note_changes(Warp& w, const Program::FamilyChanges& changes) {
+        if (w.mask == all_lanes)
+            w.strides.forget(changes.renewed);
+        else
+            w.strides.give_up(changes.changed);
     }
-    void opened(const Block& block, uint32_t barrier) const {
-        if (events_.complete) events_.complete(observer_, block, barrier);
+
+    // Executes the operation at the end of a segment.
+    void step(Warp& w, const Op& op, uint32_t at) {
+        switch (op.control) {
+            case Control::none:
+                op.run(w, op);
+                [[fallthrough]];
+            case Control::join:
+                return go_to(w, at + 1);
+            case Control::branch:
+                return branch(w, op, at);
+            case Control::synchronize:
+                return synchronize(w, op, at);
+            case Control::branch_table:
+                return branch_table(w, op, at);
+            case Control::call:
+                w.current.pc = at;
+                call(w, op, at);
+                return entered(w);
+            case Control::call_indirect:
+                w.current.pc = at;
+                call_indirect(w, op, at);
+                return entered(w);
+            case Control::ret:
+                return return_from_function(w);
+            case Control::exit:
+                leave(w);
+                if (w.block->cluster && cluster_complete_after_exit(w)) cluster_opened(w);
+                while (const auto number = barrier_open_after_exit(w)) opened(*w.block, *number);
+                return;
+            case Control::barrier:
+                w.current.pc = at;
+                return barrier(w, op, at);
+            case Control::cluster_arrive:
+                w.current.pc = at;
+                if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, cluster_barrier);
+                if (arrive_at_cluster(w, op, at)) cluster_opened(w);
+                return;
+            case Control::cluster_wait:
+                w.current.pc = at;
+                return wait_for_cluster(w, op, at);
+            case Control::yield:
+                w.yielded |= w.mask;
+                end_turn();
+                return go_to(w, at + 1);
+            case Control::set_barrier:
+                return set_barrier(w, op, at);
+            case Control::sync_barrier:
+                return sync_barrier(w, op, at);
+            case Control::break_barrier:
+                return break_barrier(w, op, at);
+            case Control::keep_barrier:
+            case Control::restore_barrier:
+                return keep_barrier(w, op, at);
+            case Control::call_outside:
+                return call_outside(w, op, at);
+            case Control::jump:
+                jump(w, op, at);
+                if (!w.running) diverged(w, op);
+                return;
+        }
     }
-    void cluster_opened(const Warp& w) const;
-    void diverged(const Warp& w, const Op& op) const {
-        if (events_.diverged) events_.diverged(observer_, w, op);
+
+    void synchronize(Warp& w, const Op& op, uint32_t at) {
+        const LaneMask before = w.current.mask;
+        w.current.pc = at;
+        const bool together = gather(w, op, at);
+        if (splits_groups(op) && w.current.mask != before) diverged(w, op);
+        if (!together) return;
+        // The instruction may overwrite its own mask: mask = __ballot_sync(mask, ...).
+        if constexpr (hears(Hook::synchronized)) observer_.synchronized(w, op);
+        op.run(w, op);
+        release(w);
+        go_to(w, at + 1);
+    }
+
+    void barrier(Warp& w, const Op& op, uint32_t at) {
+        const uint32_t number = barrier_number(w, op);
+        if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, number);
+        if (reach_barrier(w, op, at)) opened(*w.block, number);
+    }
+
+    void entered(Warp& w) {
+        if constexpr (hears(Hook::call)) observer_.call(w);
+    }
+    void opened(Block& block, uint32_t barrier) {
+        if constexpr (hears(Hook::complete)) observer_.complete(block, barrier);
+    }
+    void cluster_opened(const Warp& w) {
+        if constexpr (hears(Hook::complete)) {
+            for (const Block* block : w.block->cluster->blocks)
+                if (!block->ended) observer_.complete(*block, cluster_barrier);
+        }
+    }
+    void diverged(Warp& w, const Op& op) {
+        if constexpr (hears(Hook::diverged)) observer_.diverged(w, op);
+    }
+
+    void branch(Warp& w, const Op& op, uint32_t at) {
+        const Branch& to = op.get<Branch>();
+        if (op.guard == no_operand) return go_back_or_on(w, op, to);
+        const LaneMask p = w.predicate(op.guard);
+        const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
+        if (taken == w.current.mask) return go_back_or_on(w, op, to);
+        if (taken == 0) return go_to(w, at + 1);
+        diverged(w, op);
+        diverge(w, taken, to.target, at + 1, program_.reconvergence[at]);
+    }
+
+    void go_back_or_on(Warp& w, const Op& op, const Branch& to) {
+        if (to.spins) {
+            end_turn();
+            spun = true;
+            const uint64_t watched = w.address[std::countr_zero(w.current.mask)];
+            grid_barrier = watched - grid_workspace < 2 * sizeof(uint32_t) ? &op : nullptr;
+            ++watching_warps;
+        }
+        go_to(w, to.target);
     }
 
     // Ends the current slice.
     void end_turn() { left_ = 0; }
+
     // Returns the number of operations in a slice. If the launch has an instruction limit, a slice
     // must not execute many instructions more than the limit allows. Each instruction has at least
     // one operation. So the slice then has at most one operation more than the number of
     // instructions that the limit still allows.
-    [[nodiscard]] int64_t slice() const;
-    void end_slice(const Block& block);
+    [[nodiscard]] int64_t slice() const {
+        const int64_t most = short_slices ? slice_ops >> 6 : slice_ops;
+        if (launch_.instruction_limit == 0) return most;
+        return std::clamp<int64_t>(grid_.instructions_left + 1, 1, most);
+    }
+
+    void end_slice(const Block& block) {
+        if (grid_.stop) throw Stopped{};
+        if (launch_.instruction_limit == 0) return;
+        if ((grid_.instructions_left -= std::exchange(instructions_, 0)) < 0) {
+            throw LaunchError(program_.kernel + ": stopped after the limit of " +
+                              std::to_string(launch_.instruction_limit) +
+                              " warp instructions; block (" + std::to_string(block.index.x) + ", " +
+                              std::to_string(block.index.y) + ", " + std::to_string(block.index.z) +
+                              ") was still running. To allow more, pass a larger instruction_limit "
+                              "to coalesce.Kernel");
+        }
+    }
+
+    // Returns one number for each operation: how many instructions begin at this operation or after
+    // it in the same segment. An instruction may have several operations.
+    static std::vector<uint32_t> instructions_to_segment_end(const Program& program) {
+        std::vector<uint32_t> result(program.ops.size());
+        for (size_t i = result.size(); i-- > 0;) {
+            const bool ends = program.segment_end[i] == i + 1;
+            result[i] = (program.ops[i].starts ? 1 : 0) + (ends ? 0 : result[i + 1]);
+        }
+        return result;
+    }
 
     const Program& program_;
     const Launch& launch_;
     GridState& grid_;
-    void* observer_;
-    const ControlEvents& events_;
+    O& observer_;
     int64_t left_ = 0;  // how many operations of the current slice remain
     // If the launch has an instruction limit: the instructions that were executed in this slice.
     int64_t instructions_ = 0;
-    // The instructions from each operation to the end of its segment. Empty if there is no limit.
-    std::vector<uint32_t> instructions_to_end_;
+    std::vector<uint32_t> instructions_to_end_;  // see above; empty if there is no limit
     bool spins_ = false;  // lanes of this kernel have waited for other lanes of their warp
 };
 

@@ -15,15 +15,9 @@
 
 namespace coalesce::sim {
 
-Worker::Worker(const Program& program, const Launch& launch, AddressSpace& memory,
-               const AnyObserver& observer, GridState& grid)
-    : program_(program),
-      launch_(launch),
-      grid_(grid),
-      runner_(program, launch, observer, grid),
-      observer_(observer) {
-    shared_.observer = observer.object;
-    shared_.announce = observer.memory;
+WorkerBase::WorkerBase(const Program& program, const Launch& launch, AddressSpace& memory,
+                       GridState& grid)
+    : program_(program), launch_(launch), grid_(grid) {
     shared_.program = &program;
     shared_.launch = &launch;
     shared_.memory = &memory;
@@ -48,7 +42,7 @@ Worker::Worker(const Program& program, const Launch& launch, AddressSpace& memor
     one_worker_ = worker_count(launch) == 1;
 }
 
-void Worker::run() {
+void WorkerBase::run() {
     try {
         const uint64_t groups = launch_.block_count() / launch_.cluster.count();
         std::deque<std::unique_ptr<Group>> waiting;
@@ -79,7 +73,7 @@ void Worker::run() {
     }
 }
 
-void Worker::start_group(Group& group, uint64_t number) {
+void WorkerBase::start_group(Group& group, uint64_t number) {
     const uint64_t size = launch_.cluster.count();
     rows_.host = nullptr;
     for (uint32_t rank = 0; rank < size; ++rank) {
@@ -95,57 +89,10 @@ void Worker::start_group(Group& group, uint64_t number) {
         }
         start(block, launch_.block_at(number * size + rank));
     }
-    if (!observer_.control->start) return;
-    for (const auto& block : group.blocks) observer_.control->start(observer_.object, *block);
+    started(group);
 }
 
-Worker::Ran Worker::run_block(Block& block) {
-    runner_.stalled_slices = 0;
-    for (;;) {
-        // The flag is tested when a slice ends. But warps that wait for each other may never
-        // use a whole slice. Therefore the flag is tested here, too.
-        if (grid_.stop) throw Stopped{};
-        bool progress = false, done = true, spins = true;
-        runner_.watching_warps = 0;
-        if (launch_.cooperative) bit_before_ = bit_of_grid_barrier();
-        for (Warp& w : block.warps) {
-            if (w.done()) continue;
-            done = false;
-            if (next_path(w)) {
-                progress = true;
-                runner_.run(w);
-                spins = spins && runner_.spun;
-            }
-        }
-        if (!spins || done) leave_grid_barrier(block);
-        if (!spins || done) grid_.work.fetch_add(1, std::memory_order_relaxed);
-        if (done) {
-            block.ended = true;
-            if (observer_.control->finish) observer_.control->finish(observer_.object, block);
-            return Ran::to_its_end;
-        }
-        has_run_ = has_run_ || progress;
-        if (!progress) {
-            if (free_named_lanes(block)) continue;
-            if (!waits_for_cluster(block)) throw_deadlock(block);
-            block.fruitless_turns = 0;
-            return Ran::until_it_waits;
-        }
-        if (spins) {
-            if (launch_.cooperative)
-                wait_at_grid_barrier(block, runner_.grid_barrier, runner_.watching_warps);
-            return set_aside(block);
-        }
-        if (runner_.stalled_slices > most_stalled_slices) {
-            if (runner_.free_lanes(block)) continue;
-            std::this_thread::yield();
-            block.fruitless_turns = 1;
-            return Ran::until_it_watches;
-        }
-    }
-}
-
-bool Worker::run_group(Group& group) {
+bool WorkerBase::run_group(Group& group) {
     for (;;) {
         bool ended = true, waits = true;
         const Block* stuck = nullptr;
@@ -168,14 +115,14 @@ bool Worker::run_group(Group& group) {
     }
 }
 
-bool Worker::waits_for_cluster(const Block& block) {
+bool WorkerBase::waits_for_cluster(const Block& block) {
     return std::any_of(block.warps.begin(), block.warps.end(), [](const Warp& w) {
         return std::any_of(w.paths.begin(), w.paths.end(),
                            [](const Path& p) { return p.wait == Wait::cluster; });
     });
 }
 
-Worker::Ran Worker::set_aside(Block& block) {
+WorkerBase::Ran WorkerBase::set_aside(Block& block) {
     const uint64_t work = grid_.work.load(std::memory_order_relaxed);
     if (block.seen_work != work) {
         block.seen_work = work;
@@ -199,7 +146,8 @@ Worker::Ran Worker::set_aside(Block& block) {
     return Ran::until_it_watches;
 }
 
-void Worker::wait_at_grid_barrier(const Block& block, const Op* reader, uint32_t watching_warps) {
+void WorkerBase::wait_at_grid_barrier(const Block& block, const Op* reader,
+                                      uint32_t watching_warps) {
     const int bit = bit_of_grid_barrier();
     if (!reader || watching_warps != 1 || bit != bit_before_) return;
     const auto known = at_grid_barrier_.find(&block);
@@ -221,26 +169,21 @@ void Worker::wait_at_grid_barrier(const Block& block, const Op* reader, uint32_t
                       where(program_, *reader) + "\n  " + thread_name(block.warps[0], 0));
 }
 
-int Worker::bit_of_grid_barrier() {
+int WorkerBase::bit_of_grid_barrier() {
     uint16_t hint = 0;
     const Buffer* const workspace =
         shared_.memory->find(grid_workspace, 2 * sizeof(uint32_t), hint);
     return int(std::atomic_ref(reinterpret_cast<uint32_t*>(workspace->host)[1]).load() >> 31);
 }
 
-void Worker::leave_grid_barrier(const Block& block) {
+void WorkerBase::leave_grid_barrier(const Block& block) {
     const auto known = at_grid_barrier_.find(&block);
     if (known == at_grid_barrier_.end()) return;
     --grid_.at_grid_barrier[known->second];
     at_grid_barrier_.erase(known);
 }
 
-void run_grid(const Program& program, const Launch& launch, AddressSpace& memory,
-              std::span<const AnyObserver> observers) {
-    GridState grid;
-    const auto work = [&](uint32_t n) {
-        Worker(program, launch, memory, observers[n], grid).run();
-    };
+void run_workers(const Launch& launch, GridState& grid, const std::function<void(uint32_t)>& work) {
     grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
     const uint32_t workers = worker_count(launch);
     if (workers == 1 && !launch.poll) {  // nothing is polled, so no second thread is needed

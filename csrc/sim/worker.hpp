@@ -1,4 +1,4 @@
-// Runs the blocks of a grid, and reports events to an observer.
+// Runs the blocks of a grid, and reports events to an observer whose type is known at compile time.
 //
 // METHOD
 // A worker is a host thread that runs blocks. Each worker gets the number of its next block (or
@@ -13,9 +13,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "sim/engine.hpp"
@@ -28,12 +30,12 @@ namespace coalesce::sim {
 // for reconvergence. Such lanes then continue without the lanes for which they wait.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
-class Worker {
+// The parts of a worker that do not depend on its observer.
+class WorkerBase {
   public:
-    Worker(const Program& program, const Launch& launch, AddressSpace& memory,
-           const AnyObserver& observer, GridState& grid);
-    Worker(const Worker&) = delete;
-    Worker& operator=(const Worker&) = delete;
+    virtual ~WorkerBase() = default;
+    WorkerBase(const WorkerBase&) = delete;
+    WorkerBase& operator=(const WorkerBase&) = delete;
     // Runs blocks until none is left, or until a worker has failed.
     void run();
 
@@ -49,8 +51,11 @@ class Worker {
         until_it_waits,    // the block waits for other blocks of its cluster
     };
 
+    WorkerBase(const Program& program, const Launch& launch, AddressSpace& memory, GridState& grid);
     // Runs the block until it ends or waits for other blocks.
-    Ran run_block(Block& block);
+    virtual Ran run_block(Block& block) = 0;
+    // Announces that the blocks start.
+    virtual void started(const Group& group) = 0;
 
     static bool waits_for_cluster(const Block& block);
     // Call this if all warps of the block only read memory in a loop. Then other blocks run next.
@@ -69,7 +74,6 @@ class Worker {
     const Program& program_;
     const Launch& launch_;
     GridState& grid_;
-    WarpRunner runner_;
     Block shared_;  // the state that all blocks of this worker share
     uint64_t most_waiting_ = 1, waiting_groups_ = 1;
     // The number of consecutive turns in which the running blocks only read memory, because they
@@ -91,22 +95,91 @@ class Worker {
     // Runs the blocks of a group (one block, or the blocks of a cluster). Returns true when they
     // have ended. Returns false if they cannot continue before another group has done something.
     bool run_group(Group& group);
-
-    AnyObserver observer_;
 };
 
-// Runs the grid, with one observer for each of worker_count(launch) host threads. The calling
-// thread calls Launch::poll regularly. Throws the errors of the kernel.
-void run_grid(const Program& program, const Launch& launch, AddressSpace& memory,
-              std::span<const AnyObserver> observers);
+template <Observer O>
+class Worker : public WorkerBase {
+  public:
+    Worker(const Program& program, const Launch& launch, AddressSpace& memory, O& observer,
+           GridState& grid)
+        : WorkerBase(program, launch, memory, grid),
+          observer_(observer),
+          runner_(program, launch, observer, grid) {
+        shared_.observer = &observer;
+        shared_.announce = &announcements_to<O>;
+    }
 
-// The same for observers of one type. The program must be decoded for watch_of<O>.
+  protected:
+    Ran run_block(Block& block) final {
+        runner_.stalled_slices = 0;
+        for (;;) {
+            // The flag is tested when a slice ends. But warps that wait for each other may never
+            // use a whole slice. Therefore the flag is tested here, too.
+            if (grid_.stop) throw Stopped{};
+            bool progress = false, done = true, spins = true;
+            runner_.watching_warps = 0;
+            if (launch_.cooperative) bit_before_ = bit_of_grid_barrier();
+            for (Warp& w : block.warps) {
+                if (w.done()) continue;
+                done = false;
+                if (next_path(w)) {
+                    progress = true;
+                    runner_.run(w);
+                    spins = spins && runner_.spun;
+                }
+            }
+            if (!spins || done) leave_grid_barrier(block);
+            if (!spins || done) grid_.work.fetch_add(1, std::memory_order_relaxed);
+            if (done) {
+                block.ended = true;
+                if constexpr (hears(Hook::finish)) observer_.finish(block);
+                return Ran::to_its_end;
+            }
+            has_run_ = has_run_ || progress;
+            if (!progress) {
+                if (free_named_lanes(block)) continue;
+                if (!waits_for_cluster(block)) throw_deadlock(block);
+                block.fruitless_turns = 0;
+                return Ran::until_it_waits;
+            }
+            if (spins) {
+                if (launch_.cooperative)
+                    wait_at_grid_barrier(block, runner_.grid_barrier, runner_.watching_warps);
+                return set_aside(block);
+            }
+            if (runner_.stalled_slices > most_stalled_slices) {
+                if (runner_.free_lanes(block)) continue;
+                std::this_thread::yield();
+                block.fruitless_turns = 1;
+                return Ran::until_it_watches;
+            }
+        }
+    }
+
+    void started(const Group& group) final {
+        if constexpr (hears(Hook::start)) {
+            for (const auto& block : group.blocks) observer_.start(*block);
+        }
+    }
+
+    static constexpr bool hears(Hook hook) { return O::hooks.has(hook); }
+
+    O& observer_;
+    WarpRunner<O> runner_;
+};
+
+// Calls work(n) for each n below worker_count(launch), each in a separate host thread. In the
+// meantime, the calling thread calls Launch::poll. Throws the errors of the kernel.
+void run_workers(const Launch& launch, GridState& grid, const std::function<void(uint32_t)>& work);
+
+// Runs the grid, with one observer for each of worker_count(launch) host threads. The program must
+// be decoded for watch_of<O>. Throws the errors of the kernel.
 template <Observer O>
 void run_grid(const Program& program, const Launch& launch, AddressSpace& memory,
               std::span<O* const> observers) {
-    std::vector<AnyObserver> any;
-    for (O* const observer : observers) any.emplace_back(*observer);
-    run_grid(program, launch, memory, std::span<const AnyObserver>(any));
+    GridState grid;
+    run_workers(launch, grid,
+                [&](uint32_t n) { Worker<O>(program, launch, memory, *observers[n], grid).run(); });
 }
 
 // Returns the events that memory instructions must announce for an observer.
