@@ -64,7 +64,9 @@ struct fused_multiply_add {
 // The sine and cosine of an angle in turns (1 is a full circle), as the hardware computes them
 // approximately.
 struct sine_of_turns {
-    static float of(float a) { return canonical(float(std::sin(6.283185307179586 * double(a)))); }
+    static float of(float a) {
+        return flush(canonical(float(std::sin(6.283185307179586 * double(a)))));
+    }
 };
 struct cosine_of_turns {
     static float of(float a) { return canonical(float(std::cos(6.283185307179586 * double(a)))); }

@@ -236,6 +236,16 @@ struct Word<8> {
     using type = uint64_t;
 };
 
+// Returns the new value in memory. In global memory, additions of float32 numbers replace
+// subnormals by zeros, also in the sum. In shared memory, they do not (PTX ISA, "atom").
+template <class F, class T>
+T updated(T m, T b, T c, bool in_global) {
+    if constexpr (std::is_same_v<F, sum> && std::is_same_v<T, float>)
+        return canonical(in_global ? flush(flush(m) + flush(b)) : m + b);
+    else
+        return F::of(m, b, c);
+}
+
 // Executes the atomic for one lane after another. Operand 0 is optional and receives the old value.
 // Operand 1 is b, and operand 2 is c.
 template <class F, class T>
@@ -253,13 +263,13 @@ void atomic(Warp& w, const Op& op, const Resolved& r) {
             U* word = reinterpret_cast<U*>(p);
             U old = __atomic_load_n(word, __ATOMIC_RELAXED);
             while (!__atomic_compare_exchange_n(
-                word, &old, std::bit_cast<U>(F::of(std::bit_cast<T>(old), b[i], c[i])), true,
-                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+                word, &old, std::bit_cast<U>(updated<F>(std::bit_cast<T>(old), b[i], c[i], true)),
+                true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             }
             previous = std::bit_cast<T>(old);
         } else {
             previous = read<T>(p);
-            const T value = F::of(previous, b[i], c[i]);
+            const T value = updated<F>(previous, b[i], c[i], false);
             std::memcpy(p, &value, sizeof value);
         }
         if (d) d[i] = previous;

@@ -200,6 +200,36 @@ def test_floating_sums(device, random):
     np.testing.assert_array_equal(vector, [total, n, 0, 0, total, -total, n, 2 * n])
 
 
+@pytest.mark.usefixtures("machine_code")
+def test_sums_of_tiny_numbers(device):
+    """In global memory, subnormals become zeros; in shared memory, they do not."""
+    source = """
+    extern "C" __global__ void k(const float* x, float* y, float* out) {
+        __shared__ float s[32];
+        const int t = threadIdx.x;
+        s[t] = y[t];
+        __syncthreads();
+        atomicAdd(s + t, x[t]);
+        out[t] = atomicAdd(y + t, x[t]);
+        __syncthreads();
+        out[32 + t] = s[t];
+    }"""
+    tiny, normal = np.float32(1e-40), np.finfo(np.float32).tiny
+    x = np.resize(np.array([tiny, -tiny, normal, -normal, np.inf, 1], np.float32), 32)
+    y = np.resize(np.array([tiny, 2 * tiny, -tiny, 1.5 * normal, -np.inf, 2], np.float32), 32)
+    of_global = np.resize(np.array([0, 0, normal, 0, np.nan, 3], np.float32), 32)
+    kernel = coalesce.Kernel(source, "k", device=device)
+    for counted in (False, True) if device == "sim" else (False,):
+        sums, out = y.copy(), np.zeros(64, np.float32)
+        kernel.launch(1, 32, x, sums, out, counts=counted)
+        np.testing.assert_array_equal(sums, of_global)
+        np.testing.assert_array_equal(out[:32], y)
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(out[32:], x + y)
+        nan = sums.view(np.uint32)[4::6]
+        assert (nan == 0x7FFFFFFF).all()
+
+
 def test_compare_and_swap_loops(device, random):
     """Functions that CUDA lacks: float maximum, product, and updates of 16-bit halves."""
     n = 2048
