@@ -24,7 +24,7 @@ def main() -> None:
     """Run every form of mma on the GPU and write the result registers."""
     if not (status := coalesce.gpu_status()):
         sys.exit(f"no GPU: {status}")
-    name = next(d.name for d in coalesce.devices() if d.kind == "cuda")
+    name = next(d.description for d in coalesce.devices() if d.kind == "cuda")
     results = {}
     for seed, form in enumerate(matrix_cases.forms()):
         d, a, b, c = matrix_cases.registers(form, seed)

@@ -6,6 +6,7 @@ simulates the CUDA driver for whole programs takes the place of the driver.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import subprocess
@@ -242,7 +243,7 @@ def test_too_large_textures_are_refused_by_name():
         pytest.skip("the simulated driver has the limits of coalesce.texture")
     y = np.zeros(8, np.float32)
     points = np.zeros((2, 8), np.float32)
-    with pytest.raises(coalesce.LaunchError, match=r"argument `t` \(width 131000, .*allows"):
+    with pytest.raises(coalesce.LaunchError, match=r"argument `t` .*height 131000, .*allows"):
         kernel("fetch2<float>")[1, 32](coalesce.texture(np.zeros((2, 131000, 2), np.float32)),
                                       points, y, 8)  # fmt: skip
     with pytest.raises(coalesce.LaunchError, match=r"argument `s` .*allows"):
@@ -291,6 +292,22 @@ def test_failed_launches_leave_nothing_behind(monkeypatch):
     k[1, 8](*arguments)
     assert not alive
     assert not gpu_textures._in_use
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_launch_frees_its_memory_at_once():
+    """The memory is in no cycle of references, which only the garbage collector would free."""
+    y, points = np.zeros((8, 4), np.float32), np.zeros((2, 8), np.float32)
+    texture = coalesce.texture(np.zeros((64, 64, 4), np.float32), channels=4)
+    gc.collect()
+    gc.disable()
+    try:
+        in_use, _ = cuda.Device(0).usage()
+        for _ in range(3):
+            kernel("fetch2<float4>")[1, 32](texture, points, y, 8)
+            assert cuda.Device(0).usage()[0] == in_use
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("gpu")

@@ -212,7 +212,9 @@ class _Staged:
             self._groups.append(group)
             for host in group:
                 self._addresses[id(host)] = memory.address + _start(host.array) - first
-        self.textures = TextureObjects(gpu, self._groups, self.address)
+        # The objects must not refer to `self`: a cycle would keep the device memory.
+        addresses = self._addresses
+        self.textures = TextureObjects(gpu, self._groups, lambda host: addresses[id(host)])
 
     def __enter__(self) -> Self:
         return self

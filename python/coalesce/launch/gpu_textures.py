@@ -52,6 +52,7 @@ class TextureObjects:
             return
         for made in self._objects.values():
             made.destroy()
+        _destroy_unused()
 
     def create(self, stream: int) -> None:
         """Create the objects, and copy the texels from linear memory to the CUDA arrays.
