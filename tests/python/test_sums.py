@@ -59,6 +59,45 @@ def test_nan_stays_in_its_row_or_column(operation, variant, device):
     assert (np.delete(result, 7) == 50).all()
 
 
+@pytest.mark.parametrize(("operation", "variant"), CASES)
+def test_the_same_bits_in_every_run(operation, variant, device, random):
+    a = random.normal(size=(300, 700)).astype(np.float32)
+    sums = [getattr(coalesce, operation)(a, variant=variant, device=device) for _ in range(3)]
+    assert sums[0].tobytes() == sums[1].tobytes() == sums[2].tobytes()
+
+
+# Inputs of n numbers. In the second, large numbers cancel. The third has numbers of all sizes. In
+# the fourth, a sum in sequence always rounds in the same direction.
+HARD = {
+    "positive": lambda random, n: random.random(n),
+    "alternating": lambda random, n: random.random(n) * np.resize([1, -1], n),
+    "of all sizes": lambda random, n: random.normal(size=n) * 10.0 ** random.uniform(-6, 6, n),
+    "nearly one": lambda _, n: np.full(n, 1 + 2.0**-20),
+}
+
+
+@pytest.mark.parametrize("n", [1000, 60_000])
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("operation", ["row_sums", "column_sums"])
+def test_as_accurate_as_pairwise_sums(operation, name, n, device, random):
+    """The error does not grow with n, as that of NumPy's pairwise sum, and unlike a loop's."""
+    values = np.array([HARD[name](random, n) for _ in range(4)], np.float32)
+    exact = values.astype(np.float64).sum(axis=1)
+    unit = 2.0**-24 * np.abs(values.astype(np.float64)).sum(
+        axis=1
+    )  # one rounding of the largest sum
+
+    def errors(sums):
+        return (np.abs(sums - exact) / unit).max()
+
+    a = values if operation == "row_sums" else np.ascontiguousarray(values.T)
+    result = getattr(coalesce, operation)(a, variant="vectorized", device=device)
+    assert errors(result) < 4
+    assert errors(values.sum(axis=1)) < 4
+    if name == "nearly one" and n > 1000:
+        assert errors(np.cumsum(values, axis=1)[:, -1]) > 4
+
+
 @pytest.mark.parametrize("shared", ["static", "dynamic"])
 def test_shared_memory_of_block_per_row(shared, dtype, device):
     a = np.ones((3, 1000), dtype)
