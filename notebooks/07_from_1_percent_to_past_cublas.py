@@ -841,6 +841,20 @@ lessons.predict(
 lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait<1>();"))
 
 # %% [markdown]
+# For `tf32`, `wgmma` needs values of B that are neighbours along `k`. But in a row-major matrix, they are in different
+# rows. So the threads read B into registers (`read_b`) while the tensor cores multiply:
+
+# %%
+lessons.code("matmul", "tf32", part=("multiply_begin();", "multiply_wait();"))
+
+# %% [markdown]
+# In `dmma`, all operands are in registers, and one warp multiplies 16 x 8 x 8 values with an instruction. It reads the
+# values for the next instructions in the same loop:
+
+# %%
+lessons.code("matmul", "dmma", part=("for (int n = 0; n < STAGE / DEPTH", "__syncwarp"))
+
+# %% [markdown]
 # The results are less precise: bfloat16 has 8 significant bits, TF32 has 11, float32 has 24. `tf32x3` regains most of the
 # precision. It writes each float32 as a sum of two TF32 values and multiplies three times:
 
