@@ -258,8 +258,9 @@ RUNGS = {
     "pipelined": (
         "warptiled",
         """
-        Asynchronous copies fill three stages of tiles while a fourth is multiplied. They
-        cost more instructions, so the model predicts a loss. But warps no longer wait for
+        Shared memory holds four tiles of each operand. Asynchronous copies fill three of
+        them while the threads multiply the other one. These copies cost more
+        instructions, so the model predicts a loss. But warps no longer wait for
         data from L1, L2 and DRAM ({far:.0f} % of their time, instead of {over_far:.0f}
         %), and the schedulers are busy for {issue:.0f} % of the time, instead of
         {over_issue:.0f} %.

@@ -283,11 +283,12 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
 - **The same without pauses.** In a second run, the GPU had no pause between the products. The
   version with 224 registers was faster than the kernel before the search by 0.5 % at 2048, by 0.6 %
   at 4096 and by 2.2 % at 8192.
-- **A second search.** Another program timed 300 versions of the main loop on an H200. They have 4,
-  8, 16 or 32 steps of k in the body of the loop, other orders of the instructions, and 216 to 240
-  registers. None is faster than the kernel as it is: at 4096, the best of them takes 0.8 % longer.
-  By the model, some loops of 16 steps should be faster (up to 0.905 of the peak), but they take 1.4
-  % longer.
+- **A second search.** Another program timed 300 versions of the main loop on an H200. The body
+  of the loop has 4, 8, 16 or 32 steps of k. The versions differ in the order of the instructions,
+  and in the number of registers (216 to 240). None is faster than the kernel as it is: at 4096,
+  the best of them takes 0.8 % longer.
+  By the cost model, some loops of 16 steps should be faster than the kernel (up to 0.905 of the
+  peak). In fact they take 1.4 % longer than the kernel.
 - **Swapped sums.** In the 34 fastest of the 1,730 versions, neighbouring partial sums have changed
   places, in pairs or groups of four. Then ptxas, the assembler, chooses better registers: it puts a
   sum and its value of B into different register banks, so that both can be read at once. But the
@@ -327,9 +328,9 @@ block has only a few stages, and it spends most of its time waiting for the firs
 
 The kernel spends about 5 % of its time outside the main loop: at its start, and at the end of each
 of its two rounds of tiles. To measure this, an earlier version computed 16384 x 128 x 2048, and the
-same product with twice the K. Twice the K doubles only the time of the main loop. The second
-product took 8.6 microseconds less than twice the time of the first. These 8.6 microseconds are the
-time outside the main loop.
+same product with twice the K. Twice the K doubles the time of the main loop, but not the time
+outside it. So twice the time of the first product has the time outside twice, and the time of the
+second product has it once. The difference was 8.6 microseconds: the time outside the main loop.
 
 **Tried.**
 

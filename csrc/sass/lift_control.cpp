@@ -9,20 +9,34 @@ using Kind = Operand::Kind;
 using sim::Control;
 
 // Emits a control op. If the op is guarded and not a branch, it also emits a branch around the op.
-void Lifter::guarded_control(Op op) {
+void Lifter::guarded_control(Op op, const Operand* condition) {
     const Operand& guard = in_->guard;
-    if (guard.kind == Kind::predicate && !(guard.number < 0 && !guard.negated)) {
+    const bool guarded = guard.kind == Kind::predicate && !(guard.number < 0 && !guard.negated);
+    if (guarded || condition) {
         Op skip;
         skip.control = Control::branch;
-        Operand plain = guard;
-        plain.negated = false;
-        skip.guard = predicate(plain);
-        skip.guard_negated = !guard.negated;
+        if (condition) {
+            skip.guard =
+                guarded ? both(predicate(*condition), predicate(guard)) : predicate(*condition);
+            skip.guard_negated = true;
+        } else {
+            Operand plain = guard;
+            plain.negated = false;
+            skip.guard = predicate(plain);
+            skip.guard_negated = !guard.negated;
+        }
         const uint32_t at = uint32_t(program_.ops.size());
         skip.set(sim::Branch{.target = at + 2, .skips_guarded = true});
         append(skip);
     }
     append(op);
+}
+
+// Returns a predicate that is true if both predicates are true.
+Locator Lifter::both(Locator one, Locator other) {
+    const Locator result = scratch_predicate();
+    help_as_ptx(OpCode::and_, {"pred"}, {result, one, other});
+    return result;
 }
 
 // Translates BRA `(.L_x_0), BRA P1, `(.L_x_0), BRA.U UP0, `(.L_x_0), BRA.DIV UR4, `(.L_x_0) and
@@ -54,11 +68,7 @@ void Lifter::branch(const Instruction& in) {
     } else if (conditional) {
         if (!is_predicate(operand(in, 0))) unsupported();
         op.guard = predicate(in.operands[0]);
-        if (guarded) {
-            const Locator both = scratch_predicate();
-            help_as_ptx(OpCode::and_, {"pred"}, {both, op.guard, predicate(in.guard)});
-            op.guard = both;
-        }
+        if (guarded) op.guard = both(op.guard, predicate(in.guard));
     } else if (guarded) {
         Operand plain = in.guard;
         plain.negated = false;
@@ -99,12 +109,14 @@ void Lifter::call(const Instruction& in) {
     guarded_control(op);
 }
 
+// Translates @P0 EXIT P1. Lanes exit in which both the guard and the operand are true.
 void Lifter::exit(const Instruction& in) {
     only(in, {});
     Op op;
     op.control = Control::exit;
-    if (!in.operands.empty()) unsupported("a condition");
-    guarded_control(op);
+    if (in.operands.size() > 1 || (in.operands.size() == 1 && !is_predicate(operand(in, 0))))
+        unsupported("a condition");
+    guarded_control(op, in.operands.empty() ? nullptr : &in.operands[0]);
 }
 
 // CALL.ABS.NOINC R2 calls printf, assert, malloc or free. The code of these functions is not in the

@@ -274,7 +274,8 @@ class Lifter : private sim::Emitter {
     void nothing(const Instruction& in);
     void save_barrier(const Instruction& in);
     void sleep(const Instruction& in);
-    void guarded_control(Op op);
+    void guarded_control(Op op, const Operand* condition = nullptr);
+    Locator both(Locator one, Locator other);
 
     const Listing& listing_;
     const Code& code_;

@@ -329,7 +329,7 @@ class Flow {
             }
             if (in.code == OpCode::EXIT) {
                 block.leaves = true;
-                continues = is_guarded(in);
+                continues = is_guarded(in) || !in.operands.empty();
             }
             if (continues) go(i + 1);
         }

@@ -294,6 +294,31 @@ TEST(SassLift, Integers) { expect(integer_rows()); }
 TEST(SassLift, PackedIntegers) { expect(packing_rows()); }
 TEST(SassLift, MinimaSumsAndDifferences) { expect(video_rows()); }
 
+// Lanes exit in which both the guard and the operand of EXIT are true. They store no result.
+TEST(SassLift, ExitWithACondition) {
+    struct Case {
+        std::string exit;
+        std::function<bool(bool p1, bool p2)> exits;
+    };
+    const std::vector<Case> cases{
+        {"EXIT P2", [](bool, bool p2) { return p2; }},
+        {"@P1 EXIT P2", [](bool p1, bool p2) { return p1 && p2; }},
+        {"@!P1 EXIT P2", [](bool p1, bool p2) { return !p1 && p2; }},
+        {"@P1 EXIT !P2", [](bool p1, bool p2) { return p1 && !p2; }},
+        {"@P1 EXIT PT", [](bool p1, bool) { return p1; }},
+        {"@P1 EXIT !PT", [](bool, bool) { return false; }},
+        {"EXIT !PT", [](bool, bool) { return false; }},
+    };
+    std::vector<sim::Words> words(32);
+    for (u32 i = 0; i < 32; ++i) words[i] = {i & 1, i >> 1 & 1, 0};
+    for (const Case& c : cases) {
+        const auto results = run_machine({"MOV R0, 0x7", c.exit}, words);
+        for (u32 i = 0; i < 32; ++i)
+            EXPECT_EQ(results[i].value, c.exits(i & 1, i >> 1 & 1) ? 0u : 7u)
+                << c.exit << ", lane " << i;
+    }
+}
+
 // ELECT elects the lowest lane in which the guard is true. Lanes in which the guard is false keep
 // their predicate. If the guard is false in all lanes, the uniform register keeps its value, too.
 TEST(SassLift, Elect) {

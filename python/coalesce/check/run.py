@@ -66,7 +66,8 @@ def _masks(
     unknown = [name for name in undefined if name not in [p.name for p in parameters]]
     if unknown:
         raise ValueError(
-            f"undefined contains the name {unknown[0]!r}, but {signature} has no such parameter"
+            f"the argument undefined contains the name {unknown[0]!r}, but {signature} has no such "
+            "parameter"
         )
     masks = {}
     # Arguments in the same memory, such as two views of one array, have the same mask.

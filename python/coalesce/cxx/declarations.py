@@ -278,11 +278,11 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 
 
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
-    """Return whether it is certain which type a word means, such as "float" or "Vector".
+    """Return whether it is certain which type a word means. A word is, for example, "float".
 
-    `known` is a dict from each name that the source defines to its definition. Call `replaced`
-    first: it replaces such names by their definitions. A word that is still in `known` afterwards
-    must be the name of a class.
+    `known` is a dict from each name that the source defines to its definition. Before, `replaced`
+    must have replaced the names of macros and typedefs by their definitions. Only the names of
+    classes are left then, because each of them is its own definition.
     """
     if not re.match(r"[A-Za-z_]", word):
         return True

@@ -84,7 +84,7 @@ class Board:
 
     @property
     def updates(self) -> bool:
-        """Whether lanes must wait for each other because they access the same word."""
+        """Whether lanes wait for each other because they change the same word, as in atomics."""
         if self.shared:
             return False
         return any(len({w.number for w in words}) < len(words) for words in self.words)

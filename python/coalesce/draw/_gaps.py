@@ -47,7 +47,10 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
 
 
 def inside(items: list[Item]) -> list[Item]:
-    """Return the items of `shorten` without a gap at the start and at the end."""
+    """Return the items without their first item if it is a gap, and without the last likewise.
+
+    `items` is a result of `shorten`.
+    """
     first, last = 0, len(items)
     if items and isinstance(items[0], Gap):
         first = 1

@@ -64,7 +64,7 @@ class Strip:
         return x + offset * width / self.memory.sector_bytes
 
     def edges(self, line: int) -> tuple[float, float]:
-        """Return the x coordinates of the left and the right end of the line at address `line`."""
+        """Return the x coordinates of both ends of a cache line; `line` is its address."""
         last_x, last_width = self.cells[line + self.memory.line_bytes - self.memory.sector_bytes]
         return self.cells[line][0], last_x + last_width
 

@@ -313,10 +313,10 @@ def _of_banks(
 def bank_passes(
     addresses: Sequence[int], width: int, mask: int, access: AccessKind, opcode: str = ""
 ) -> tuple[list[int], int]:
-    """Return the number of passes of each group of lanes, and the number of wavefronts per pass.
+    """Return the passes that each group of lanes takes, and how many wavefronts a pass counts as.
 
     For example, the result ``([2, 4], 1)`` means: the first group takes 2 passes, the second takes
-    4, and a pass takes 1 wavefront.
+    4, and each pass counts as 1 wavefront (the unit of Nsight Compute).
 
     Shared memory serves the lanes of a warp in groups, one group after the other. A group takes one
     pass or more. In each pass, a bank serves one word. For most atomics, a bank serves only one

@@ -25,7 +25,7 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
 
 
 def render(item: Any, width: int = MOST, *, color: bool = False) -> str:
-    """Return an object of the package rich as text.
+    """Return `item`, an object of the library ``rich`` such as a table, as text.
 
     Lines have at most `width` characters. A width below 80 counts as 80, and above 100 as 100. With
     `color`, the text has the codes that make a terminal show colours.
