@@ -153,7 +153,7 @@ BY_CHANCE = {
         GLOBAL_ATOMICS,
         exactness.DIVIDED,
     ),
-    r"async_copy<16,true> .*(stride 0|share|repeat|alike|to close|same target)": (
+    r"(async|guarded)_copy<16,true> .*(stride 0|share|repeat|alike|to close|same target)": (
         r"l1tex__t_sectors_pipe_lsu_mem_global_op_ld\.sum",
         exactness.COPIED,
     ),

@@ -279,4 +279,6 @@ def _repeated(value: Any, argument: HostArray, copied: bool) -> Any:
     array = argument.array.copy() if copied else argument.array
     if isinstance(value, Texture):
         return replace(value, array=array)
-    return Pointer(array, argument.offset // array.itemsize)
+    if not argument.offset and whole_of(array) is None:
+        return array
+    return Pointer(array, argument.offset // array.itemsize)  # not the base of `array`
