@@ -349,7 +349,7 @@ void Lifter::vote(const Instruction& in) {
     Locator d = no_operand;
     if (is_register(operand(in, n))) {
         const Operand& o = in.operands[n++];
-        d = o.number < 0 ? no_operand : raw(o);
+        d = o.number < 0 ? no_operand : result(o);
     }
     const Locator p = predicate_result(operand(in, n++));
     const sim::VoteKind kind = in.has("ALL")  ? sim::VoteKind::all

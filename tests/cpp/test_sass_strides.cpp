@@ -103,5 +103,25 @@ TEST(Strides, ChangesOfAddressRegistersAreNoticed) {
     for (uint64_t seed = 0; seed < 500; ++seed) RandomLoads(seed).check();
 }
 
+// VOTE writes the same number to all lanes. Here this number is an address.
+TEST(Strides, VoteChangesAnAddress) {
+    std::vector<sim::Words> inputs(lanes);
+    inputs[16].a = 1;  // so VOTE returns the address 1 << 16
+    uint32_t words[lanes];
+    for (uint32_t i = 0; i < lanes; ++i) words[i] = 100 + i;
+    const auto results = run_machine(
+        {"MOV R11, RZ", "IMAD R10, R20, 0x4, RZ", "IADD3 R10, R10, 0x10000, RZ",
+         "LDG.E R0, desc[UR4][R10.64]", "VOTE.ANY R10, PT, P1", "LDG.E R1, desc[UR4][R10.64]"},
+        inputs, sim::best_isa(), [&](sim::AddressSpace& space) {
+            sim::Buffer buffer;
+            buffer.address = 1 << 16;
+            buffer.bytes = sizeof words;
+            buffer.host = reinterpret_cast<std::byte*>(words);
+            space.add_at(buffer);
+        });
+    for (uint32_t i = 0; i < lanes; ++i)
+        EXPECT_EQ(results[i].value, uint64_t{100} << 32 | words[i]);
+}
+
 }  // namespace
 }  // namespace coalesce::sass
