@@ -163,21 +163,33 @@ __global__ void shared_atomic(const u32* table, char* data, u32* out, int patter
     if (returning) out[threadIdx.x] = old;
 }
 
+template <int width, bool past_l1>
+__device__ void copy(u32 target, const char* source) {
+    if (past_l1)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(source));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(source),
+                     "n"(width));
+}
+
+// The same, but only some bytes are read. The rest of the destination is filled with zeros.
+template <int width, bool past_l1>
+__device__ void copy(u32 target, const char* source, u32 bytes) {
+    if (past_l1)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source),
+                     "r"(bytes));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(target), "l"(source),
+                     "r"(bytes), "n"(width));
+}
+
 // cp.async from data + offset to shared memory. The next row of the table has the target offsets.
 template <int width, bool past_l1>
 __global__ void async_copy(const u32* table, char* data, u32* out, int pattern) {
     __shared__ __align__(128) char memory[shared_bytes];
     const u32 from = table[pattern * 32 + threadIdx.x];
     const u32 to = table[pattern * 32 + 32 + threadIdx.x];
-    if (from != idle) {
-        const u32 target = window(memory) + to;
-        if (past_l1)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target),
-                         "l"(data + from));
-        else
-            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target),
-                         "l"(data + from), "n"(width));
-    }
+    if (from != idle) copy<width, past_l1>(window(memory) + to, data + from);
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
@@ -188,14 +200,7 @@ __global__ void part_copy(const u32* table, char* data, u32* out, int pattern) {
     __shared__ __align__(128) char memory[shared_bytes];
     const u32* row = table + pattern * 32 + threadIdx.x;
     const u32 from = row[0], target = window(memory) + row[32], bytes = row[64];
-    if (from != idle) {
-        if (past_l1)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target),
-                         "l"(data + from), "r"(bytes));
-        else
-            asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(target),
-                         "l"(data + from), "r"(bytes), "n"(width));
-    }
+    if (from != idle) copy<width, past_l1>(target, data + from, bytes);
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
@@ -205,14 +210,7 @@ __global__ void filled_copy(const u32* table, char* data, u32* out, int pattern)
     __shared__ __align__(128) char memory[shared_bytes];
     const u32* row = table + pattern * 32 + threadIdx.x;
     const u32 from = row[0], target = window(memory) + row[32], bytes = row[64] ? width : 0;
-    if (from != idle) {
-        if (past_l1)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target),
-                         "l"(data + from), "r"(bytes));
-        else
-            asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(target),
-                         "l"(data + from), "r"(bytes), "n"(width));
-    }
+    if (from != idle) copy<width, past_l1>(target, data + from, bytes);
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
@@ -221,14 +219,7 @@ template <int width, bool past_l1>
 __global__ void guarded_copy(const u32* table, char* data, u32* out, int pattern) {
     __shared__ __align__(128) char memory[shared_bytes];
     const u32 from = table[threadIdx.x], target = window(memory) + table[32 + threadIdx.x];
-    if (threadIdx.x < pattern) {
-        if (past_l1)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target),
-                         "l"(data + from));
-        else
-            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target),
-                         "l"(data + from), "n"(width));
-    }
+    if (threadIdx.x < pattern) copy<width, past_l1>(target, data + from);
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
     out[threadIdx.x] = memory[threadIdx.x];
