@@ -157,7 +157,7 @@ def ceiling(rung):
 def warps(rung):
     """How many warps are on a multiprocessor at once, of 64."""
     p = profile(rung)
-    return p.modelled.blocks_a_multiprocessor * int(np.prod(p.block)) // 32
+    return p.modelled.blocks_per_multiprocessor * int(np.prod(p.block)) // 32
 
 
 def compared(columns, caption):

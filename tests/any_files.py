@@ -266,7 +266,7 @@ def _value(kind: Any, how: How, random: np.random.Generator) -> Any:
 def arrays_of(kernel: coalesce.Kernel, given: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
     """Return the arrays among arguments, also those behind pointers in structures."""
     made = prepare(kernel.signature, given)
-    return [a.given for a in made if isinstance(a, HostArray) and a.texture is None]
+    return [a.original for a in made if isinstance(a, HostArray) and a.texture is None]
 
 
 def _variables(kernel: coalesce.Kernel) -> dict[str, np.ndarray[Any, Any]]:

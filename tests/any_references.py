@@ -245,9 +245,9 @@ def _plain(argument: Any) -> Any:
         return argument.packed, argument.pointers
     if isinstance(argument, HostArray):
         if argument.texture is not None:
-            _, options = any_files.texture_options.get(id(argument.given), (None, {}))
-            return argument.given, options.get("channels", 1), "texture"
-        return argument.given, argument.offset
+            _, options = any_files.texture_options.get(id(argument.original), (None, {}))
+            return argument.original, options.get("channels", 1), "texture"
+        return argument.original, argument.offset
     return argument
 
 

@@ -126,7 +126,7 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
     made = prepare(kernel.signature, given)
     arrays = [a for a in made if isinstance(a, HostArray)]
     variables = list(kernel.globals)
-    now = [a.given for a in arrays] + [np.array(kernel.globals[name]) for name in variables]
+    now = [a.original for a in arrays] + [np.array(kernel.globals[name]) for name in variables]
     before = [np.array(a) for a in now]
     shared = any_files.kernel_shared(kernel, how.shared)
     cooperative = "this_grid" in kernel._module.source
@@ -140,7 +140,7 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
             counts=True,
             cooperative=cooperative,
         )
-    after = [np.array(a.given) for a in arrays]
+    after = [np.array(a.original) for a in arrays]
     after += [np.array(kernel.globals[name]) for name in variables]
     numbers = {id(a): number for number, a in enumerate(arrays)}
     compiled = kernel._module.compiled(devices.resolve("sim"))
@@ -179,9 +179,9 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
         "arrays": [store.array(b, a) for b, a in zip(before, after, strict=True)],
         "textures": {
             n: {
-                "shape": a.given.shape,
-                "linear": a.given.ndim == 1,
-                **any_files.texture_options.get(id(a.given), (None, {}))[1],
+                "shape": a.original.shape,
+                "linear": a.original.ndim == 1,
+                **any_files.texture_options.get(id(a.original), (None, {}))[1],
             }
             for n, a in enumerate(arrays)
             if a.texture is not None

@@ -162,7 +162,7 @@ def matmul(
         "out": out,
         "tile": tile,
     }
-    return called("matmul", (a, b), options, device, return_timing, check)
+    return call_operation("matmul", (a, b), options, device, return_timing, check)
 
 
 @overload
@@ -246,7 +246,7 @@ def transpose(
     (3, 2)
     """
     options = {"variant": variant, "out": out}
-    return called("transpose", (a,), options, device, return_timing, check)
+    return call_operation("transpose", (a,), options, device, return_timing, check)
 
 
 @overload
@@ -328,7 +328,7 @@ def row_sums(
     array([5., 5.], dtype=float32)
     """
     options = {"variant": variant, "shared": shared, "out": out}
-    return called("row_sums", (a,), options, device, return_timing, check)
+    return call_operation("row_sums", (a,), options, device, return_timing, check)
 
 
 @overload
@@ -405,10 +405,10 @@ def column_sums(
     array([2., 2., 2., 2., 2.], dtype=float32)
     """
     options = {"variant": variant, "out": out}
-    return called("column_sums", (a,), options, device, return_timing, check)
+    return call_operation("column_sums", (a,), options, device, return_timing, check)
 
 
-def called(
+def call_operation(
     operation: str,
     arrays: Sequence[Any],
     options: Mapping[str, Any],

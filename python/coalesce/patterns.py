@@ -9,7 +9,7 @@ import numpy as np
 
 from coalesce.check import Findings
 from coalesce.common.timing import Timing
-from coalesce.operations import Array, called
+from coalesce.operations import Array, call_operation
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -165,4 +165,4 @@ def access(
         "width": width,
         "field": field,
     }
-    return called("access", (x,), options, device, return_timing, check)
+    return call_operation("access", (x,), options, device, return_timing, check)

@@ -418,7 +418,7 @@ class TestMatrices:
             for c in range(cols)
             if (r * pitch + c) * itemsize // 32 in sectors and (r, c) not in cells
         }
-        assert set(matrix.brought) == brought
+        assert set(matrix.moved_cells) == brought
 
     def test_steps_are_frames_of_one_window(self):
         steps = {f"k = {k}": [Matrix("a", (64, 64), [(n, k) for n in LANES])] for k in range(3)}

@@ -41,9 +41,11 @@ def test_reports_name_merged_accesses():
     a = np.ones((64, 64), np.float32)
     p = coalesce.profile("matmul", a, a, variant="tiled", device="sim")
     sentence = "The assembler merged every 4 loads of 4 bytes into one of 16."
-    merged = {a.array: a.merge for a in p.accesses() if a.space == "shared" and a.kind == "load"}
+    merged = {
+        a.array: a.merge_note for a in p.accesses() if a.space == "shared" and a.kind == "load"
+    }
     assert merged == {"a_tile": sentence, "b_tile": ""}
-    (line,) = (line for line in p.lines() if any(a.merge for a in line.accesses))
+    (line,) = (line for line in p.lines() if any(a.merge_note for a in line.accesses))
     assert sentence in line.sentence
     assert sentence in " ".join(str(p).split())
     assert sentence in p._repr_html_()
@@ -57,7 +59,7 @@ def test_wide_loads_that_the_source_spells_are_not_merged():
     }"""
     kernel = coalesce.Kernel(source, "k", device="sim")
     p = kernel.profile(1, 32, np.ones(128, np.float32), np.zeros(128, np.float32))
-    assert {(a.width, a.merged, a.merge) for a in p.accesses()} == {(16, 1, "")}
+    assert {(a.width, a.merged, a.merge_note) for a in p.accesses()} == {(16, 1, "")}
 
 
 def test_many_addresses_of_constant_memory_bound_the_time():

@@ -60,14 +60,14 @@ def launches_and_code():
     """Return (recorded metrics, modelled values) and the bytes of machine code, by case."""
     recorded = {launch["case"]: launch["metrics"] for launch in RECORDED["launches"]}
     pairs, code = {}, {}
-    of_module, launched = Module.modelled, []
+    of_module, launched = Module.model_options, []
 
-    def modelled(module, device, entry):
+    def model_options(module, device, entry):
         launched.append(cubin.section(module.compiled(device).cubin, f".text.{entry}"))
         return of_module(module, device, entry)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Module, "modelled", modelled)
+        patch.setattr(Module, "model_options", model_options)
         for case in counter_cases.shipped.of_size(512, 512, 512):
             if quick(case.name):
                 values = case.run("sim", timed=True)[-1][1].modelled

@@ -28,16 +28,16 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
     """
     if gpu.finishes_within(_SLICE_MS, stream, what):
         return
-    with reported(gpu) as report:
+    with wait_reporter(gpu) as report:
         while not gpu.finishes_within(_SLICE_MS, stream, what):
             if report is not None:
                 report(0, 1)
 
 
-def reported(gpu: Any) -> AbstractContextManager[Report | None]:
+def wait_reporter(gpu: Any) -> AbstractContextManager[Report | None]:
     """Return a context manager that shows the name of the running kernel if a wait takes long.
 
-    ``with reported(gpu) as report`` gives the caller a function, which the caller must call again
+    ``with wait_reporter(gpu) as report`` gives the caller a function, which the caller must call again
     and again during the wait. If nothing is to be shown, `report` is None. See
     `coalesce.common.progress.reporter`.
     """

@@ -50,7 +50,7 @@ def chosen(
 
     `options` are the options of all rows. Each of them must be an option of at least one variant.
     """
-    names = _all(operation, options) if variants is None else _given(operation, variants)
+    names = _all(operation, options) if variants is None else _listed(operation, variants)
     definition = table.operation(operation)
     for option_name in options:
         if option_name not in (*definition.options, "out"):
@@ -79,7 +79,7 @@ def _all(operation: str, options: Mapping[str, Any]) -> tuple[Named, ...]:
     return tuple(named(name) for name in names)
 
 
-def _given(operation: str, variants: Sequence[str]) -> tuple[Named, ...]:
+def _listed(operation: str, variants: Sequence[str]) -> tuple[Named, ...]:
     if isinstance(variants, str):
         raise TypeError(
             f"variants must be a sequence of names; got the string {variants!r}. Write "

@@ -63,16 +63,16 @@ class _Gpu:
     def array(self, operand: Operand) -> Any:
         """Return an operand in GPU memory: the user's array, or a copy of it in C order."""
         if operand.on_gpu:
-            return operand.given
-        if id(operand.given) not in self.copies:
-            host = np.ascontiguousarray(_host(operand.given, operand.dtype))
-            self.copies[id(operand.given)] = copied(host, self.device.name)
-        return self.copies[id(operand.given)]
+            return operand.passed
+        if id(operand.passed) not in self.copies:
+            host = np.ascontiguousarray(_host(operand.passed, operand.dtype))
+            self.copies[id(operand.passed)] = copied(host, self.device.name)
+        return self.copies[id(operand.passed)]
 
-    def row_by_row(self, operand: Operand) -> Any:
+    def contiguous(self, operand: Operand) -> Any:
         """Return an operand in GPU memory in C order without gaps."""
-        if operand.on_gpu and not operand.row_by_row():
-            return copied(np.ascontiguousarray(_host(operand.given)), self.device.name)
+        if operand.on_gpu and not operand.usable_as_is():
+            return copied(np.ascontiguousarray(_host(operand.passed)), self.device.name)
         return self.array(operand)
 
     def option(self, name: str, value: Any) -> Any:
@@ -112,14 +112,14 @@ def benchmark(
     _check_repeats(settings)
     options = {name: value for name, value in options.items() if value is not None}
     chosen = names.chosen(operation, variants, options)
-    given = {one.name: _checked(operation, operands(one.variant)) for one in chosen}
-    first = given[chosen[0].name]
+    checked = {one.name: _checked(operation, operands(one.variant)) for one in chosen}
+    first = checked[chosen[0].name]
     gpu_arrays = [o.array for o in first if o.on_gpu]
     where = devices.resolve(_device_of(first, device), gpu_arrays)
     for one in chosen:
         if one.is_peer:
             check_peer(one.variant, operation, where)
-            _check_plain(one.variant, given[one.name], options)
+            _check_plain(one.variant, checked[one.name], options)
 
     on_gpu = where.kind == "cuda" and {one.name for one in chosen} != {"numpy"}
     gpu = _Gpu(where, GpuClock(where, settings.l2)) if on_gpu else None
@@ -130,9 +130,11 @@ def benchmark(
             if report is not None:
                 report(done, len(chosen))
             run = _peer if one.is_peer else _variant
-            candidate, result = run(operation, one, given[one.name], where, options, settings, gpu)
+            candidate, result = run(
+                operation, one, checked[one.name], where, options, settings, gpu
+            )
             if settings.verify:
-                _verify(candidate, one, result, operation, given[one.name], options, exact)
+                _verify(candidate, one, result, operation, checked[one.name], options, exact)
             candidates.append(candidate)
         taking_turns = {c.name: c.batch for c in candidates if c.batch and c.name != "numpy"}
         times = interleaved(taking_turns, settings.runs)
@@ -184,7 +186,7 @@ def _shown(options: Mapping[str, Any]) -> dict[str, Any]:
 def _peer(
     operation: str,
     one: Named,
-    given: Sequence[Operand],
+    operands: Sequence[Operand],
     device: Device,
     options: Mapping[str, Any],
     settings: BenchmarkSettings,
@@ -194,15 +196,15 @@ def _peer(
     name, repeats = one.name, 1
     if name in gpu_peers.NAMES:
         assert gpu is not None
-        arrays = [gpu.row_by_row(operand) for operand in given]
-        out = _result_of_peer(operation, given, options, gpu)
+        arrays = [gpu.contiguous(operand) for operand in operands]
+        out = _result_of_peer(operation, operands, options, gpu)
         call = gpu_peers.call_of(name, arrays, out, device.ordinal)
         _spoil(out)
         call(0)
         result = _host(out)
         batch, repeats = gpu.clock.batch([call], settings.repeats)
     else:
-        on_host = [_host(o.given, o.dtype) for o in given]
+        on_host = [_host(o.passed, o.dtype) for o in operands]
         if name == "numpy":
             result, batch = run_numpy(operation, on_host)
         else:
@@ -212,7 +214,7 @@ def _peer(
             )
     where = "cpu" if name == "numpy" else device.name
     timing = Timing(0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, where, "measured")
-    work = _work_of_peer(operation, given, result.dtype.itemsize)
+    work = _work_of_peer(operation, operands, result.dtype.itemsize)
     return _Candidate(name, timing, work, batch, repeats), result
 
 
@@ -228,24 +230,24 @@ def _spoil(out: Any) -> None:
 
 
 def _result_of_peer(
-    operation: str, given: Sequence[Operand], options: Mapping[str, Any], gpu: _Gpu
+    operation: str, operands: Sequence[Operand], options: Mapping[str, Any], gpu: _Gpu
 ) -> Any:
     """Return the array in GPU memory that a library writes to."""
     if "out" in options:
         return gpu.option("out", options["out"])
-    dtype = given[0].dtype
+    dtype = operands[0].dtype
     if catalogue_operands.is_bfloat16(dtype):
         dtype = np.dtype(np.float32)
-    shape = given[0].shape  # of the driver's copy
+    shape = operands[0].shape  # of the driver's copy
     if operation == "matmul":
-        shape = (given[0].shape[0], given[1].shape[1])
+        shape = (operands[0].shape[0], operands[1].shape[1])
     return empty(shape, dtype, device=gpu.device.name)
 
 
 def _variant(
     operation: str,
     one: Named,
-    given: Sequence[Operand],
+    operands: Sequence[Operand],
     device: Device,
     options: Mapping[str, Any],
     settings: BenchmarkSettings,
@@ -255,16 +257,16 @@ def _variant(
     variant_options = _options(operation, one, options)
     if "out" in variant_options:
         _spoil(variant_options["out"])
-    array, run = _run(operation, variant_options, [o.given for o in given], device, settings)
+    array, run = _run(operation, variant_options, [o.passed for o in operands], device, settings)
     if not run.records:
-        raise table.nothing_to("time", operation, (o.shape for o in given))
+        raise table.no_launch_error("time", operation, (o.shape for o in operands))
     modelled = run.own.modelled
     candidate = _Candidate(one.name, run.timing(), bound=None if modelled is None else modelled.why)
     result = _host(array)
     if gpu is not None:
         steps = launches(
             operation,
-            [gpu.array(operand) for operand in given],
+            [gpu.array(operand) for operand in operands],
             {option: gpu.option(option, value) for option, value in variant_options.items()},
         )
         candidate.work = run.work
@@ -280,7 +282,7 @@ def _verify(
     one: Named,
     result: np.ndarray[Any, Any],
     operation: str,
-    given: Sequence[Operand],
+    operands: Sequence[Operand],
     options: Mapping[str, Any],
     exact: dict[str, Reference],
 ) -> None:
@@ -288,13 +290,13 @@ def _verify(
     shared = operation not in ("access", "transpose") or (one.is_peer and one.name not in COPIES)
     key = operation if shared else one.name
     if key not in exact:
-        on_host = [_numbers(_host(o.given, o.dtype)) for o in given]
+        on_host = [_numbers(_host(o.passed, o.dtype)) for o in operands]
         variant = "copy" if one.name in COPIES else one.variant
         all_options = _on_host({**options, **one.options})
         exact[key] = reference(operation, variant, on_host, all_options)
     numbers = _numbers(result)
     tolerance = exact[key].tolerance(
-        numbers.dtype, one.variant, operands=given[0].dtype, result=result.dtype
+        numbers.dtype, one.variant, operands=operands[0].dtype, result=result.dtype
     )
     candidate.error = exact[key].error(numbers)
     candidate.norm_error = exact[key].norm_error(numbers)
@@ -357,7 +359,7 @@ def _work_of_peer(
     if operation == "matmul":
         return products.product_work(*products.product_extents(*operands), item_size, result_size)
     written = {"transpose": rows * cols, "row_sums": rows, "column_sums": cols}[operation]
-    return products.pass_work(rows * cols, written, int(operation != "transpose"), item_size)
+    return products.one_pass_work(rows * cols, written, int(operation != "transpose"), item_size)
 
 
 def _timing(candidate: _Candidate, times: Sequence[Times]) -> Timing:
@@ -393,14 +395,14 @@ def _with_speedups(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
     return compared
 
 
-def _check_plain(peer: str, given: Sequence[Operand], options: Mapping[str, Any]) -> None:
+def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, Any]) -> None:
     """Check that a library can compute with these arrays and options."""
     for option in ("alpha", "beta", "c"):
         if option in options:
             raise ValueError(
                 f"variant {peer!r} computes only a @ b; leave out {option}, or leave out {peer!r}"
             )
-    dtype = given[0].dtype
+    dtype = operands[0].dtype
     if peer == "cublas_tf32" and dtype != np.float32:
         passed = dtype_name(code_of(dtype))
         raise TypeError(f"variant {peer!r} takes float32; the operands are {passed}")
@@ -432,7 +434,7 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     if operation == "matmul":
         products.product_extents(*operands)
     if not all(math.prod(o.shape) for o in operands):
-        raise table.nothing_to("time", operation, (o.shape for o in operands))
+        raise table.no_launch_error("time", operation, (o.shape for o in operands))
     return operands
 
 
@@ -440,8 +442,8 @@ def _device_of(operands: Sequence[Operand], device: Any) -> Any:
     """Return `device`. If it is None, return the device of the first `DeviceArray`, or None."""
     if device is None:
         for operand in operands:
-            if foreign.is_device_array(operand.given):
-                return operand.given.device
+            if foreign.is_device_array(operand.passed):
+                return operand.passed.device
     return device
 
 

@@ -128,7 +128,7 @@ def _table(benchmark: BenchmarkData) -> Table:
     return table
 
 
-def of_several_launches(variants: Sequence[str]) -> str:
+def note_on_launches(variants: Sequence[str]) -> str:
     """Return a note for variants that launch several kernels. It says what their times include."""
     return (
         f"ms of {', '.join(variants)}: the times include all kernels of the call, also those that "
@@ -136,7 +136,7 @@ def of_several_launches(variants: Sequence[str]) -> str:
     )
 
 
-def no_times(variants: Sequence[str], why: str) -> str:
+def note_on_missing_times(variants: Sequence[str], why: str) -> str:
     """Return a sentence that says why variants have no time."""
     return f"- for {', '.join(variants)}: no time is modelled, because {why}."
 
@@ -147,11 +147,13 @@ def notes(benchmark: BenchmarkData) -> list[str]:
     lines = [*_of_times(benchmark)]
     without = [row for row in benchmark if row.timing.no_time]
     if without:
-        lines.append(no_times([row.variant for row in without], without[0].timing.no_time))
+        lines.append(
+            note_on_missing_times([row.variant for row in without], without[0].timing.no_time)
+        )
     timed = [row for row in benchmark if not row.timing.no_time]
     prepared = [row.variant for row in timed if len(row.timing.parts) > 1]
     if prepared:
-        lines.append(of_several_launches(prepared))
+        lines.append(note_on_launches(prepared))
     if "speedup" in shown:
         lines.append(f"speedup: over {benchmark.names[0]}.")
     lines += _of_peaks(benchmark)

@@ -25,8 +25,8 @@ class Operand:
     """A checked array argument of an operation. Its data was not copied."""
 
     name: str
-    given: Any  # what the caller passed
-    array: Any  # the memory of `given`, as a plain ndarray or a GpuArray
+    passed: Any  # what the caller passed
+    array: Any  # the memory of `passed`, as a plain ndarray or a GpuArray
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     on_gpu: bool
@@ -35,7 +35,7 @@ class Operand:
         """Return the transposed array: the same memory, with the axes in reverse order."""
         return replace(self, array=self.array.T, shape=self.shape[::-1])
 
-    def row_by_row(self, alignment: int = 1) -> bool:
+    def usable_as_is(self, alignment: int = 1) -> bool:
         """Return whether a kernel can use the array itself, so that no copy is needed.
 
         The array must be in C order, aligned, and in this machine's byte order. On a GPU, its
@@ -158,7 +158,7 @@ def output(
             f"out has shape {checked.shape}; it must have the shape of the result, {axes} = {shape}"
         )
     if checked.on_gpu:
-        if not checked.row_by_row():
+        if not checked.usable_as_is():
             raise ValueError("out must be C-contiguous if it is a GPU array")
     elif not isinstance(out, np.ndarray) and not foreign.is_device_array(out):
         raise TypeError(f"out must be a NumPy array or a GPU array; got {type(out).__name__}")

@@ -87,7 +87,7 @@ def run(
     """
     out, c = options["out"], options.get("c")
     operands = tuple(arrays) if c is None else (*arrays, c)
-    given = operands if out is None else (*operands, out)
+    passed = operands if out is None else (*operands, out)
     rest = []
     for name, value in options.items():
         if name != "out" and name != "c":
@@ -96,7 +96,7 @@ def run(
                 return None, device
             rest.append(value)
     key = (operation, out is None, c is None, *rest)
-    if type(given[0]) is np.ndarray or any(type(array) is np.ndarray for array in given[1:]):
+    if type(passed[0]) is np.ndarray or any(type(array) is np.ndarray for array in passed[1:]):
         return _on_host_arrays(key, operands, options, device)
     return _on_gpu_arrays(key, operands, options, device)
 
@@ -106,9 +106,9 @@ def _on_host_arrays(
 ) -> tuple[np.ndarray[Any, Any] | None, Any]:
     """Run a call with NumPy arrays, as `run` does. If there is an array `c`, `operands` has it."""
     out = options["out"]
-    given = operands if out is None else (*operands, out)
+    passed = operands if out is None else (*operands, out)
     layouts: list[Any] = []
-    for array in given:
+    for array in passed:
         if type(array) is not np.ndarray:
             return None, device
         layouts += array.shape, array.strides, array.dtype
@@ -118,7 +118,7 @@ def _on_host_arrays(
     key = (*key, chosen.name, *layouts)
     plan = _plans.get(key)
     if plan is None:
-        if not all(map(_can_be_planned, given)) or not (out is None or out.flags.c_contiguous):
+        if not all(map(_can_be_planned, passed)) or not (out is None or out.flags.c_contiguous):
             return None, chosen
         plan = _kept(key, _planned(key[0], operands, dict(options), chosen))
     if out is not None:
@@ -218,7 +218,7 @@ class _Waiting:
 
     def __call__(self) -> None:
         if self._context is None:
-            self._context = waiting.reported(cuda.Device(self._device.ordinal))
+            self._context = waiting.wait_reporter(cuda.Device(self._device.ordinal))
             self._report = self._context.__enter__()
         if self._report is not None:
             self._report(0, 1)
@@ -288,10 +288,10 @@ class _Planner:
         function = launch.kernel._function(self._device)
         cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
         signature = launch.kernel.signature
-        given = prepare(signature, launch.arguments)
-        by_name = dict(zip((p.name for p in signature.parameters), given, strict=True))
+        prepared = prepare(signature, launch.arguments)
+        by_name = dict(zip((p.name for p in signature.parameters), prepared, strict=True))
         arguments: list[Any] = []
-        for value in given:
+        for value in prepared:
             if isinstance(value, TensorMap):
                 matrix = by_name[value.of]
                 assert isinstance(matrix, GpuArray)
@@ -405,8 +405,8 @@ def _in_slabs(
     a, b = places[:2]
     (m, k), n = a.shape, b.shape[1]
     variant, tile = best.of_matmul(m, n, k, a.dtype, how["device"])
-    given = {**options, **how, "variant": variant, **({"tile": tile} if tile else {})}
-    result: GpuArray = given.pop("out", None) or planner.place((m, n), a.dtype)
+    keywords = {**options, **how, "variant": variant, **({"tile": tile} if tile else {})}
+    result: GpuArray = keywords.pop("out", None) or planner.place((m, n), a.dtype)
     c = options.get("c")
     for number in range(1, len(places)):  # `b` and `c` are copied first
         planner.copy("to_device", number, places[number])
@@ -415,8 +415,8 @@ def _in_slabs(
         rows, out = _rows(a, first, slab), _rows(result, first, slab)
         planner.copy("to_device", 0, rows, rows.address - a.address)
         if c is not None:
-            given["c"] = _rows(c, first, slab)
-        OPERATIONS["matmul"].function(rows, b, out=out, **given)
+            keywords["c"] = _rows(c, first, slab)
+        OPERATIONS["matmul"].function(rows, b, out=out, **keywords)
         planner.copy("to_host", len(places), out, out.address - result.address)
         planner.release(mark)  # the next slab's launches come later, on the same stream
     return result

@@ -257,7 +257,7 @@ def _one_kernel(
     target = output(out, shape, dtype, "")
     run = Run([operand, *([target] if target else [])], **how)
     written = run.result(shape, dtype, [operand], target)
-    run.work = pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
+    run.work = one_pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
     array = run.ready(operand) if rows and cols else run.scratch((1,), dtype)
     while 0 not in shape:
         _, slices, _ = entry.launch(rows, cols, item_size=dtype.itemsize)[0]
@@ -326,7 +326,7 @@ def product_work(
     return 2.0 * m * n * k, float(moved)
 
 
-def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
+def one_pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
     """Return a pair for a transpose or a sum: floating-point operations, and moved bytes.
 
     Such a call reads `read` elements once and writes `written` elements once. For each element that
@@ -361,4 +361,4 @@ def _addend(
 def _column_major(run: Run, b: Operand) -> Any:
     """Return the transpose of b in C order. If b is in Fortran order, nothing is copied."""
     turned = b.transposed()
-    return turned.array if turned.row_by_row() else run.transposed(b)
+    return turned.array if turned.usable_as_is() else run.transposed(b)

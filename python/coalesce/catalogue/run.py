@@ -107,7 +107,7 @@ class Run:
         scratch: Scratch | None = None,
     ) -> None:
         gpu_arrays = [o.array for o in operands if o.on_gpu]
-        simulated = {o.given.device: o for o in operands if in_simulated_memory(o)}
+        simulated = {o.passed.device: o for o in operands if in_simulated_memory(o)}
         if device is None and simulated and not gpu_arrays:
             device = next(iter(simulated))
         chosen = isinstance(device, Device)
@@ -224,7 +224,7 @@ class Run:
         If possible, the result is the operand's array itself. Otherwise, it is a copy: if the array
         is not in C order, or if its address on a GPU is not a multiple of `alignment` bytes.
         """
-        if operand.row_by_row(alignment):
+        if operand.usable_as_is(alignment):
             return operand.array
         if not operand.on_gpu:
             return np.ascontiguousarray(operand.array, dtype=operand.dtype)
@@ -293,7 +293,7 @@ class Run:
         """
         if (
             out is not None
-            and out.row_by_row(alignment)
+            and out.usable_as_is(alignment)
             and not any(overlap(out, o) for o in operands)
         ):
             return out.array
@@ -309,7 +309,7 @@ class Run:
         operands' library, such as CuPy.
         """
         if out is None:
-            model = next((o.given for o in operands if o.on_gpu), None)
+            model = next((o.passed for o in operands if o.on_gpu), None)
             if model is None and any(in_simulated_memory(o) for o in operands):
                 return to_device(written, self.device)
             return written if model is None else foreign.to_library_of(model, written)
@@ -319,7 +319,7 @@ class Run:
             else:
                 out.array[...] = written
                 simulated_memory.define(out.array)
-        return out.given
+        return out.passed
 
     def timing(self) -> Timing:
         """Return the times of the call. Each time is the sum over all launches."""
@@ -377,7 +377,7 @@ def as_elements(array: Any, width: int) -> Any:
 
 def in_simulated_memory(operand: Operand) -> bool:
     """Return whether an operand is a `DeviceArray` of the simulator."""
-    return not operand.on_gpu and foreign.is_device_array(operand.given)
+    return not operand.on_gpu and foreign.is_device_array(operand.passed)
 
 
 def overlap(a: Operand, b: Operand) -> bool:

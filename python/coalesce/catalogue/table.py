@@ -81,7 +81,7 @@ class Operation:
         """
         _, run = self.run(arrays, options, device=device, launcher=launcher)
         if not run.records:
-            raise nothing_to(purpose, self.name, map(np.shape, arrays))
+            raise no_launch_error(purpose, self.name, map(np.shape, arrays))
 
     @property
     def operands(self) -> str:
@@ -137,7 +137,7 @@ def title_of(name: str, variant: str) -> str:
     return f"{name}, {choice} {variant}"
 
 
-def nothing_to(purpose: str, name: str, shapes: Iterable[Any]) -> ValueError:
+def no_launch_error(purpose: str, name: str, shapes: Iterable[Any]) -> ValueError:
     """Return the error to raise if an operation launches no kernel, because an array is empty.
 
     `purpose` is a verb for the message, such as "profile". `shapes` are the shapes of the arrays.

@@ -15,7 +15,7 @@ from coalesce.check import Findings, findings_of
 from coalesce.common import require
 from coalesce.common.progress import reporter
 from coalesce.cxx.variables import shared_arrays
-from coalesce.launch.arguments import HostArray, described
+from coalesce.launch.arguments import HostArray, parameters_for
 from coalesce.launch.record import LaunchRecord
 from coalesce.simulate.prepared import Prepared, prepare
 
@@ -62,7 +62,7 @@ def _masks(
     `undefined` has the names of parameters whose arrays count as completely undefined.
     """
     signature = launch.kernel.signature
-    parameters = described(signature, launch.arguments)
+    parameters = parameters_for(signature, launch.arguments)
     unknown = [name for name in undefined if name not in [p.name for p in parameters]]
     if unknown:
         raise ValueError(

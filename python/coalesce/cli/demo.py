@@ -205,7 +205,7 @@ def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[st
     timed = [row for row in rows if not row.timing.no_time]
     prepared = [row.variant for row in timed if len(row.timing.parts) > 1]
     if prepared:
-        notes.append(benchmark_text.of_several_launches(prepared))
+        notes.append(benchmark_text.note_on_launches(prepared))
     unmodelled = [row.variant for row in rows if row.not_modelled]
     if unmodelled:
         notes.append(

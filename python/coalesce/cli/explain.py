@@ -21,7 +21,7 @@ _SIDE, _LENGTH = demo.DEFAULT_SIZE["sim"], 1 << 16
 def of_operation(
     operation: str,
     variants: Sequence[str],
-    given: Sequence[str],
+    option_texts: Sequence[str],
     *,
     n: int | None,
     dtype: str,
@@ -29,12 +29,12 @@ def of_operation(
 ) -> Profile | Comparison:
     """Profile variants of an operation on n x n matrices.
 
-    For one variant, the result is a `Profile`. For several, it is a `Comparison`. `given` has
+    For one variant, the result is a `Profile`. For several, it is a `Comparison`. `option_texts` has
     options of the operation as strings, such as ``["tile=16"]``.
     """
     names = variants or [catalogue.variants(operation).names[0]]
     definition = table.operation(operation)
-    options = dict(option(text) for text in given)
+    options = dict(option(text) for text in option_texts)
     for name in names:
         catalogue.find(operation, name)
     # With several variants, each gets only the options that it has. With a single variant, an

@@ -40,7 +40,7 @@ _SIDE = 512  # the default rows and columns of matrices; a report simulates ever
 def bench(
     operation: str,
     variants: Sequence[str] | None,
-    given: Sequence[str],
+    option_texts: Sequence[str],
     *,
     size: int | None,
     dtype: str,
@@ -52,12 +52,12 @@ def bench(
 ) -> Benchmark:
     """Time variants of an operation on arrays of random numbers.
 
-    `given` has options of the operation as strings, such as ``["tile=16"]``. `shape` is M, N and K
+    `option_texts` has options of the operation as strings, such as ``["tile=16"]``. `shape` is M, N and K
     of a product, or the rows and the columns of one matrix. Without it, matrices are `size` x
     `size`.
     """
     catalogue.check_operation(operation)
-    options = dict(option(text) for text in given)
+    options = dict(option(text) for text in option_texts)
     if size is None:
         kind = devices.resolve(device).kind
         size = _LENGTH[kind] if operation == "access" else demo.DEFAULT_SIZE[kind]
@@ -123,7 +123,7 @@ def _check_folder(path: str | Path) -> None:
 def report(
     operation: str,
     variants: Sequence[str] | None,
-    given: Sequence[str],
+    option_texts: Sequence[str],
     path: str | Path,
     *,
     size: int | None,
@@ -134,7 +134,7 @@ def report(
     _check_folder(path)
     if size is None:
         size = _LENGTH["sim"] if operation == "access" else _SIDE
-    timed = bench(operation, variants, given, size=size, dtype=dtype, device=device)
+    timed = bench(operation, variants, option_texts, size=size, dtype=dtype, device=device)
     profiles = {}
     for name in timed.names:
         one = named(name)

@@ -320,21 +320,21 @@ def folders_of(options: Sequence[str]) -> list[Path]:
 
 
 def replaced(
-    source: str, given: Mapping[str, str], options: Sequence[str]
+    source: str, user_headers: Mapping[str, str], options: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
     """Return the headers in `source` that coalesce replaces by its own text.
 
     These are headers that were not found, and headers with mostly host code. The result is a dict
     from the name of each header to a pair: a message for the user, and the text that replaces the
-    header. `given` is a dict from the names of the user's headers to their texts. `options` are the
+    header. `user_headers` is a dict from the names of the user's headers to their texts. `options` are the
     compiler's options, such as ``-Ifolder``.
     """
-    names = INCLUDE.findall("\n".join([source, *given.values()]))
+    names = INCLUDE.findall("\n".join([source, *user_headers.values()]))
     return {
         name: replacement
         for name in dict.fromkeys(name for _, name in names)
         if (replacement := _replacement(name))
-        and name not in given
+        and name not in user_headers
         and (is_for_host(name) or not any((f / name).is_file() for f in folders_of(options)))
     }
 
@@ -353,18 +353,20 @@ def _replacement(header: str) -> tuple[str, str] | None:
     return None
 
 
-def texts_for(source: str, given: Mapping[str, str], options: Sequence[str] = ()) -> dict[str, str]:
+def texts_for(
+    source: str, user_headers: Mapping[str, str], options: Sequence[str] = ()
+) -> dict[str, str]:
     """Return all headers that a source can include, as a dict from names to texts.
 
-    These are the user's own headers (`given`), the headers of this module, and `PRELUDE`. If the
+    These are the user's own headers (`user_headers`), the headers of this module, and `PRELUDE`. If the
     source or a header of the user uses ``std::``, the prelude also has parts of the C++ standard
     library. `options` are the compiler's options, such as ``-Ifolder``.
     """
-    mentioned = "\n".join([source, *given.values()])
+    mentioned = "\n".join([source, *user_headers.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}
-    texts |= {name: text for name, (_, text) in replaced(source, given, options).items()}
+    texts |= {name: text for name, (_, text) in replaced(source, user_headers, options).items()}
     if standard_library.USES.search(mentioned):
         texts[PRELUDE_NAME] += standard_library.TEXT
         for header in standard_library.COSTLY:
-            texts[header] = standard_library.costly(header, mentioned)
-    return {**texts, **given}
+            texts[header] = standard_library.header_text(header, mentioned)
+    return {**texts, **user_headers}

@@ -39,7 +39,7 @@ def explained(title: str, log: str, architectures: Sequence[int]) -> str:
     `architectures` are the compute capabilities that the compiler knows, such as 90.
     """
     advice = [*_missing_header(log), *_host_code(log), *_missing_function(log), *_removed(log)]
-    advice += [*pasted(log), *_template_arguments(log)]
+    advice += [*for_pasted_text(log), *_template_arguments(log)]
     if "Loop in catastrophic error processing" in log:
         advice.append("The compiler ran out of memory: a macro or an expression grows too large.")
     if "invalid value for --gpu-architecture" in log:
@@ -48,7 +48,7 @@ def explained(title: str, log: str, architectures: Sequence[int]) -> str:
     return "\n  ".join([f"{title}\n{_shortened(log)}", *advice])
 
 
-def pasted(log: str) -> Iterator[str]:
+def for_pasted_text(log: str) -> Iterator[str]:
     """Yield advice for a source with text that is not CUDA C++, such as a command of a notebook.
 
     Users often copy such text together with a kernel. `log` is the compiler's log.
@@ -95,7 +95,7 @@ def _template_arguments(log: str) -> Iterator[str]:
         )
 
 
-def of_the_host(headers: Sequence[str]) -> str:
+def for_host_headers(headers: Sequence[str]) -> str:
     """Return advice about headers of host libraries that were removed from the source."""
     listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
     return (
@@ -104,7 +104,7 @@ def of_the_host(headers: Sequence[str]) -> str:
     )
 
 
-def missing(headers: Sequence[str]) -> str:
+def for_missing_headers(headers: Sequence[str]) -> str:
     """Return advice about headers that were not found: what to install, or what to pass."""
     listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
     wheels = {wheel: None for header in headers for wheel in _wheel(header)}

@@ -23,7 +23,7 @@ COSTLY = {
 }
 
 
-def costly(header: str, text: str) -> str:
+def header_text(header: str, text: str) -> str:
     """Return the text of a standard header, such as ``<tuple>``, for the kernel source `text`.
 
     Such a header declares names, for example ``std::tuple``. Their definitions are in CCCL,

@@ -249,10 +249,10 @@ def _in_the_users_lines(
         if re.search(rf'"{re.escape(called)}["(<]', str(error))
         and "texture refer" not in str(error)
     ]
-    more += [hint for hint in hints.pasted("\n".join(lines)) if hint not in text]
+    more += [hint for hint in hints.for_pasted_text("\n".join(lines)) if hint not in text]
     unknown = [header for header in code.missing if not is_for_host(header)]
     if unknown:
-        more.append(hints.missing(unknown))
+        more.append(hints.for_missing_headers(unknown))
     elif code.missing and re.search(r'name followed by "::"|is undefined|has no member', text):
-        more.append(hints.of_the_host(code.missing))
+        more.append(hints.for_host_headers(code.missing))
     return CompileError("\n  ".join(["\n".join(lines), *more]))

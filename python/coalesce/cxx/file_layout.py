@@ -69,7 +69,7 @@ class Layout:
     # Start, end and words of each use of a device macro that stands alone on a line.
     device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
-    def with_host_macros(self) -> str:
+    def text_with_host_macros(self) -> str:
         """Return the parser's text, with the uses of host macros.
 
         (The parser reads a text without these uses, because it cannot expand macros.)

@@ -135,7 +135,7 @@ def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
     trees = [(file.tree, file.layout.parsed) for file in files]
     launching = launch_macros.of_launches(file.layout for file in files)
     for file in files if launching else []:
-        text = launch_macros.expanded(file.layout.with_host_macros(), launching)
+        text = launch_macros.expanded(file.layout.text_with_host_macros(), launching)
         if text != file.layout.parsed:
             trees.append((tree_of(text), text))
     reached = _reached(items, macros, set())

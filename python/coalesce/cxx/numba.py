@@ -116,15 +116,15 @@ def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:
     return None, place
 
 
-def flattened(arguments: Sequence[NumbaArgument], given: Sequence[Any]) -> list[Any]:
+def flattened(arguments: Sequence[NumbaArgument], passed: Sequence[Any]) -> list[Any]:
     """Return the values of all PTX parameters of a Numba kernel, in order.
 
-    `given` has a value for each argument, as the user passed it. For example, an array of one
+    `passed` has a value for each argument, as the user passed it. For example, an array of one
     dimension becomes seven values (see the docstring of this module). Raises TypeError if an array
     has the wrong number of dimensions.
     """
     values: list[Any] = []
-    for i, (argument, value) in enumerate(zip(arguments, given, strict=True)):
+    for i, (argument, value) in enumerate(zip(arguments, passed, strict=True)):
         if argument.kind == "array":
             values += _fields(f"arg{i}", argument, value)
         elif argument.kind == "complex" and isinstance(value, int | float | complex | np.number):

@@ -44,38 +44,38 @@ class Word:
 class Board:
     """The words that the lanes of a warp access, and the order in which the banks serve them.
 
-    The hardware serves the lanes in groups, one group after another. For a group, each bank serves
-    one word per turn. So a group usually needs as many turns as its busiest bank has words. The
-    model in csrc/model/banks.hpp determines the groups and the number of turns. NVIDIA does not
-    publish in which order a bank serves its words. Here, the word of the lowest lane comes first.
+    The hardware serves the lanes in groups, one group after another. A bank serves one word at a
+    time; this is a turn. If a group needs three words of one bank, it takes three turns. The model
+    in csrc/model/banks.hpp determines the groups and the number of turns. NVIDIA does not publish
+    in which order a bank serves its words. Here, the word of the lowest lane comes first.
 
     Attributes
     ----------
-    served : str
-        The name of the groups of lanes: ``"half-warps"``, ``"quarter-warps"`` or ``"matrices"``.
-        Empty if there is only one group.
-    passes : int
+    group_kind : str
+        What each group of lanes is: ``"half-warps"``, ``"quarter-warps"`` or ``"matrices"``. Empty
+        if there is only one group.
+    wavefronts_per_turn : int
         The number of wavefronts (cycles of shared memory) that a turn needs. It is 2 for a
         compare-and-swap, and 1 for all other accesses.
-    shared : bool
-        Whether lanes that access the same word are served together. This is not so for most
-        atomics and for asynchronous copies. Then each lane has its own `Word`.
+    words_shared : bool
+        True if lanes that access the same word are served together. False for most atomics and for
+        asynchronous copies. Then each lane has its own `Word`.
     groups : list of (list of int)
         The active lanes of each group. Groups without active lanes are left out.
     words : list of (list of Word)
         The words that each of these groups accesses.
     """
 
-    served: str
-    passes: int
-    shared: bool
+    group_kind: str
+    wavefronts_per_turn: int
+    words_shared: bool
     groups: list[list[int]]
     words: list[list[Word]]
 
     @property
     def wavefronts(self) -> int:
         """The number of wavefronts of the whole access."""
-        return self.passes * sum(self.depths)
+        return self.wavefronts_per_turn * sum(self.depths)
 
     @property
     def depths(self) -> list[int]:
@@ -83,9 +83,9 @@ class Board:
         return [max(word.turn for word in words) + 1 for words in self.words]
 
     @property
-    def updates(self) -> bool:
-        """Whether lanes wait for each other because they change the same word, as in atomics."""
-        if self.shared:
+    def same_word_updates(self) -> bool:
+        """Whether several lanes access the same word one after the other, as in most atomics."""
+        if self.words_shared:
             return False
         return any(len({w.number for w in words}) < len(words) for words in self.words)
 
@@ -104,10 +104,10 @@ def board_of(lanes: Lanes, kind: Kind = "load", opcode: str = "") -> Board:
     words_per_lane = max(1, lanes.itemsize // WORD_BYTES)
     mask = sum(1 << lane for lane in lanes.numbers)
     addresses = lanes.addresses.tolist()
-    groups, passes, shared, served = model.shared_groups(
+    groups, wavefronts_per_turn, words_shared, group_kind = model.shared_groups(
         addresses, lanes.itemsize, mask, kind, opcode
     )
-    board = Board(served, passes, shared, [], [])
+    board = Board(group_kind, wavefronts_per_turn, words_shared, [], [])
     for together_mask, turns in groups:
         together = [lane for lane in lanes.numbers if together_mask >> lane & 1]
         words: dict[tuple[int, int], Word] = {}
@@ -115,7 +115,7 @@ def board_of(lanes: Lanes, kind: Kind = "load", opcode: str = "") -> Board:
         for lane in together:
             start = lanes.address(lane) // WORD_BYTES
             for wanted in range(start, start + words_per_lane):
-                key = (wanted, 0 if shared else lane)
+                key = (wanted, 0 if words_shared else lane)
                 if key not in words:
                     words[key] = Word(wanted, depth[wanted % BANKS])
                     depth[wanted % BANKS] += 1
@@ -238,7 +238,7 @@ def _headline(lanes: Lanes, board: Board, kind: Kind) -> str:
     ways = max(board.depths)
     article = "an" if str(ways).startswith(("8", "11", "18")) else "a"
     conflict = "no bank conflict" if ways == 1 else f"{article} {ways}-way bank conflict"
-    if board.updates and ways > 1:
+    if board.same_word_updates and ways > 1:
         verb = "update" if kind == "atomic" else "write"
         conflict = f"up to {ways} lanes {verb} words of one bank"
     count = plural(board.wavefronts, "wavefront")
@@ -248,15 +248,19 @@ def _headline(lanes: Lanes, board: Board, kind: Kind) -> str:
 def _note(lanes: Lanes, board: Board, kind: Kind) -> str:
     ways = max(board.depths)
     share = {"": "", "matrices": "One matrix after the other: "}
-    in_turns = share.get(board.served, f"By {board.served}: ")
+    in_turns = share.get(board.group_kind, f"By {board.group_kind}: ")
     words = [word for part in board.words for word in part]
     if ways > 1:
         busy = len({word.bank for word in words if word.turn == ways - 1})
         banks = f"{busy} banks must each serve"
         if busy == 1:
             banks = f"bank {next(w.bank for w in words if w.turn == ways - 1)} must serve"
-        what = "lanes" if board.updates else "different words"
-        each = "one per wavefront" if board.passes == 1 else f"each in {board.passes} wavefronts"
+        what = "lanes" if board.same_word_updates else "different words"
+        each = (
+            "one per wavefront"
+            if board.wavefronts_per_turn == 1
+            else f"each in {board.wavefronts_per_turn} wavefronts"
+        )
         note = f"{banks} {ways} {what}, {each}."
     elif len({lane for word in words for lane in word.lanes}) < len(lanes.numbers):
         note = "each bank serves only one lane; the other lanes repeat the instruction."
@@ -295,7 +299,7 @@ def _draw_wavefronts(canvas: Canvas, board: Board, y: float) -> float:
             canvas.text(_X, y - 3, f"{lane_list(together)} together", paint=SOFT)
         for item in shorten(range(depth), depth, most):
             if isinstance(item, Gap):
-                text = f"{plural(board.passes * item.count, 'wavefront')} more"
+                text = f"{plural(board.wavefronts_per_turn * item.count, 'wavefront')} more"
                 y = _gap(canvas, y, text)
                 continue
             label = _wavefronts(board, number_of_row + item)
@@ -308,8 +312,12 @@ def _draw_wavefronts(canvas: Canvas, board: Board, y: float) -> float:
 
 def _wavefronts(board: Board, turn: int) -> str:
     """Return the label of a row: the wavefronts of a turn."""
-    first = board.passes * turn
-    return f"wavefront {first}" if board.passes == 1 else f"wavefronts {first}, {first + 1}"
+    first = board.wavefronts_per_turn * turn
+    return (
+        f"wavefront {first}"
+        if board.wavefronts_per_turn == 1
+        else f"wavefronts {first}, {first + 1}"
+    )
 
 
 def _draw_words(canvas: Canvas, board: Board, base: int, y: float) -> float:
@@ -389,7 +397,9 @@ def _gap(canvas: Canvas, y: float, text: str) -> float:
 
 def _totals(canvas: Canvas, board: Board, y: float) -> float:
     """Write for each bank the largest number of words (or lanes) that it must serve to a group."""
-    canvas.text(MARGIN, y + 11, f"{'words' if board.shared else 'lanes'} per bank", paint=SOFT)
+    canvas.text(
+        MARGIN, y + 11, f"{'words' if board.words_shared else 'lanes'} per bank", paint=SOFT
+    )
     counts = [
         max(sum(word.bank == bank for word in words) for words in board.words)
         for bank in range(BANKS)
@@ -410,7 +420,7 @@ def _legend(canvas: Canvas, board: Board, y: float) -> float:
     if paints - {ALERT}:
         entries.append(Swatch("a word and the lanes that access it", BLUE))
     if ALERT in paints:
-        what = "lanes that access" if board.updates else "words of"
+        what = "lanes that access" if board.same_word_updates else "words of"
         entries.append(Swatch(f"one of several {what} its bank; these wait for each other", ALERT))
     if any(len(word.lanes) > 1 for words in board.words for word in words):
         entries.append(Swatch("served to two lanes at once", letter=f"{TIMES}2"))
@@ -432,7 +442,7 @@ def _text(board: Board, title: str | None, headline: str, note: str) -> str:
             lines.append("".join(row))
     for item in shorten(range(len(lines)), len(lines), 8):
         if isinstance(item, Gap):
-            count = board.passes * item.count
+            count = board.wavefronts_per_turn * item.count
             result.append(f"...            {plural(count, 'wavefront')} more")
         else:
             label = _wavefronts(board, item).replace("wavefronts", "wavefr.")

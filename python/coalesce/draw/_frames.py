@@ -240,7 +240,10 @@ def _place(frames: dict[str, list[Panel]], beside: bool, stacked: bool) -> Arran
         right = bottom = 0.0
         for panel in panels:
             result.panels.append((panel, across, down))
-            right, bottom = max(right, across + panel.slot), max(bottom, down + panel.size)
+            right, bottom = (
+                max(right, across + panel.full_width),
+                max(bottom, down + panel.full_height),
+            )
             if stacked:
                 down = bottom + 8
             else:
@@ -284,7 +287,7 @@ def _legend(canvas: Canvas, frames: Mapping[str, Sequence[Matrix]], y: float) ->
     by_sector = any(m._moved and m.groups is None for m in panels)
     touched = "touched; a colour for each sector" if by_sector else "touched"
     entries = [Swatch(touched, BLUE)]
-    if any(m.brought for m in panels):
+    if any(m.moved_cells for m in panels):
         entries.append(Swatch("moved with its sector, not touched", BLUE, hatched=True))
     return canvas.legend(y, entries)
 

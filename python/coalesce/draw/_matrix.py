@@ -147,7 +147,7 @@ class Matrix:
         return {cell: moved.sector_of(self.address(cell)).number for cell in self.cells}
 
     @cached_property
-    def brought(self) -> dict[Cell, int]:
+    def moved_cells(self) -> dict[Cell, int]:
         """For each cell that is moved with a sector but not accessed, the number of its colour."""
         result = {}
         for sector in self._moved.sectors.values() if self._moved else ():
@@ -225,7 +225,7 @@ def window_over(matrices: Iterable[Matrix], most: int) -> Window:
     for matrix in matrices:
         extents = matrix.extents
         touched.update(matrix.cell_labels)
-        around.update(matrix.brought)
+        around.update(matrix.moved_cells)
         for row, col, height, width in matrix.boxes:
             around.update({(row, col), (row + height - 1, col + width - 1)})
     wanted = touched | around

@@ -45,14 +45,14 @@ class Panel:
         return f"{rows} {TIMES} {cols}"
 
     @property
-    def slot(self) -> float:
+    def full_width(self) -> float:
         """The width of the whole panel, with names and notes."""
         heading = text_width(self.matrix.name, _NAME, True) + 6 + text_width(self.heading, 11)
         notes = [text_width(note, _NOTE) for note in self.matrix.notes]
         return max(heading, self.left + self.width, *notes)
 
     @property
-    def size(self) -> float:
+    def full_height(self) -> float:
         """The height of the whole panel, with names and notes."""
         return _ABOVE + self.height + 8 + _LINE * len(self.matrix.notes)
 
@@ -120,10 +120,10 @@ def _cells(canvas: Canvas, panel: Panel, left: float, top: float) -> None:
     at_col = {item: left + d for item, d in panel.positions(panel.window.cols).items()}
     _indices(canvas, panel, at_row, at_col, left, top)
     _grid(canvas, at_row, at_col, size)
-    brought: dict[int, list[Box]] = {}
-    for (row, col), count, colour in _stretches(panel, matrix.brought):
-        brought.setdefault(colour, []).append((at_col[col], at_row[row], count * size, size))
-    for colour, boxes in brought.items():
+    moved_cells: dict[int, list[Box]] = {}
+    for (row, col), count, colour in _stretches(panel, matrix.moved_cells):
+        moved_cells.setdefault(colour, []).append((at_col[col], at_row[row], count * size, size))
+    for colour, boxes in moved_cells.items():
         cells = round(sum(box[2] for box in boxes) / size)
         canvas.hatch(boxes, group(colour), {"brought": matrix.name, "cells": cells})
     if len(matrix.cell_labels) > _FEW:
@@ -269,17 +269,17 @@ def _runs(at: dict[Item, float], size: float) -> Iterator[tuple[float, float]]:
         yield stretch[0], stretch[-1] + size
 
 
-def _stretches(panel: Panel, brought: dict[Cell, int]) -> Iterator[tuple[Cell, int, int]]:
+def _stretches(panel: Panel, moved_cells: dict[Cell, int]) -> Iterator[tuple[Cell, int, int]]:
     """Group neighbouring cells of a row that have the same colour.
 
     Yield the first cell of each group, the number of its cells, and the number of the colour.
     """
     shown_rows, shown_cols = set(panel.window.rows), set(panel.window.cols)
-    cells = sorted(c for c in brought if c[0] in shown_rows and c[1] in shown_cols)
+    cells = sorted(c for c in moved_cells if c[0] in shown_rows and c[1] in shown_cols)
 
     def stretch(entry: tuple[int, Cell]) -> tuple[int, int, int]:
         place, (row, col) = entry
-        return row, col - place, brought[row, col]
+        return row, col - place, moved_cells[row, col]
 
     for (_, _, sector), members in groupby(enumerate(cells), key=stretch):
         run = [cell for _, cell in members]
@@ -326,7 +326,7 @@ def text_of(panel: Panel) -> list[str]:
             elif (item, col) in matrix.cell_labels:
                 row.append(letter(matrix.colours[item, col]))
             else:
-                row.append("." if (item, col) in matrix.brought else " ")
+                row.append("." if (item, col) in matrix.moved_cells else " ")
         lines.append(f"{item:>6} |{''.join(row)}|")
     if len(panel.window.rows) > 12:
         lines.append(f"{'...':>6} {plural(len(panel.window.rows) - 12, 'row')} more")

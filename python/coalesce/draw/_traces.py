@@ -243,17 +243,17 @@ def _matrix(trace: Trace, number: int, shapes: Mapping[str, Sequence[int]], cell
     )
 
 
-def _extents(name: str, known: tuple[int, ...], given: Sequence[int] | None) -> tuple[int, int]:
+def _extents(name: str, known: tuple[int, ...], wanted: Sequence[int] | None) -> tuple[int, int]:
     """Return the rows and columns to draw for an array.
 
     The last axis of the array's shape gives the columns. All other axes together give the rows. If
-    `shapes` has a shape for the array, `given` is that shape.
+    `shapes` has a shape for the array, `wanted` is that shape.
     """
     size = int(np.prod(known, dtype=np.int64))
-    shape = tuple(known if given is None else given)
+    shape = tuple(known if wanted is None else wanted)
     if not shape:
         return 1, 1
-    if given is not None and int(np.prod(shape)) != size:
+    if wanted is not None and int(np.prod(shape)) != size:
         raise ValueError(
             f"shapes[{name!r}] is {shape}, a shape of {int(np.prod(shape))} elements, but the "
             f"array {name} has {size} elements"

@@ -38,13 +38,13 @@ class HostArray:
     name : str
         The name of the parameter.
     array : numpy.ndarray
-        The array that the kernel accesses. If `given` is C-contiguous, it is `given` itself.
-        Otherwise, it is a copy.
-    given : numpy.ndarray
-        The array that the caller passed. If the caller passed a view of a larger array, it is the
-        larger array (see `coalesce.arrays.pointer.whole_of`).
+        The array that the kernel accesses: `original` itself or, if `original` is not C-contiguous
+        and aligned, a copy of it.
+    original : numpy.ndarray
+        The array that the caller passed. If the caller passed a view that is a pointer into a
+        larger array, this is the larger array (see `coalesce.arrays.pointer.whole_of`).
     written : bool
-        Whether the kernel may write to the array. Then `finish` copies the result to `given`.
+        Whether the kernel may write to the array. Then `finish` copies the result to `original`.
     offset : int
         The kernel gets the address of `array` plus this number of bytes.
     texture : bytes or None
@@ -56,7 +56,7 @@ class HostArray:
 
     name: str
     array: np.ndarray[Any, Any]
-    given: np.ndarray[Any, Any]
+    original: np.ndarray[Any, Any]
     written: bool
     offset: int = 0
     texture: bytes | None = None
@@ -64,25 +64,25 @@ class HostArray:
 
     @property
     def part(self) -> slice:
-        """The bytes of `array` that the caller passed: all of them, or those of a view."""
+        """Which bytes of `array` the caller passed: all bytes, or the bytes of the view."""
         if self.view_bytes is None:
             return slice(0, self.array.nbytes)
         return slice(self.offset, self.offset + self.view_bytes)
 
     @property
     def passed(self) -> np.ndarray[Any, Any]:
-        """The memory that the caller passed: `given`, or the bytes of a view."""
-        return self.given if self.view_bytes is None else byte_view(self.array)[self.part]
+        """What the caller passed: `original`, or the view, as an array of bytes."""
+        return self.original if self.view_bytes is None else byte_view(self.array)[self.part]
 
     @property
     def copied(self) -> bool:
         """Whether `array` is a copy of the caller's array."""
-        return self.array is not self.given
+        return self.array is not self.original
 
     @property
     def writable(self) -> bool:
         """Whether NumPy allows writing to the array. If not, the kernel must not write to it."""
-        return bool(self.array.flags.writeable and self.given.flags.writeable)
+        return bool(self.array.flags.writeable and self.original.flags.writeable)
 
     @property
     def undefined(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
@@ -115,9 +115,9 @@ class HostArray:
         bytes of the array count as written.
         """
         if self.copied and self.written:
-            self.given[...] = self.array
+            self.original[...] = self.array
         if self.written and not watched:
-            simulated_memory.define(self.given)
+            simulated_memory.define(self.original)
 
 
 Argument = bytes | HostArray | GpuArray | TensorMap | PackedStructure
@@ -127,8 +127,8 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     """Check the arguments of a launch, and convert them. For example, scalars become bytes.
 
     The result is a list with an item for each argument. If an argument is a structure with
-    pointers, the arrays behind its pointers are added at the end of the list. `described` returns
-    the parameters that belong to the items of the list.
+    pointers, the arrays behind its pointers are added at the end of the list. `parameters_for`
+    returns the parameters that belong to the items of the list.
 
     If the number of arguments or a type is wrong, a TypeError is raised. If a value or a layout is
     wrong, a ValueError is raised. The module `scalars` says which scalars are converted.
@@ -149,7 +149,7 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     return result
 
 
-def described(signature: Signature, arguments: Sequence[Argument]) -> list[Parameter]:
+def parameters_for(signature: Signature, arguments: Sequence[Argument]) -> list[Parameter]:
     """Return the parameters that belong to the arguments from `prepare`, in the same order."""
     behind = [p for a in arguments if isinstance(a, PackedStructure) for p in a.parameters]
     return [*signature.parameters, *behind]
@@ -275,17 +275,19 @@ def _wanted_array(parameter: Parameter) -> str:
 
 def _with_base(host: HostArray) -> HostArray:
     """If the array is a view, let the kernel access all of its base array."""
-    if host.copied or simulated_memory.memory_of(host.given) is not None:
+    if host.copied or simulated_memory.memory_of(host.original) is not None:
         return host  # in simulated memory, a view can access the whole device array anyway
-    found = whole_of(host.given)
+    found = whole_of(host.original)
     if found is None:
         return host
     whole, offset = found
-    return replace(host, array=whole, given=whole, offset=offset, view_bytes=host.given.nbytes)
+    return replace(
+        host, array=whole, original=whole, offset=offset, view_bytes=host.original.nbytes
+    )
 
 
-def _host_array(parameter: Parameter, given: np.ndarray[Any, Any]) -> HostArray:
-    dtype = given.dtype
+def _host_array(parameter: Parameter, passed: np.ndarray[Any, Any]) -> HostArray:
+    dtype = passed.dtype
     if dtype.hasobject or dtype.kind in "USMm":
         raise TypeError(
             f"argument {parameter} has dtype {dtype}, which a kernel cannot read; "
@@ -309,23 +311,23 @@ def _host_array(parameter: Parameter, given: np.ndarray[Any, Any]) -> HostArray:
             f"argument {parameter} needs {_wanted_array(parameter)}; got dtype {dtype}. "
             f"Convert it: {parameter.name}.astype({home}.{wanted})"
         )
-    if type(given) is not np.ndarray:
-        if isinstance(given, np.ma.MaskedArray):
+    if type(passed) is not np.ndarray:
+        if isinstance(passed, np.ma.MaskedArray):
             raise TypeError(f"argument {parameter} is a masked array; fill it first: .filled(0)")
-        given = given.view(np.ndarray)
+        passed = passed.view(np.ndarray)
     if parameter.kind == "pointer" and parameter.spelled and not parameter.const:
-        _check_writeable(parameter, given)
-    written = not parameter.const and given.flags.writeable
-    if written and memory.elements_overlap(given):
+        _check_writeable(parameter, passed)
+    written = not parameter.const and passed.flags.writeable
+    if written and memory.elements_overlap(passed):
         raise ValueError(
             f"argument {parameter} is an array whose elements share memory (strides "
-            f"{given.strides}), but the kernel may write to it. Pass a copy: "
+            f"{passed.strides}), but the kernel may write to it. Pass a copy: "
             f"{parameter.name}.copy()"
         )
-    array = given
-    if not given.flags.c_contiguous or not given.flags.aligned:
-        array = np.array(given, order="C", copy=True, ndmin=given.ndim)
-    return HostArray(parameter.name, array, given, written)
+    array = passed
+    if not passed.flags.c_contiguous or not passed.flags.aligned:
+        array = np.array(passed, order="C", copy=True, ndmin=passed.ndim)
+    return HostArray(parameter.name, array, passed, written)
 
 
 def _check_writeable(parameter: Parameter, array: np.ndarray[Any, Any]) -> None:
@@ -371,9 +373,11 @@ def _share_copies(arrays: Sequence[HostArray]) -> None:
     """
     copies: dict[Any, HostArray] = {}
     for item in (a for a in arrays if a.copied):
-        given = item.given
-        place = given.__array_interface__["data"][0]
-        first = copies.setdefault((place, given.shape, given.strides, given.dtype.str), item)
+        original = item.original
+        place = original.__array_interface__["data"][0]
+        first = copies.setdefault(
+            (place, original.shape, original.strides, original.dtype.str), item
+        )
         if first is not item:
             item.array = first.array
             first.written |= item.written
@@ -384,12 +388,12 @@ def _share_copies(arrays: Sequence[HostArray]) -> None:
         for other in arrays:
             if other.array is item.array or not (item.written or other.written):
                 continue
-            if _overlap(item.given, other.passed):
+            if _overlap(item.original, other.passed):
                 raise ValueError(
                     f"arguments `{item.name}` and `{other.name}` share memory, and "
-                    f"`{item.name}` is not C-contiguous (strides {item.given.strides}). The kernel "
-                    f"would get a copy of `{item.name}`, and the copy would not share memory with "
-                    f"`{other.name}`. Pass C-contiguous arrays"
+                    f"`{item.name}` is not C-contiguous (strides {item.original.strides}). The "
+                    f"kernel would get a copy of `{item.name}`, and the copy would not share "
+                    f"memory with `{other.name}`. Pass C-contiguous arrays"
                 )
 
 

@@ -32,7 +32,7 @@ from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.waiting import until_done
 from coalesce.common.geometry import Extent
 from coalesce.cxx.signature import Signature
-from coalesce.launch.arguments import Argument, HostArray, described
+from coalesce.launch.arguments import Argument, HostArray, parameters_for
 from coalesce.launch.gpu_textures import TextureObjects
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure
@@ -141,7 +141,7 @@ def run(
 
 def _refuse_other_gpus(signature: Signature, arguments: Sequence[Argument], device: Device) -> None:
     """Raise ValueError for an array in the memory of another GPU."""
-    for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
+    for parameter, argument in zip(parameters_for(signature, arguments), arguments, strict=True):
         if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
             raise ValueError(
                 f"argument {parameter} is on cuda:{argument.ordinal}, but the kernel runs on "
@@ -204,9 +204,9 @@ class _Staged:
                 end = max(end, _start(rest[0].array) + rest[0].array.nbytes)
                 group.append(rest.pop(0))
             host = group[0]
-            what = f"argument `{host.name}` of shape {host.given.shape}"
+            what = f"argument `{host.name}` of shape {host.original.shape}"
             if host.view_bytes is not None:
-                what = f"argument `{host.name}`, a view of an array of shape {host.given.shape}"
+                what = f"argument `{host.name}`, a view of an array of shape {host.original.shape}"
             memory = gpu.allocate(end - first, what)
             self._memories.append(memory)
             self._groups.append(group)
@@ -317,7 +317,9 @@ class _SavedArrays:
     ) -> None:
         self._gpu, self._stream = gpu, stream
         self._copies = []
-        for parameter, argument in zip(described(signature, arguments), arguments, strict=True):
+        for parameter, argument in zip(
+            parameters_for(signature, arguments), arguments, strict=True
+        ):
             if isinstance(argument, bytes | TensorMap | PackedStructure) or parameter.const:
                 continue
             if isinstance(argument, HostArray):

@@ -20,7 +20,7 @@ from coalesce.compile import headers
 from coalesce.cxx import signature
 from coalesce.cxx.signature import Parameter
 from coalesce.launch import gpu
-from coalesce.launch.arguments import described, prepare
+from coalesce.launch.arguments import parameters_for, prepare
 from coalesce.launch.globals import Globals
 from coalesce.launch.module import Module
 from coalesce.launch.record import LaunchRecord
@@ -209,11 +209,11 @@ class BaseKernel:
         if module.is_ptx:
             return ()
         source = module.source if code is None else code.text
-        given = module.headers if code is None else {**module.headers, **code.headers}
+        user_headers = module.headers if code is None else {**module.headers, **code.headers}
         options = module.options if code is None else ()
         replaced = tuple(
             f"#include {name} ({what})"
-            for name, (what, _) in headers.replaced(source, given, options).items()
+            for name, (what, _) in headers.replaced(source, user_headers, options).items()
         )
         return replaced + (() if code is None else code.left_out)
 
@@ -352,7 +352,7 @@ class BaseKernel:
         grid: Extent,
         block: Extent,
         shared: int,
-        given: Sequence[Any],
+        passed: Sequence[Any],
         device: Device | None = None,
         runs: int | Literal["auto"] | None = None,
         counts: bool = False,
@@ -360,7 +360,7 @@ class BaseKernel:
         stream: int | None = None,
         cooperative: bool = False,
     ) -> LaunchRecord:
-        arguments = prepare(self.signature, given)
+        arguments = prepare(self.signature, passed)
         if device is None:
             device = self._device
             on_gpu = [a for a in arguments if isinstance(a, GpuArray)]
@@ -369,7 +369,7 @@ class BaseKernel:
             simulated = device_of(arguments)
             if self._wanted is None and simulated is not None:
                 device = devices.resolve(simulated)
-        parameters = described(self.signature, arguments)
+        parameters = parameters_for(self.signature, arguments)
         check_places(parameters, arguments, device)
         unknown = set(write_only) - {p.name for p in parameters}
         if unknown:

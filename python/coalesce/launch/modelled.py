@@ -43,11 +43,11 @@ class Modelled:
     work : dict
         The counts that the time is computed from, such as ``"global_requests"`` or
         ``"dram_bytes"``. ``coalesce::model::Work`` in ``csrc/model/time.hpp`` describes them.
-    blocks_a_multiprocessor : int
+    blocks_per_multiprocessor : int
         The number of blocks that fit on a multiprocessor together.
     limit : str
-        What limits `blocks_a_multiprocessor`, such as ``"warps"`` or ``"registers"``.
-    first_level_bytes : int
+        What limits `blocks_per_multiprocessor`, such as ``"warps"`` or ``"registers"``.
+    l1_bytes : int
         The size of L1 in bytes. (L1 and shared memory are parts of one memory, so more shared
         memory means a smaller L1.)
     caches : dict or None
@@ -67,9 +67,9 @@ class Modelled:
     bound: str
     cycles: Mapping[str, float]
     work: Mapping[str, float]
-    blocks_a_multiprocessor: int
+    blocks_per_multiprocessor: int
     limit: str
-    first_level_bytes: int
+    l1_bytes: int
     caches: Mapping[str, int] | None
 
     @classmethod
@@ -81,9 +81,9 @@ class Modelled:
             bound=time["bound"],
             cycles=time["cycles"],
             work=model["work"],
-            blocks_a_multiprocessor=occupancy["blocks"],
+            blocks_per_multiprocessor=occupancy["blocks"],
             limit=occupancy["limit"],
-            first_level_bytes=occupancy["cache_bytes"],
+            l1_bytes=occupancy["cache_bytes"],
             caches=model["caches"],
         )
 

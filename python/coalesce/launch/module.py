@@ -187,7 +187,7 @@ class Module:
             expressions=expressions,
         )
 
-    def modelled(self, device: Device, entry: str) -> dict[str, Any]:
+    def model_options(self, device: Device, entry: str) -> dict[str, Any]:
         """Return the options of ``Program.launch`` that the models of time and caches need.
 
         These options are the name of the GPU to model, and the number of registers per thread of

@@ -63,7 +63,7 @@ def run(
             instruction_limit=instruction_limit or 0,
             progress=report,
             cooperative=cooperative,
-            **module.modelled(device, entry),
+            **module.model_options(device, entry),
         )
     for argument in arguments:
         if isinstance(argument, HostArray):
@@ -149,7 +149,7 @@ def device_of(arguments: Sequence[Argument]) -> str | None:
     """
     for argument in arguments:
         if isinstance(argument, HostArray) and (
-            place := simulated_memory.memory_of(argument.given)
+            place := simulated_memory.memory_of(argument.original)
         ):
             return place[0].device
     return None

@@ -109,7 +109,7 @@ def sweep(
         top.set_title(f"{data.pattern}, {data.itemsize}-byte elements", loc="left")
         if data.gbps is not None:
             _bandwidth(axes[1], data)
-        axes[-1].set_xlabel(data.meaning)
+        axes[-1].set_xlabel(data.axis_label)
         for panel in axes:
             tidy(panel)
     return axes

@@ -46,13 +46,15 @@ def axes_of(
             raise ValueError(
                 "theme and ax cannot be combined, because the axes of ax already have their colours"
             )
-        given = np.array([ax] if not isinstance(ax, (Sequence, np.ndarray)) else ax, object).ravel()
-        for one in given:
+        passed = np.array(
+            [ax] if not isinstance(ax, (Sequence, np.ndarray)) else ax, object
+        ).ravel()
+        for one in passed:
             if not isinstance(one, plt.Axes):
                 raise TypeError(f"ax must be Axes of matplotlib; got {require.shown(one)}")
-        if len(given) < panels:
-            raise ValueError(f"ax must be {panels} Axes, one for each panel; got {len(given)}")
-        yield given[:panels]
+        if len(passed) < panels:
+            raise ValueError(f"ax must be {panels} Axes, one for each panel; got {len(passed)}")
+        yield passed[:panels]
         return
     with plt.rc_context(_style(theme)):
         _, axes = plt.subplots(

@@ -116,10 +116,10 @@ class Sweep:
             raise ValueError(f"itemsize must be 1, 2, 4, 8 or 16; got {itemsize!r}")
         timed = devices.resolve(device)
         chosen = None if device is None and timed.kind == "sim" else timed
-        given = PATTERNS[pattern][2] if values is None else values
+        chosen_values = PATTERNS[pattern][2] if values is None else values
         wanted = [
             require.whole("values", value, 0, _MOST)
-            for value in require.several("values", given, "whole numbers")
+            for value in require.several("values", chosen_values, "whole numbers")
         ]
         if not wanted:
             raise ValueError("values must hold at least one number")
@@ -144,7 +144,7 @@ class Sweep:
         return np.full(len(self.values), float(self.itemsize))
 
     @property
-    def meaning(self) -> str:
+    def axis_label(self) -> str:
         """The label of the axis of the values: the pattern, and what its values are."""
         return f"{self.pattern}: {PATTERNS[self.pattern][1]}"
 

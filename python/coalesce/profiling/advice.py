@@ -103,7 +103,7 @@ def remarks(access: Access, text: str) -> str:
     If the access is worth a sentence, the result contains `text`. If the assembler merged several
     accesses into this one, the result contains a sentence about that.
     """
-    return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
+    return " ".join(filter(None, (text * worth_a_sentence(access), access.merge_note)))
 
 
 def worth_a_sentence(access: Access) -> bool:

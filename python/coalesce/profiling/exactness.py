@@ -184,7 +184,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     return reasons
 
 
-def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
+def order_dependent(metrics: Iterable[str], space: str) -> dict[str, str]:
     """Return the metrics that are not exact if addresses depend on the order of the warps.
 
     `metrics` are the names of all metrics. `space` is the memory with these addresses, such as

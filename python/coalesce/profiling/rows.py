@@ -168,7 +168,7 @@ class Access:
         return max(instruction.merged for instruction in self.instructions)
 
     @property
-    def merge(self) -> str:
+    def merge_note(self) -> str:
         """A sentence about the accesses that the assembler merged. Empty if nothing was merged."""
         n = self.merged
         if n == 1:
@@ -345,7 +345,7 @@ class Line:
     @property
     def sentence(self) -> str:
         """The sentences of all accesses: their patterns and, for wasteful ones, what to do."""
-        return " ".join(text for a in self.accesses for text in (a.sentence, a.merge) if text)
+        return " ".join(text for a in self.accesses for text in (a.sentence, a.merge_note) if text)
 
 
 def number(value: float) -> str:

@@ -90,7 +90,7 @@ def of_kernel(
     kernel: BaseKernel,
     grid: Any,
     block: Any,
-    given: Sequence[Any],
+    passed: Sequence[Any],
     shared_bytes: Any,
     device: Any,
     settings: ProfileSettings,
@@ -98,27 +98,27 @@ def of_kernel(
 ) -> tuple[Profile, LaunchRecord]:
     """Profile one launch. Return the profile, and the times of the launch.
 
-    `given` has the arguments of the kernel. For the other parameters, see `Kernel.profile`.
+    `passed` has the arguments of the kernel. For the other parameters, see `Kernel.profile`.
     """
-    launch = prepare(kernel, grid, block, given, shared_bytes, device, cooperative)
-    return of_prepared(launch, given, settings)
+    launch = prepare(kernel, grid, block, passed, shared_bytes, device, cooperative)
+    return of_prepared(launch, passed, settings)
 
 
 def of_prepared(
-    launch: Prepared, given: Sequence[Any] | None, settings: ProfileSettings, title: str = ""
+    launch: Prepared, passed: Sequence[Any] | None, settings: ProfileSettings, title: str = ""
 ) -> tuple[Profile, LaunchRecord]:
     """Profile a launch whose arguments were already checked.
 
-    Return the profile, and the times of the launch. `given` has the arguments that the caller
-    passed. With them, the kernel can also be launched on a GPU, after the simulation. If `given` is
+    Return the profile, and the times of the launch. `passed` has the arguments that the caller
+    passed. With them, the kernel can also be launched on a GPU, after the simulation. If `passed` is
     None, the kernel is only simulated. `title` is the title of the report.
     """
     kernel = launch.kernel
-    on_gpu = launch.device.kind == "cuda" and given is not None
+    on_gpu = launch.device.kind == "cuda" and passed is not None
     ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()
     again = None
-    if given is not None and devices.gpu_status():
-        again = _again(launch, given, ptx)
+    if passed is not None and devices.gpu_status():
+        again = _again(launch, passed, ptx)
     counted = counting.count(
         # If the kernel also runs on a GPU, the caller's arrays must get the GPU's results. So the
         # simulator uses copies of the arrays for counting.
@@ -136,7 +136,7 @@ def of_prepared(
             "device": launch.device,
             "cooperative": launch.cooperative,
         }
-        record = kernel.launch(launch.grid, launch.block, *(given or ()), runs="auto", **how)
+        record = kernel.launch(launch.grid, launch.block, *(passed or ()), runs="auto", **how)
     source, instructions = _listing(kernel, counted, ptx)
     metrics, errors, inexact = _metrics(launch, counted)
     profile = Profile(
@@ -151,7 +151,7 @@ def of_prepared(
         inexact=inexact,
         instructions=instructions,
         arrays=[
-            ArrayInfo(a.name, a.given.shape, str(a.given.dtype))
+            ArrayInfo(a.name, a.original.shape, str(a.original.dtype))
             for a in launch.arguments
             if isinstance(a, HostArray)
         ],
@@ -185,7 +185,7 @@ def _metrics(
         inexact = dict.fromkeys(metrics, f"{_OF_PTX}: {why}" if why else _OF_PTX)
     if math.prod(launch.grid) * math.prod(launch.block) > 32:  # there are several warps
         for space in launch.program.spaces_ordered_by_atomics(launch.kernel.entry):
-            inexact = exactness.ordered(metrics, space) | inexact
+            inexact = exactness.order_dependent(metrics, space) | inexact
     if missing := counts.not_counted:
         inexact = dict.fromkeys(metrics, missing)
     if counted.estimate is not None:
@@ -230,7 +230,7 @@ def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
 
 
 def _again(
-    launch: Prepared, given: Sequence[Any], ptx: Mapping[str, np.ndarray[Any, Any]]
+    launch: Prepared, passed: Sequence[Any], ptx: Mapping[str, np.ndarray[Any, Any]]
 ) -> ncu.RepeatedLaunch:
     """Return the same launch for Nsight Compute, which runs it after this launch.
 
@@ -240,7 +240,7 @@ def _again(
     kernel = launch.kernel
     reads = ~np.isin(ptx["kind"], ("", "store", "tma_store"))
     read = set(ptx["parameter"][reads & np.isin(ptx["space"], ("global", "generic"))].tolist())
-    values = expanded(kernel.signature, given)
+    values = expanded(kernel.signature, passed)
     arguments = launch.arguments[: len(values)]  # the arrays behind pointers in structures follow
     repeated = [
         mapped(value, _copied)

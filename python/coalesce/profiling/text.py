@@ -167,7 +167,7 @@ def modelled(profile: ProfileData) -> str | None:
         f"{percent(m.metrics()['lts__t_sector_hit_rate.pct'] / 100)} hits. "
         f"DRAM: {of_bytes(c['dram_read_bytes'])} read, "
         f"{of_bytes(c['dram_written_bytes'])} written. "
-        f"{m.blocks_a_multiprocessor} block{'s' * (m.blocks_a_multiprocessor != 1)} per "
+        f"{m.blocks_per_multiprocessor} block{'s' * (m.blocks_per_multiprocessor != 1)} per "
         f"multiprocessor, limited by {m.limit}."
     )
     if m.share is not None and m.share < 1:
@@ -293,7 +293,10 @@ def plain_access(access: Access) -> list[str]:
         f"  {access.place}: {access.source.strip()}",
         f"    {access.name}: {access.requests:,} requests x {cost}; {share}",
         *textwrap.wrap(
-            f"{access.sentence} {access.merge}", 92, initial_indent="    ", subsequent_indent="    "
+            f"{access.sentence} {access.merge_note}",
+            92,
+            initial_indent="    ",
+            subsequent_indent="    ",
         ),
         *(f"    {line}" for line in drawn),
     ]

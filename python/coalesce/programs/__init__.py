@@ -165,7 +165,7 @@ def _run(
     if check:
         from coalesce.programs import places
 
-        places.find(outcome.report)
+        places.add_places(outcome.report)
     return outcome
 
 

@@ -12,7 +12,7 @@ from typing import Any
 _MARK = re.compile(r" <([^<>]+)\+0x([0-9a-f]+)>")
 
 
-def find(report: dict[str, Any] | None) -> None:
+def add_places(report: dict[str, Any] | None) -> None:
     """Add source lines to a report of a program.
 
     Each mistake in host code gets an item ``"place"`` with its source line, such as "main.cu:12".

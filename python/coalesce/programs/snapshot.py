@@ -36,10 +36,10 @@ class _KeptModule(Module):
         del device
         return self._kept
 
-    def modelled(self, device: Device, entry: str) -> dict[str, Any]:
+    def model_options(self, device: Device, entry: str) -> dict[str, Any]:
         # The program has already run. If it read outside an array, that must not stop the profile
         # (see sim::OutsideReads).
-        return {**super().modelled(device, entry), "outside_reads": True}
+        return {**super().model_options(device, entry), "outside_reads": True}
 
 
 class _KeptKernel(BaseKernel):

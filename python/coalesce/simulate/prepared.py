@@ -74,7 +74,7 @@ class Prepared:
             **{
                 "instruction_limit": self.kernel.instruction_limit or 0,
                 "cooperative": self.cooperative,
-                **self.kernel._module.modelled(self.device, self.kernel.entry),
+                **self.kernel._module.model_options(self.device, self.kernel.entry),
                 **options,
             },
         )
@@ -94,7 +94,7 @@ class Prepared:
             number,
             **{
                 "cooperative": self.cooperative,
-                **self.kernel._module.modelled(self.device, self.kernel.entry),
+                **self.kernel._module.model_options(self.device, self.kernel.entry),
                 **options,
             },
         )
@@ -107,7 +107,7 @@ class Prepared:
         return replace(
             self,
             arguments=[
-                replace(a, array=array, given=array)
+                replace(a, array=array, original=array)
                 if isinstance(a, HostArray) and (array := next(copies)) is not None
                 else a
                 for a in self.arguments
@@ -139,7 +139,7 @@ class Prepared:
             if argument >= 0:
                 array = self.arguments[argument]
                 assert isinstance(array, HostArray)
-                shape, dtype = array.given.shape, str(array.array.dtype)
+                shape, dtype = array.original.shape, str(array.array.dtype)
                 if array.array.dtype.names is not None:  # show a structure as bytes
                     dtype = f"V{array.array.dtype.itemsize}"
             arrays.append(TraceArray(name, shape, dtype, space, address, argument))

@@ -12,7 +12,7 @@ from coalesce._core import sim
 from coalesce.common import geometry, require
 from coalesce.common.errors import LaunchError
 from coalesce.cxx import declarations, signature
-from coalesce.launch.arguments import HostArray, described
+from coalesce.launch.arguments import HostArray, parameters_for
 from coalesce.simulate import dependencies
 from coalesce.simulate.events import WARP_SIZE, Trace, lanes_of
 from coalesce.simulate.prepared import Prepared, prepare
@@ -450,7 +450,7 @@ class Stepper:
         """
         views = {}
         for parameter, argument in zip(
-            described(self.kernel.signature, self._launch.arguments),
+            parameters_for(self.kernel.signature, self._launch.arguments),
             self._launch.arguments,
             strict=True,
         ):

@@ -14,7 +14,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.cxx import variables
 from coalesce.cxx.element_types import element_types
-from coalesce.launch.arguments import HostArray, described
+from coalesce.launch.arguments import HostArray, parameters_for
 from coalesce.simulate.events import WARP_SIZE, lanes_of
 from coalesce.simulate.prepared import Prepared
 from coalesce.stepping.names import ListedInstruction, Register
@@ -96,7 +96,7 @@ def variables_of(
     """
     values: dict[str, Array] = {}
     for parameter, argument in zip(
-        described(launch.kernel.signature, launch.arguments), launch.arguments, strict=True
+        parameters_for(launch.kernel.signature, launch.arguments), launch.arguments, strict=True
     ):
         if isinstance(argument, bytes) and parameter.accepted:
             value = np.frombuffer(argument, parameter.accepted[0])
