@@ -96,18 +96,19 @@ def matmul(
     a : array of shape (M, K), float32 or float64
         A NumPy array or a GPU array. It need not be contiguous, and M, N and K may be 0. Some
         variants take only one of the dtypes. The variant ``"bf16"`` also takes bfloat16, a dtype
-        that the package ml_dtypes adds to NumPy. With ``"bf16"``, the dtype of c is float32. The
-        dtype of the result is that of `out`, or float32.
+        that the package ml_dtypes adds to NumPy. With ``"bf16"``, c is float32, and the result is
+        float32, too, unless you pass an `out` of dtype bfloat16.
     b : array of shape (K, N), with the dtype of `a`
-        Some variants need b in column-major (Fortran) order; `variants` lists them. If b has
-        another order, a kernel first transposes it, and the timing includes this kernel.
+        Some variants need b in column-major (Fortran) order. The list that `variants` returns says
+        which. If b has another order, a kernel first transposes it, and the timing includes this
+        kernel.
     variant : str
         One of ``variants("matmul").names``, or ``"best"``: the fastest variant that does not round
         its operands. ``"bf16"`` rounds the operands to 8 significant bits, and ``"tf32"`` to 11.
         ``"tf32x3"`` has about the accuracy of float32, but infinities become NaN.
-        With ``"best"``, the rows of a large NumPy array are multiplied in groups, and GPU arrays
-        are not. So the results of the two may differ in the last bits. Repeated calls give exactly
-        the same result.
+        With ``"best"``, a large NumPy array is multiplied in several groups of rows. A GPU array is
+        multiplied at once. So the results of the two may differ in the last bits. Repeated calls
+        give exactly the same result.
     alpha, beta : float
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so
         a NaN in c has no effect.

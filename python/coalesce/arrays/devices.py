@@ -182,8 +182,9 @@ def modelled_gpu(device: Device) -> str:
 
     - For a simulated GPU, this is its own name.
     - For a real H200, it is the simulated H200, and so on.
-    - For a real GPU that the simulator does not have, it is the newest simulated GPU that is not
-      newer (by compute capability). If all simulated GPUs are newer, it is the oldest of them.
+    - Other real GPUs are compared by compute capability. The result is the simulated GPU with the
+      highest compute capability that is not above that of `device`. If all of them are above it,
+      the result is the simulated GPU with the lowest one.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")

@@ -238,9 +238,9 @@ def _ordinal(value: Any) -> int:
 def to_library_of(model: Any, result: Any) -> Any:
     """Convert the device array `result` to an array of the same library as `model`.
 
-    `model` is an array, such as a CuPy array. Then the function returns a CuPy array with the
-    memory of `result` (through DLPack). If the library does not support DLPack, it returns `result`
-    unchanged.
+    For example, if `model` is a CuPy array, the function returns a CuPy array. This array shares
+    memory with `result` (through DLPack). If the library does not support DLPack, the function
+    returns `result` unchanged.
     """
     # The program has already imported the library, because it has the array `model`.
     name = type(model).__module__.split(".")[0]

@@ -24,7 +24,7 @@ def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class GpuArray:
-    """The description of an array of any library in a GPU's memory."""
+    """An array in a GPU's memory, from any library: its address, shape, strides and so on."""
 
     address: int
     shape: tuple[int, ...]

@@ -13,8 +13,8 @@ from coalesce.arrays.gpu_array import c_strides
 def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tuple[int, ...], int]:
     """Return the shape of ``array[index]``, and its offset in bytes from the start of the array.
 
-    `array` is a C-contiguous array with the given shape and dtype. For an array of shape (4, 8) of
-    float32, and the index 2, the result is ``((8,), 64)``.
+    `array` is any C-contiguous array of this shape and dtype. For example, the result of
+    ``part((4, 8), np.dtype("float32"), 2)`` is ``((8,), 64)``.
 
     Raises
     ------

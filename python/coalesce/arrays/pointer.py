@@ -1,6 +1,7 @@
-"""Pointers to elements of NumPy arrays, as arguments of kernels: `x + r` in a CUDA program.
+"""Pointers to elements of NumPy arrays, to pass to kernels, as `x + r` in a CUDA program.
 
-A view such as `x[r:]` is a pointer into its base array `x`. `whole_of` is the rule for views.
+A view such as `x[r:]` is a pointer into its base array `x`. `whole_of` says which views are
+pointers.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
       An access to any other element of `x` is out of bounds. Use this to find the mistakes of a
       kernel that should stay inside a view.
 
-    **Which views are pointers.** A view is a pointer into its base if it is a C-contiguous view of
-    a NumPy array. A change of the shape or of the dtype makes no difference. The base is the
-    outermost array to which the elements belong. These arrays are not pointers into a base:
+    **Which views are pointers.** A C-contiguous view of a NumPy array is a pointer into its base.
+    The view may have another shape or dtype than the base. The base is the outermost array to which
+    the elements belong. There are exceptions. For these arrays, a kernel cannot access a base:
 
     - strided views, such as ``x[::2]`` and transposed arrays: the kernel gets a copy, as always;
     - views of an array in a mapped file (``numpy.memmap``), because a file may be very large;
@@ -63,8 +64,9 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
 
     **On a GPU.** The whole base is copied to the GPU, and back if the kernel may write to it. This
     takes time and memory if the base is much larger than the view. Then pass a copy of the view, or
-    ``coalesce.pointer(x[r:], 0)``. Outside the view, only the elements that the kernel has changed
-    are copied back. So threads may launch kernels on different views of `x` at the same time.
+    ``coalesce.pointer(x[r:], 0)``. The elements of the view are all copied back. Of the other
+    elements, only those that the kernel has changed are copied back. So threads may launch kernels
+    on different views of `x` at the same time.
 
     Parameters
     ----------
@@ -145,8 +147,8 @@ def whole_of(view: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int] | N
 
     `view` is C-contiguous and aligned. A view such as ``x[r:]`` is passed like ``d_x + r`` in a
     CUDA program: the kernel may access all of its base array `x`. The result is `x` as an array
-    with the dtype of the view. If the base has more bytes than fit whole elements, the bytes at its
-    ends are left out.
+    with the dtype of the view. Bytes at the ends of the base that are not a whole element of this
+    dtype are left out.
 
     The result is None if the kernel may access only `view` itself:
 

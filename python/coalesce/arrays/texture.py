@@ -106,8 +106,8 @@ def texture(
         Whether the array is a cube map (for ``texCubemap``): six square faces, of shape
         (6, size, size). With `layered`, the first axis has 6 faces for each layer.
     linear_memory : bool
-        Whether the texels are linear memory, which only ``tex1Dfetch`` reads. The array has one
-        axis, and with `channels` one more axis for the channels.
+        True for a texture that kernels read with ``tex1Dfetch``. (CUDA calls its memory linear.)
+        The shape is (n,). With 2 or 4 `channels`, it is (n, channels).
     levels : sequence of numpy.ndarray
         For a mipmapped texture: the smaller levels after `array`, in order. Each extent is half the
         extent of the level before, rounded down, and at least 1. This function copies all levels.
@@ -218,7 +218,8 @@ def surface(
         The elements. The array is C-contiguous and writable, and has one of the dtypes that
         `texture` accepts. The last axis is x.
     channels, layered, cube
-        The same as for `texture`. For the surface functions, the faces of a cube map are layers.
+        The same as for `texture`. For a cube map, the functions for surfaces take the number of the
+        face, from 0 to 5, instead of a direction.
 
     Returns
     -------

@@ -49,16 +49,16 @@ def benchmark(
         variant follow its name: ``"split_k tile=32"``. You can also name other libraries:
         ``"numpy"`` runs on the CPU; ``"cupy"``, ``"torch"`` and cuBLAS need a GPU. cuBLAS (only
         for ``"matmul"``) is called ``"cublas"``, or ``"cublas_tf32"`` if it may compute float32
-        products in TF32. Only for ``"transpose"``, ``"memcpy"`` is the driver's copy of the matrix,
-        and ``"cupy_copy"`` is CuPy's copy. Speedups are relative to the first name. The default is
-        all variants, without other libraries.
+        products in TF32. ``"transpose"`` can also be compared with copies of the matrix:
+        ``"memcpy"`` is the driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to
+        the first name. The default is all variants, without other libraries.
     device : str or Device, optional
         Where the variants run, as for `matmul`. The default is the first GPU. Without a GPU, it is
         the simulator.
     runs : int or "auto"
         The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes at least 5
         runs. It stops when all runs together have taken 0.2 s, or after 200 runs. It stops earlier,
-        after 10 runs or more, if their spread is below 2 %. The spread is
+        after 10 runs or more, if the spread of the times is below 2 %. The spread is
         (80th - 20th percentile) / median. On the simulator, the time of one run is modelled: a
         further run would get the same time.
     l2 : {"kept", "flushed"}

@@ -34,11 +34,12 @@ class GpuClock:
     def batch(
         self, calls: Sequence[Call], repeats: Repeats = 1, *, graph: bool = True
     ) -> tuple[Batch, int]:
-        """Return a function that makes runs of `calls`, and the number of repeats in each run.
+        """Return a pair: a function that times runs of `calls`, and the repeats in each run.
 
-        A run with several repeats is a CUDA graph that repeats all calls. Without `graph`, the host
-        repeats them. The time of the run is divided by the number of repeats. `repeats` is "auto"
-        or the wanted number of repeats.
+        For example, ``batch(10)`` makes 10 runs and returns their times, if `batch` is the returned
+        function. `repeats` is the wanted number of repeats, or "auto". A run with several repeats
+        is a CUDA graph that repeats all calls. Without `graph`, the host repeats them. The time of
+        the run is divided by the number of repeats.
         """
         count = repeats if repeats != "auto" else self._repeats(calls)
         if count == 1:
@@ -72,8 +73,9 @@ class GpuClock:
     def runs(self, calls: Sequence[Call], count: int) -> list[Times]:
         """Make `count` runs of `calls`. Return the times of the calls in each run.
 
-        Everything is queued before the first wait. The GPU first writes the buffer. So it still
-        works when the host queues the runs, and it need not wait for the host between the events.
+        The host queues all runs before it waits. First, it queues a write of the large buffer that
+        flushes L2. While the GPU writes this buffer, the host queues the runs. So the GPU does not
+        wait for the host between two events.
         """
         size = len(calls) + 1
         events = cuda.Events(self._ordinal, count * size)

@@ -101,7 +101,7 @@ class GpuState:
 def state_under_load(device: Device, load: Callable[[], object]) -> GpuState | None:
     """Return the state of a GPU while it works. Return None if nvidia-smi is missing or fails.
 
-    `load` gives the GPU work. It is called until nvidia-smi has answered.
+    `load` is a function that gives the GPU work. It is called until nvidia-smi has answered.
     """
     gpu = cuda.Device(device.ordinal)
     domain, bus, place = (gpu.attribute(number) for number in (50, 33, 34))  # CU_DEVICE_ATTRIBUTE_*
@@ -109,7 +109,11 @@ def state_under_load(device: Device, load: Callable[[], object]) -> GpuState | N
 
 
 def read_state(gpu: str = "0", load: Callable[[], object] | None = None) -> GpuState | None:
-    """Return the state of a GPU. `gpu` is the number, the UUID or the PCI address of the GPU."""
+    """Return the state of a GPU. Return None if nvidia-smi is missing or fails.
+
+    `gpu` is the number, the UUID or the PCI address of the GPU. `load` is a function that gives the
+    GPU work, or None. It is called until nvidia-smi has answered.
+    """
     for word in ("event", "throttle"):  # drivers older than 535 have the second word
         fields = ("clocks.sm", "power.draw", f"clocks_{word}_reasons.active")
         values = nvidia_smi(fields, gpu, load)
@@ -139,9 +143,9 @@ def _number(text: str, base: int = 10) -> float | None:
 def nvidia_smi(
     fields: Sequence[str], gpu: str = "0", load: Callable[[], object] | None = None
 ) -> dict[str, str] | None:
-    """Return fields of ``nvidia-smi --query-gpu`` as text. Return None if this fails.
+    """Return a dict from fields of ``nvidia-smi --query-gpu`` to their values as text.
 
-    `load`, if there is one, is called until nvidia-smi has answered.
+    If nvidia-smi is missing or fails, return None. For `gpu` and `load`, see `read_state`.
     """
     command = ["nvidia-smi", f"--id={gpu}", f"--query-gpu={','.join(fields)}"]
     try:

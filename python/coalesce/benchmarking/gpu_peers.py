@@ -31,12 +31,16 @@ def cublas_path() -> str:
 
 @cache
 def cublas(ordinal: int) -> Any:
-    """Return cuBLAS on a GPU, with its attribute `version` and its method `multiply`."""
+    """Return cuBLAS on GPU number `ordinal`, with its attribute `version` and method `multiply`."""
     return cuda.Cublas(cublas_path(), ordinal)
 
 
 def call_of(name: str, arrays: Sequence[Any], out: Any, ordinal: int) -> Call:
-    """Return a function that enqueues the work of a peer. All arrays are in GPU memory."""
+    """Return a function that starts a peer on a stream: ``function(stream)``.
+
+    `name` is the peer, one of `NAMES`. It reads `arrays` and writes `out`, which are all in the
+    memory of GPU number `ordinal`.
+    """
     sources = [foreign.require_gpu_array(array) for array in arrays]
     target = foreign.require_gpu_array(out)
     if name == "memcpy":

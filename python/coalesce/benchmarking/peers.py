@@ -1,7 +1,8 @@
 """Peers: other libraries that a benchmark can time, such as NumPy, CuPy and PyTorch.
 
-The peers of `gpu_peers` work on the arrays of the benchmark. The others make arrays of their own.
-This package does not depend on a GPU library. A library is imported only when a benchmark names it.
+cuBLAS and the driver's copy (module `gpu_peers`) work on the arrays of the benchmark. CuPy and
+PyTorch get copies, as arrays of their own. This package does not depend on a GPU library. A library
+is imported only when a benchmark names it.
 If the library or the GPU is missing, `DeviceUnavailable` is raised, and its message says which.
 """
 

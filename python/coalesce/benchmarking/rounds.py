@@ -20,10 +20,11 @@ RUNS_PER_ROUND = 2
 
 
 def interleaved(candidates: Mapping[str, Batch], runs: Runs) -> dict[str, list[Times]]:
-    """Time all candidates in turn. Return the times of the runs of each candidate.
+    """Time all candidates in turn. Return a dict from each candidate to the times of its runs.
 
-    Each candidate first makes one untimed run, the warm-up. A round has `RUNS_PER_ROUND` runs of
-    each candidate. The rounds of a candidate end after `runs` runs. ``"auto"`` follows the rule of
+    Each candidate first makes one untimed run, the warm-up. Then a round has `RUNS_PER_ROUND` runs
+    of each candidate. A candidate takes part in the rounds until it has made `runs` runs. With
+    ``"auto"``, the spread of its times decides when it has made enough: see ``enough_runs`` in
     csrc/cuda/statistics.hpp.
     """
     for batch in candidates.values():

@@ -39,7 +39,7 @@ def run_access(
     scratch: Scratch | None = None,
     **options: Any,
 ) -> tuple[Any, Run]:
-    """Run `coalesce.access`. Return a pair: the result, and a `Run`, which knows the launches.
+    """Run `coalesce.access`. Return a pair: the result, and a `Run` with the launches.
 
     `options` are the options of the pattern, such as ``stride=2``. `device`, `timed`, `counts`,
     `launcher` and `scratch` are options of `Run`.

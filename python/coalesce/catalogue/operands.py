@@ -22,7 +22,7 @@ REAL = (np.dtype(np.float32), np.dtype(np.float64))
 
 @dataclass(frozen=True)
 class Operand:
-    """A checked array argument of an operation. Its data was not copied."""
+    """A checked array argument of an operation. It refers to the caller's array, without a copy."""
 
     name: str
     passed: Any  # what the caller passed
@@ -36,10 +36,10 @@ class Operand:
         return replace(self, array=self.array.T, shape=self.shape[::-1])
 
     def usable_as_is(self, alignment: int = 1) -> bool:
-        """Return whether a kernel can use the array itself, so that no copy is needed.
+        """Return whether a kernel can use the array itself. If not, it needs a copy.
 
-        The array must be in C order, aligned, and in this machine's byte order. On a GPU, its
-        address must be a multiple of `alignment` bytes.
+        The array must be in C order without gaps. On the host, its elements must be aligned and in
+        this machine's byte order. On a GPU, its address must be a multiple of `alignment` bytes.
         """
         if self.on_gpu:
             return bool(self.array.contiguous and self.array.address % alignment == 0)

@@ -44,7 +44,7 @@ def run_matmul(
     tile: int | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.matmul`. Return a pair: the result, and a `Run`, which knows the launches.
+    """Run `coalesce.matmul`. Return a pair: the result, and a `Run` with the launches.
 
     `how` has the options of `Run`. The other parameters are those of `coalesce.matmul`.
     """
@@ -181,7 +181,7 @@ def run_transpose(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.transpose`. Return a pair: the result, and a `Run`, which knows the launches.
+    """Run `coalesce.transpose`. Return a pair: the result, and a `Run` with the launches.
 
     `how` has the options of `Run`. The other parameters are those of `coalesce.transpose`.
     """
@@ -196,7 +196,7 @@ def run_transpose(
 def run_row_sums(
     a: Array, *, variant: str = "warp_per_row", shared: str = "static", **rest: Any
 ) -> tuple[Array, Run]:
-    """Run `coalesce.row_sums`. Return a pair: the result, and a `Run`, which knows the launches.
+    """Run `coalesce.row_sums`. Return a pair: the result, and a `Run` with the launches.
 
     `rest` has the argument `out` and the options of `Run`.
     """
@@ -212,7 +212,7 @@ def run_row_sums(
 
 
 def run_column_sums(a: Array, *, variant: str = "column_tiles", **rest: Any) -> tuple[Array, Run]:
-    """Run `coalesce.column_sums`. Return a pair: the result, and a `Run`, which knows the launches.
+    """Run `coalesce.column_sums`. Return a pair: the result, and a `Run` with the launches.
 
     `rest` has the argument `out` and the options of `Run`.
     """
@@ -228,7 +228,7 @@ def run_sums(
 ) -> tuple[Array, Run]:
     """Compute the sums of the rows or of the columns of a matrix.
 
-    Return a pair: the result, and a `Run`, which knows the launches. `how` has the options of
+    Return a pair: the result, and a `Run` with their records. `how` has the options of
     `Run`.
     """
     variant = best.of_one_matrix(variant)
@@ -318,19 +318,20 @@ def product_work(
 ) -> tuple[float, float]:
     """Return a pair: the number of floating-point operations of a product, and the moved bytes.
 
-    The product is that of an M x K and a K x N matrix. The bytes are counted as if each operand is
-    read once and the result is written once. With `adds`, the matrix `c` is also read. `item_size`
-    and `result_size` are the sizes of an element of the operands and of the result in bytes.
+    An M x K matrix is multiplied by a K x N matrix. The bytes are counted as if each operand is
+    read once and the result is written once. With `adds`, the matrix `c` is also read. An element
+    of the operands has `item_size` bytes, and an element of the result has `result_size` bytes.
     """
     moved = (m * k + k * n) * item_size + m * n * (2 if adds else 1) * result_size
     return 2.0 * m * n * k, float(moved)
 
 
 def one_pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return a pair for a transpose or a sum: floating-point operations, and moved bytes.
+    """Return a pair: the floating-point operations of a transpose or a sum, and the moved bytes.
 
-    Such a call reads `read` elements once and writes `written` elements once. For each element that
-    it reads, it executes `flops` operations. `item_size` is the size of an element in bytes.
+    These operations pass over the data once. They read `read` elements, and write `written`
+    elements. `flops` is the number of floating-point operations for each element that is read.
+    `item_size` is the size of an element in bytes.
     """
     return float(flops * read), float((read + written) * item_size)
 

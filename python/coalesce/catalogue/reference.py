@@ -103,9 +103,14 @@ class Reference:
     ) -> float:
         """Return the largest error, as a fraction of `scale`, that rounding can cause.
 
-        `dtype` is the dtype of the sums. If `variant` rounds its operands, the error of this
-        rounding is included. It is 0 if the dtype of the operands is bfloat16 already. If the dtype
-        of the result is bfloat16, the error of its rounding is included, too.
+        It is the sum of up to three errors:
+
+        - The kernel rounds its sums, whose dtype is `dtype`.
+        - Some variants round their operands. (Operands of dtype bfloat16 need no rounding.)
+        - A result of dtype bfloat16 is rounded at the end.
+
+        `operands` and `result` are the dtypes of the operands and of the result. None means that
+        the dtype is not bfloat16.
         """
         if self.scale is None:
             return 0.0

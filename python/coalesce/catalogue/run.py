@@ -41,7 +41,7 @@ REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """A launch of a kernel of the catalogue that has not happened yet."""
+    """A launch of a catalogue's kernel, before it runs: the kernel, the grid and so on."""
 
     kernel: BaseKernel
     grid: tuple[int, int, int]

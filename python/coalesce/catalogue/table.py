@@ -30,8 +30,8 @@ class Operation:
         The names of the operands, such as ``("a", "b")``.
     function : callable
         The function that runs the operation: ``function(*arrays, **options, **how)``. `how` says
-        where and how to run it, for example on which device. The function returns two values: the
-        result, and a `Run`, which contains the launched kernels.
+        where and how to run it, for example on which device. The function returns a pair: the
+        result, and a `Run` with a record of each launch.
     options : tuple of str
         The names of the options, without `out` and without the choice of a variant.
     choice : str
@@ -45,7 +45,7 @@ class Operation:
     choice: str = "variant"
 
     def run(self, arrays: Sequence[Any], options: Mapping[str, Any], **how: Any) -> tuple[Any, Run]:
-        """Run the operation. Return a pair: the result, and a `Run`, which knows the launches.
+        """Run the operation. Return a pair: the result, and a `Run` with the launches.
 
         `how` has the options of `Run`.
 
@@ -100,7 +100,7 @@ class Operation:
         return not catalogue.is_best(variant) and bool(catalogue.find(self.name, variant).tiles)
 
     def check_options(self, variants: Iterable[str], options: Iterable[str]) -> None:
-        """Check each option. If none of the variants has it, raise ValueError."""
+        """Check that each option belongs to at least one of the variants. If not: ValueError."""
         names = list(variants)
         for option in options:
             if not any(self.takes(name, option) for name in names):
@@ -138,9 +138,10 @@ def title_of(name: str, variant: str) -> str:
 
 
 def no_launch_error(purpose: str, name: str, shapes: Iterable[Any]) -> ValueError:
-    """Return the error to raise if an operation launches no kernel, because an array is empty.
+    """Return the ValueError for an operation that launches no kernel, because an array is empty.
 
-    `purpose` is a verb for the message, such as "profile". `shapes` are the shapes of the arrays.
+    `name` is the operation. `purpose` is a verb for the message, such as "profile". `shapes` are
+    the shapes of the arrays.
     """
     return ValueError(
         f"there is nothing to {purpose}: {name} launches no kernel for arrays of shape "

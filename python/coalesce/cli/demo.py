@@ -143,9 +143,10 @@ def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
 
 
 def tolerance(a: Any, variant: str) -> float:
-    """Return the largest `relative_error` that counts as right: 4 times the machine epsilon.
+    """Return the largest `relative_error` of a product that counts as right.
 
-    If a variant rounds its operands, the error of this rounding is added.
+    It is 4 times the machine epsilon of the dtype of `a`, the first matrix. If the variant rounds
+    its operands, the error of this rounding is added.
     """
     return float(4 * np.finfo(a.dtype).eps) + operand_rounding(variant)
 

@@ -29,8 +29,8 @@ def of_operation(
 ) -> Profile | Comparison:
     """Profile variants of an operation on n x n matrices.
 
-    For one variant, the result is a `Profile`. For several, it is a `Comparison`. `option_texts` has
-    options of the operation as strings, such as ``["tile=16"]``.
+    For one variant, the result is a `Profile`. For several, it is a `Comparison`. `option_texts`
+    are the options of the operation, such as ``["tile=16"]``.
     """
     names = variants or [catalogue.variants(operation).names[0]]
     definition = table.operation(operation)

@@ -52,8 +52,8 @@ def bench(
 ) -> Benchmark:
     """Time variants of an operation on arrays of random numbers.
 
-    `option_texts` has options of the operation as strings, such as ``["tile=16"]``. `shape` is M, N and K
-    of a product, or the rows and the columns of one matrix. Without it, matrices are `size` x
+    `option_texts` are the options of the operation, such as ``["tile=16"]``. `shape` is M, N and K
+    of a product, or the rows and the columns of one matrix. Without `shape`, matrices are `size` x
     `size`.
     """
     catalogue.check_operation(operation)

@@ -1,4 +1,6 @@
-"""`coalesce run FILE [ENTRY] --grid ...`: runs a kernel of a file on arrays given as words.
+"""`coalesce run FILE [ENTRY] --grid ... [ARGUMENT ...]`: runs a kernel of a file.
+
+An ARGUMENT is a word that describes an array or a number, such as ``f32:1024``.
 
 `coalesce explain` and `coalesce check` read the kernel and its arguments in the same way.
 """

@@ -36,7 +36,8 @@ def dtype_name(code: str) -> str:
 def to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return a float32 array rounded to bfloat16: to the nearest number, ties to even.
 
-    The result does not need the package ml_dtypes. NumPy cannot compute with it.
+    The dtype of the result is "V2", two raw bytes per element. It does not need the package
+    ml_dtypes, but NumPy cannot compute with such an array.
     """
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16

@@ -33,10 +33,10 @@ Report = Callable[[int, int], object]
 def reporter(
     progress: bool | Report | None, what: str, unit: str = "blocks"
 ) -> Iterator[Report | None]:
-    """Return a context manager that yields a function, which shows the progress of a run.
+    """Show the progress of a run: ``with reporter(...) as report``.
 
-    The run calls the function with two numbers: how many blocks are finished, and how many there
-    are in all. If nothing is to be shown, the context manager yields None instead.
+    `report` is a function. The run calls it with two numbers: how many blocks are finished, and how
+    many there are in all. If nothing is to be shown, `report` is None.
 
     Parameters
     ----------

@@ -4,8 +4,8 @@ This package compiles kernels with NVRTC, which has no headers of the host, such
 But many kernels were written for nvcc. They include such headers, or use names that nvcc declares
 without a header, such as ``INFINITY``. Therefore this module has replacements:
 
-- `STANDARD` is a dict from the names of headers to their texts. A text declares what kernels can
-  use of the header.
+- `STANDARD` is a dict from the names of headers to their texts. A text contains only the
+  declarations of the header that kernels can use.
 - `PRELUDE` declares the names that nvcc declares. It is put before every source.
 """
 
@@ -322,12 +322,12 @@ def folders_of(options: Sequence[str]) -> list[Path]:
 def replaced(
     source: str, user_headers: Mapping[str, str], options: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
-    """Return the headers in `source` that coalesce replaces by its own text.
+    """Return the headers that `source` includes and that coalesce replaces by its own text.
 
-    These are headers that were not found, and headers with mostly host code. The result is a dict
-    from the name of each header to a pair: a message for the user, and the text that replaces the
-    header. `user_headers` is a dict from the names of the user's headers to their texts. `options` are the
-    compiler's options, such as ``-Ifolder``.
+    coalesce replaces headers that were not found, and headers that are mostly host code. The result
+    is a dict from the name of each such header to a pair: a message for the user, and the text that
+    replaces the header. `user_headers` is a dict from the names of the user's headers to their
+    texts. `options` are the compiler's options, such as ``-Ifolder``.
     """
     names = INCLUDE.findall("\n".join([source, *user_headers.values()]))
     return {
@@ -358,9 +358,9 @@ def texts_for(
 ) -> dict[str, str]:
     """Return all headers that a source can include, as a dict from names to texts.
 
-    These are the user's own headers (`user_headers`), the headers of this module, and `PRELUDE`. If the
-    source or a header of the user uses ``std::``, the prelude also has parts of the C++ standard
-    library. `options` are the compiler's options, such as ``-Ifolder``.
+    These are the user's own headers (`user_headers`), the headers of this module, and `PRELUDE`. If
+    the source or a header of the user uses ``std::``, the prelude also has parts of the C++
+    standard library. `options` are the compiler's options, such as ``-Ifolder``.
     """
     mentioned = "\n".join([source, *user_headers.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}

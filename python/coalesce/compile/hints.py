@@ -49,7 +49,7 @@ def explained(title: str, log: str, architectures: Sequence[int]) -> str:
 
 
 def for_pasted_text(log: str) -> Iterator[str]:
-    """Yield advice for a source with text that is not CUDA C++, such as a command of a notebook.
+    """Yield advice for a source with pasted text that is not CUDA C++, such as Markdown.
 
     Users often copy such text together with a kernel. `log` is the compiler's log.
     """
@@ -96,7 +96,7 @@ def _template_arguments(log: str) -> Iterator[str]:
 
 
 def for_host_headers(headers: Sequence[str]) -> str:
-    """Return advice about headers of host libraries that were removed from the source."""
+    """Return advice about host headers whose ``#include`` lines were removed from the source."""
     listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
     return (
         f"These headers are for the host and were left out: {listed}. If kernels use types or "

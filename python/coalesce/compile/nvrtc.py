@@ -204,9 +204,10 @@ def include_folders() -> tuple[str, ...]:
 def architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for, if the kernel will run on a GPU.
 
-    For a GPU of compute capability (9, 0), the result is "sm_90". If the compiler is older than the
-    GPU, it may not know this architecture. Then the result is for the newest older architecture
-    that it knows. For example, for a GPU of compute capability (8, 9), this may be 8.6 or 7.5:
+    For a GPU of compute capability (9, 0), the result is "sm_90". A compiler that is older than the
+    GPU may not know this architecture. Then the kernel is compiled for the highest compute
+    capability below that of the GPU that the compiler knows. For example, the GPU has 8.9, and this
+    is 8.6 or 7.5:
 
     - 8.6 has the same major version as the GPU. The result is "sm_86", because the GPU can run
       machine code for 8.6.

@@ -46,7 +46,7 @@ def version_of(package: str) -> str | None:
 
 
 def file_of(package: str, name: str) -> str | None:
-    """Return the path of the file with a given name in a Python package.
+    """Return the path of the file with the name `name` in a Python package.
 
     If the package is not installed or has no such file, return None. This function also looks in
     the folders of PYTHONPATH and of .pth files, which cuda-pathfinder does not search.

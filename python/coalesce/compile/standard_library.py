@@ -24,11 +24,11 @@ COSTLY = {
 
 
 def header_text(header: str, text: str) -> str:
-    """Return the text of a standard header, such as ``<tuple>``, for the kernel source `text`.
+    """Return the text of the standard header `header`, such as "tuple", for a kernel.
 
-    Such a header declares names, for example ``std::tuple``. Their definitions are in CCCL,
-    NVIDIA's C++ library, but CCCL's headers take long to compile. Therefore the returned header
-    includes CCCL's header only if `text` uses one of the names. Otherwise, it is an empty header.
+    `text` is the source of the kernel. If `text` uses names from the header, such as
+    ``std::tuple``, the result includes the header of CCCL, NVIDIA's C++ library. Otherwise, the
+    result is an empty header, because CCCL's headers take long to compile.
     """
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):

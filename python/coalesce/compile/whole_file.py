@@ -44,12 +44,12 @@ def compile_whole(
     """Compile a source, without its host code if necessary.
 
     Return a pair: the result of the compilation, and the source without its host code. The second
-    is None if the unchanged source was compiled.
+    item is None if the unchanged source was compiled.
 
-    `expressions` are the template instantiations to compile. If `expressions` is empty, the
-    instantiations that the removed host code launches are compiled. `entry` may be the name of a
-    kernel; then only the launched instantiations of this kernel are compiled. For the other
-    parameters, see `nvrtc.compile_cuda`.
+    `expressions` are the template instantiations to compile. If there are none, the function
+    compiles the instantiations that the removed host code launches. With `entry`, the name of a
+    kernel, it compiles only those of this kernel. For the other parameters, see
+    `nvrtc.compile_cuda`.
     """
     first: CompileError | None = None
     if not _has_host_code(source):

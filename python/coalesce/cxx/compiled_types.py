@@ -30,7 +30,8 @@ def of_valid_expressions(
 ) -> dict[str, str]:
     """Return a dict from each C++ expression to its type: ``{"threadIdx.x": "unsigned int"}``.
 
-    Expressions that the compiler rejects are left out. For the parameters, see `of_expressions`.
+    If the compiler rejects an expression, the dict does not contain it. For the parameters, see
+    `of_expressions`.
     """
     try:
         return of_expressions(expressions, lowered)

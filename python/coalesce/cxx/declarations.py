@@ -278,11 +278,11 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 
 
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
-    """Return whether it is certain which type a word means. A word is, for example, "float".
+    """Return whether it is certain which type a word, such as "float", means.
 
-    `known` is a dict from each name that the source defines to its definition. Before, `replaced`
-    must have replaced the names of macros and typedefs by their definitions. Only the names of
-    classes are left then, because each of them is its own definition.
+    It is certain for a type of C++ or CUDA, and for a class of the source. `known` is a dict from
+    each name that the source defines to its definition. For a class, the definition is the name
+    itself. Call `replaced` first: it replaces the names of macros and typedefs.
     """
     if not re.match(r"[A-Za-z_]", word):
         return True

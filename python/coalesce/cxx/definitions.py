@@ -3,7 +3,7 @@
 A definition is used only if it is certain:
 
 - The source defines the name only once, outside of ``#if`` and similar conditions.
-- Certainly none of the included headers defines the name, too.
+- No included header can define the same name.
 
 The definition of any other name is `UNKNOWN`. If such a name is used in the type of a parameter,
 the compiler is asked for the type (compiled_types.py).

@@ -68,10 +68,11 @@ def is_known(name: str) -> bool:
 
 
 def compiler_shows(name: str) -> bool:
-    """Return False if a type name in the compiler's output can only be a type of the user.
+    """Return whether the compiler writes a standard type under this name in its output.
 
-    For ``uint32_t``, the compiler writes "unsigned int". If its output contains "uint32_t", the
-    user has defined another type with this name. So the result for "uint32_t" is False.
+    It writes "float" for ``float``, so the result for "float" is True. It writes "unsigned int" for
+    ``uint32_t``, so the result for "uint32_t" is False. If the output contains "uint32_t", this is
+    a type that the user has defined.
     """
     return name not in _NAMED
 

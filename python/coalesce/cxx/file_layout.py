@@ -70,9 +70,10 @@ class Layout:
     device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
     def text_with_host_macros(self) -> str:
-        """Return the parser's text, with the uses of host macros.
+        """Return the parser's text, but with the uses of host macros.
 
-        (The parser reads a text without these uses, because it cannot expand macros.)
+        `parsed`, the text that the parser reads, has spaces in their place, because the parser
+        cannot expand macros.
         """
         text = self.parsed
         for start, end in self.host_macros:

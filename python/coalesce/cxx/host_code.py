@@ -110,8 +110,8 @@ def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
     - True, if the compiler finds the header without help
     - None, if there is no such header
 
-    `chosen` are template instantiations that the caller needs, such as ``["scale<Particle>"]``. The
-    type ``Particle`` is then kept, even if no other device code uses it.
+    `chosen` are the template instantiations that the caller wants to compile, such as
+    ``["scale<Particle>"]``. The type ``Particle`` is then kept, even if no device code uses it.
     """
     files = list(_files(source, find))
     macros: dict[str, set[str]] = {}

@@ -1,6 +1,6 @@
 """Expands macros of host code that launch kernels, such as ``RUN(k)`` for ``k<<<1, 32>>>()``.
 
-After that, the module launches can read the launches.
+The module `launches` finds the launches in the expanded text.
 """
 
 from __future__ import annotations

@@ -119,9 +119,9 @@ def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:
 def flattened(arguments: Sequence[NumbaArgument], passed: Sequence[Any]) -> list[Any]:
     """Return the values of all PTX parameters of a Numba kernel, in order.
 
-    `passed` has a value for each argument, as the user passed it. For example, an array of one
-    dimension becomes seven values (see the docstring of this module). Raises TypeError if an array
-    has the wrong number of dimensions.
+    `passed` has the values that the user passed, one for each argument. An array of one dimension,
+    for example, becomes seven values (see the docstring of this module). Raises TypeError if an
+    array has the wrong number of dimensions.
     """
     values: list[Any] = []
     for i, (argument, value) in enumerate(zip(arguments, passed, strict=True)):

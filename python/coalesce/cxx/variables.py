@@ -1,9 +1,10 @@
 """Reads the types and shapes of variables in device memory from a CUDA C++ source.
 
-PTX has only the size of a variable in bytes. But `Kernel.globals` returns the `__device__` and
-`__constant__` variables as arrays, so it needs their types and shapes. Reports name elements of
-`__shared__` variables, such as ``tile[3, 5]``, which also needs the shapes. If a shape from the
-source does not match the size in the PTX, reports do not use it.
+PTX has only the size of a variable in bytes. Two features need the type and the shape, too:
+
+- `Kernel.globals` returns the `__device__` and `__constant__` variables as arrays.
+- Reports name elements of `__shared__` variables, such as ``tile[3, 5]``. If a shape from the
+  source does not match the size in the PTX, reports do not use this shape.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
 
 
 def inside(items: list[Item]) -> list[Item]:
-    """Return the items without their first item if it is a gap, and without the last likewise.
+    """Return the items without a `Gap` at the beginning or at the end.
 
     `items` is a result of `shorten`.
     """

@@ -148,7 +148,10 @@ class Matrix:
 
     @cached_property
     def moved_cells(self) -> dict[Cell, int]:
-        """For each cell that is moved with a sector but not accessed, the number of its colour."""
+        """The cells that are moved with a sector but not accessed. The values are colour numbers.
+
+        A cell has the colour of the accessed cells of its sector.
+        """
         result = {}
         for sector in self._moved.sectors.values() if self._moved else ():
             first = (sector.address - self.offset) // self.itemsize
@@ -217,7 +220,7 @@ def window_over(matrices: Iterable[Matrix], most: int) -> Window:
 
     `matrices` are the states of the matrix in all frames. A row or column is shown if one of its
     cells is accessed in any frame, or is moved with the sector of an accessed cell. The first and
-    the last row and column of a box are also shown. So are the neighbours of all these.
+    the last row and column of a box are also shown, and the rows and columns next to shown ones.
     """
     touched: set[Cell] = set()
     around: set[Cell] = set()

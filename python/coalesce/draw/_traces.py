@@ -50,8 +50,8 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     TypeError
         `trace` is not a `Trace`.
     ValueError
-        The trace has no such event, or the event accesses local or constant memory. Or it belongs
-        to an asynchronous copy whose cost depends on its other event.
+        The trace has no such event. Or the event accesses local or constant memory. Or it is one of
+        the two events of an asynchronous copy, and the other event contributes to the cost.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def _extents(name: str, known: tuple[int, ...], wanted: Sequence[int] | None) ->
     """Return the rows and columns to draw for an array.
 
     The last axis of the array's shape gives the columns. All other axes together give the rows. If
-    `shapes` has a shape for the array, `wanted` is that shape.
+    the user passed a shape for the array, `wanted` is this shape.
     """
     size = int(np.prod(known, dtype=np.int64))
     shape = tuple(known if wanted is None else wanted)

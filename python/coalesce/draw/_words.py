@@ -43,7 +43,7 @@ def short_list(lanes: list[int]) -> str:
 
 
 def runs_of(values: Iterable[int]) -> list[tuple[int, int]]:
-    """Group numbers that follow each other. Return the first and the last number of each group.
+    """Split ascending numbers into runs without gaps. Return each run's first and last number.
 
     For 1, 2, 3, 7, the result is [(1, 3), (7, 7)].
     """

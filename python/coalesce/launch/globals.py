@@ -110,7 +110,8 @@ class Globals(Mapping[str, Any]):
         Returns
         -------
         Globals
-            The same variables. They have other values there.
+            The variables with the same names, in the memory of `device`. Their values are
+            independent of the values on this device.
 
         Raises
         ------

@@ -19,7 +19,8 @@ class TensorMap:
     Attributes
     ----------
     of : str
-        The name of the parameter that gets the matrix. Its address must be a multiple of 16 bytes.
+        The name of the kernel's parameter that gets the matrix. The matrix must begin at a multiple
+        of 16 bytes.
     element : str
         The element type: ``"bfloat16"``, ``"float32"``, ``"float64"`` or ``"tfloat32"``. With
         ``"tfloat32"``, the elements in memory are float32, and the copy rounds them to TF32.
@@ -30,8 +31,8 @@ class TensorMap:
     box : tuple of int
         The number of rows and of columns that one copy reads.
     swizzled : bool
-        Whether the copy reorders the 16-byte parts of each 128-byte row. The order depends on the
-        row.
+        Whether the copy reorders the 16-byte parts of each 128-byte row, as CUDA's mode
+        ``CU_TENSOR_MAP_SWIZZLE_128B`` does. The order depends on the row.
     """
 
     of: str

@@ -84,7 +84,8 @@ class Code(str):
         begin : str
             The part begins at the first line that contains this text.
         end : str
-            The part ends at the next line that contains this text. It may be the first line.
+            The part ends at the first line that contains this text, counted from the line with
+            `begin`. If that line also contains `end`, the part has only one line.
 
         Returns
         -------

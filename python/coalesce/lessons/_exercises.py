@@ -76,7 +76,8 @@ class Verdict:
     text : str
         What is wrong. If the exercise is solved, the counts.
     help : str
-        A call that shows a hint. After each failed check, it is the next hint of the exercise.
+        A call that shows a hint, as text. After each failed check, this is the call for the next
+        hint of the exercise.
 
     Examples
     --------

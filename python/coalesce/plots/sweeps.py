@@ -145,7 +145,7 @@ class Sweep:
 
     @property
     def axis_label(self) -> str:
-        """The label of the axis of the values: the pattern, and what its values are."""
+        """The label of the horizontal axis: the pattern, and what its values are."""
         return f"{self.pattern}: {PATTERNS[self.pattern][1]}"
 
 

@@ -75,7 +75,10 @@ def shares_words(access: Access) -> bool:
 
 
 def split(access: Access) -> bool:
-    """Whether an access to shared memory is slow because few lanes of each group are active."""
+    """Whether an access to shared memory is slow only because its lanes are in several groups.
+
+    Shared memory serves the halves or quarters of a warp one after the other: see `Example.split`.
+    """
     return access.example is not None and access.example.split and wasteful(access)
 
 
@@ -98,10 +101,10 @@ def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
 
 
 def remarks(access: Access, text: str) -> str:
-    """Return what a report shows below an access. It may be empty.
+    """Return what a report shows below an access: `text`, and a sentence about merged accesses.
 
-    If the access is worth a sentence, the result contains `text`. If the assembler merged several
-    accesses into this one, the result contains a sentence about that.
+    `text` is left out if the access is not worth a sentence. The sentence is left out if the
+    assembler did not merge accesses. So the result may be empty.
     """
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge_note)))
 

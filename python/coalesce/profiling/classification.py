@@ -313,7 +313,7 @@ def _of_banks(
 def bank_passes(
     addresses: Sequence[int], width: int, mask: int, access: AccessKind, opcode: str = ""
 ) -> tuple[list[int], int]:
-    """Return the passes that each group of lanes takes, and how many wavefronts a pass counts as.
+    """Return a pair: the number of passes of each group of lanes, and the wavefronts per pass.
 
     For example, the result ``([2, 4], 1)`` means: the first group takes 2 passes, the second takes
     4, and each pass counts as 1 wavefront (the unit of Nsight Compute).

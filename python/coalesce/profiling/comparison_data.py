@@ -58,8 +58,8 @@ class Row:
     def better(self, i: int) -> bool | None:
         """Whether the i-th value is better than the first value.
 
-        None if it is neither better nor worse, because the two values differ by at most 2 %. Also
-        None if the values cannot be compared, because one is missing or the first value is 0.
+        None if the two values differ by at most 2 %, if one of them is missing, or if the first
+        value is 0.
         """
         first, value = self.values[0], self.values[i]
         if not first or value is None or abs(value - first) <= 0.02 * abs(first):

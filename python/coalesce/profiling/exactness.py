@@ -185,10 +185,11 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
 
 
 def order_dependent(metrics: Iterable[str], space: str) -> dict[str, str]:
-    """Return the metrics that are not exact if addresses depend on the order of the warps.
+    """Return a dict from metrics to the reason why they are not exact for this kernel.
 
-    `metrics` are the names of all metrics. `space` is the memory with these addresses, such as
-    "global". The result is a dict. Its keys are the metrics, and each value is the reason.
+    Call this function for a kernel whose addresses depend on the order of the warps. `space` is the
+    memory of these addresses, such as "global". `metrics` are the names of all metrics. The result
+    has those that count sectors, tag requests or wavefronts of this memory.
     """
     of_addresses = ("sector", "tag_requests", "wavefronts")
     names = [n for n in metrics if space in n or (space == "global" and "pipe_tma" in n)]

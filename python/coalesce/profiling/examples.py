@@ -258,8 +258,8 @@ class Examples(Sequence[Example]):
     Attributes
     ----------
     distinct : list of Example
-        Enough examples to know all costs: those that cost the same as an earlier one may be
-        missing.
+        Some of the examples: at least one for each cost. An example that must cost the same as an
+        earlier one is left out.
     """
 
     def __init__(self, trace: Trace, events: list[int], distinct: list[Example]) -> None:
@@ -306,7 +306,10 @@ def examples(trace: Trace) -> Mapping[int, Examples]:
 
 
 def distinct(of_instruction: Sequence[Example]) -> Sequence[Example]:
-    """Return enough examples to know all their costs. `of_instruction` has all the examples."""
+    """Return `Examples.distinct` of the examples `of_instruction`: at least one for each cost.
+
+    If `of_instruction` is another sequence, such as a tuple, return it unchanged.
+    """
     return of_instruction.distinct if isinstance(of_instruction, Examples) else of_instruction
 
 

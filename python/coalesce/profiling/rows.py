@@ -106,7 +106,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Access:
-    """All loads of one source line from one array, or all stores, or all atomics, and so on.
+    """All memory instructions of one source line with the same kind and array: ``"load a"``.
 
     Attributes
     ----------

@@ -98,7 +98,7 @@ def of_kernel(
 ) -> tuple[Profile, LaunchRecord]:
     """Profile one launch. Return the profile, and the times of the launch.
 
-    `passed` has the arguments of the kernel. For the other parameters, see `Kernel.profile`.
+    `passed` are the arguments that the user passed. For the other parameters, see `Kernel.profile`.
     """
     launch = prepare(kernel, grid, block, passed, shared_bytes, device, cooperative)
     return of_prepared(launch, passed, settings)
@@ -109,8 +109,8 @@ def of_prepared(
 ) -> tuple[Profile, LaunchRecord]:
     """Profile a launch whose arguments were already checked.
 
-    Return the profile, and the times of the launch. `passed` has the arguments that the caller
-    passed. With them, the kernel can also be launched on a GPU, after the simulation. If `passed` is
+    Return the profile, and the times of the launch. `passed` are the arguments that the user
+    passed. They are needed to launch the kernel on a GPU, after the simulation. If `passed` is
     None, the kernel is only simulated. `title` is the title of the report.
     """
     kernel = launch.kernel

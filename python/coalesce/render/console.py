@@ -17,7 +17,7 @@ _ASCII = str.maketrans("█▉▊▋▌▍▎▏▒▲✓│±…↳", "######||
 
 
 def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
-    """Check the arguments, which users pass, and return the text of `render`."""
+    """Return the text of `render`, after checking `width` and `color`, which come from the user."""
     # require imports numpy, which takes long. `render` also serves programs that do without numpy.
     from coalesce.common import require
 

@@ -1,9 +1,9 @@
-"""Says for which asynchronous copies one end alone does not show the cost of the copy.
+"""Finds the asynchronous copies that a picture cannot show, and says why.
 
 A copy has two ends: the global memory that it reads, and the shared memory that it writes. A
-picture shows one end. In some copies, the other end contributes to the cost. The number in a
-picture of such a copy would differ from the number that a GPU counts. So there is no picture, but a
-sentence.
+picture shows one end, and the cost of this end. In some copies, the other end changes this cost.
+Then the number in the picture would differ from the number that a GPU counts. So reports show a
+sentence in place of the picture.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def undrawn_read(
     target: Sequence[int],
     target_mask: int,
 ) -> str:
-    """Return a sentence that says why the reads of a copy cannot be drawn. Empty if they can be.
+    """Return a sentence that says why the reads of a copy cannot be drawn.
 
-    `addresses` and `mask` are the addresses in global memory, and the lanes that read there (bit i
-    for lane i). `width` is the number of bytes per lane. `target` and `target_mask` are the
-    addresses in shared memory, and the lanes that write there. If these are not known,
-    `target_mask` is 0.
+    The sentence is empty if they can be drawn. Each lane copies `width` bytes from an address of
+    `addresses` (global memory) to an address of `target` (shared memory). Bit i of `mask` is set if
+    lane i reads, and bit i of `target_mask` if it writes. `target_mask` is 0 if `target` is not
+    known. `opcode` is the opcode of the copy.
     """
     why = "There is no picture: the copy bypasses L1, so its sectors depend on where it writes to."
     counted = model.counted_sectors(addresses, width, mask, "copy", opcode, target, target_mask)
@@ -50,12 +50,12 @@ def undrawn_write(
     source: Sequence[int],
     source_mask: int,
 ) -> str:
-    """Return a sentence that says why the writes of a copy cannot be drawn. Empty if they can be.
+    """Return a sentence that says why the writes of a copy cannot be drawn.
 
-    `addresses` and `mask` are the addresses in shared memory, and the lanes that write there (bit i
-    for lane i). `width` is the number of bytes per lane. `source` and `source_mask` are the
-    addresses in global memory, and the lanes that read there. If these are not known, `source_mask`
-    is 0.
+    The sentence is empty if they can be drawn. Each lane copies `width` bytes from an address of
+    `source` (global memory) to an address of `addresses` (shared memory). Bit i of `mask` is set if
+    lane i writes, and bit i of `source_mask` if it reads. `source_mask` is 0 if `source` is not
+    known. `opcode` is the opcode of the copy.
     """
     if _bypasses_l1(addresses, width, mask, opcode):
         return ""

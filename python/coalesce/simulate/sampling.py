@@ -52,7 +52,10 @@ class Estimate:
 
     @property
     def scale(self) -> float:
-        """The factor for estimates: a count of the sample times this factor is that of the grid."""
+        """The number of blocks of the grid, divided by that of the sample.
+
+        A count of the sample, multiplied by this factor, is the estimate for the grid.
+        """
         return self.blocks_total / self.blocks_run
 
     def error(self, figure: Callable[[Any], float]) -> float:

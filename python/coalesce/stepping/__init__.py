@@ -109,27 +109,30 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """`Stepper.registers` after this step. It can only be read before the next step."""
+        """`Stepper.registers` after this step. After the next step, it raises LookupError."""
         return self._now()._registers_of(self.warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """`Stepper.variables` after this step. It can only be read before the next step."""
+        """`Stepper.variables` after this step. After the next step, it raises LookupError."""
         return self._now()._variables_of(self.warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """`Stepper.shared` after this step. It can only be read before the next step."""
+        """`Stepper.shared` after this step. After the next step, it raises LookupError."""
         return self._now().shared
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """`Stepper.arrays` after this step. It can only be read before the next step."""
+        """`Stepper.arrays` after this step. After the next step, it raises LookupError."""
         return self._now().arrays
 
     @property
     def events(self) -> Trace:
-        """The memory accesses of this step: none, or one. An asynchronous copy has two."""
+        """The memory accesses of this step: none, or one. An asynchronous copy has two.
+
+        After the next step, this attribute raises LookupError.
+        """
         return self._now().events
 
 
@@ -446,7 +449,8 @@ class Stepper:
     def arrays(self) -> dict[str, Array]:
         """The array arguments, as a dict from the names of parameters to read-only arrays.
 
-        The block works on copies of the caller's arrays. These arrays are views of the copies.
+        They show the current contents. The block works on copies of the caller's arrays, and the
+        returned arrays are views of these copies.
         """
         views = {}
         for parameter, argument in zip(
