@@ -41,7 +41,8 @@ glossary](../notebooks/glossary.md) explains the terms.
 
 The launches are in five sets, which the sections below describe. The counters were recorded by
 `python tests/record_counters.py shipped awkward programs unseen patterns`, which calls Nsight
-Compute with `--clock-control none`. This table says on which GPU each set was recorded, and when:
+Compute with `--clock-control none` (the GPU keeps its usual clock rates). This table says on which
+GPU each set was recorded, and when:
 
 """
 
@@ -53,8 +54,8 @@ A wavefront is one pass of shared memory. Two metrics count wavefronts:
   when several warps want to use L1 at the same time. The hardware must then choose which warp is
   first. The number of added wavefronts differs from run to run, so it cannot be predicted.
 
-The last section of this page compares both metrics in kernels with only one warp. There the
-hardware does not add wavefronts for this reason.
+The last section of this page compares both metrics in kernels with only one warp. There, no two
+warps want to use L1 at the same time, so this cannot add wavefronts.
 
 Some other counts differ from run to run on the GPU, too. This happens in three cases. For each
 case, the list names a kernel of the tables below as an example:
@@ -246,10 +247,8 @@ def counted() -> Iterator[str]:
     yield (
         "These kernels are in `tests/kernels/unseen_*.cu`. The counts of the GPU were recorded on "
         "{date}, before any rule of counting was changed for these kernels. Where a prediction is "
-        "wrong, the profile should say so: `p.inexact` names the metric and the reason. These "
-        "metrics are wrong, but `p.inexact` does not name them: {wrong}.".format(
-            **sets["unseen"].recording, wrong=", ".join(sets["unseen"].wrong()) or "none"
-        )
+        "wrong, the profile should say so: `p.inexact` names the metric and the reason. "
+        "{wrong}".format(**sets["unseen"].recording, wrong=unexplained(sets["unseen"].wrong()))
     )
     yield ""
     yield from sets["unseen"].table({**COLUMNS, **ATOMIC_COLUMNS})
@@ -265,6 +264,14 @@ def counted() -> Iterator[str]:
     )
     yield ""
     yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))
+
+
+def unexplained(wrong: Iterable[str]) -> str:
+    """Return the sentence about the wrong metrics that `p.inexact` does not name."""
+    listed = ", ".join(wrong)
+    if not listed:
+        return "It names all wrong metrics of these kernels."
+    return f"These metrics are wrong, but `p.inexact` does not name them: {listed}."
 
 
 def pattern_rows(patterns: Comparison) -> Iterator[list[str]]:

@@ -50,17 +50,17 @@ from coalesce import draw, lessons
 #
 # ## Side by side
 #
-# This lesson uses small kernels, the variants of `coalesce.access`. In each kernel, a thread loads one element and stores
-# it. The kernels differ in the index of the element that is loaded. In the kernel below, the indices of neighbouring
-# threads are `stride` apart. `ELEMENT` is `float`:
+# This lesson uses small kernels, the variants of `coalesce.access`. In each kernel, a thread loads one element and
+# stores it. The kernels differ in the index of the element that is loaded. In the variant `stride` below, the indices
+# of neighbouring threads are `stride` apart. `ELEMENT` is a macro for the type of an element:
 
 # %%
 lessons.code("access", "stride")
 
 # %% [markdown]
-# `coalesce.profile` runs such a kernel and returns the counts. The cell below loads elements of three sizes: a `float` (4
-# bytes), a `double` (8 bytes) and a `float4` (16 bytes). The type `float4` is a struct of four floats. A thread loads it
-# with one instruction. No instruction loads more than these 16 bytes per lane.
+# `coalesce.profile` runs such a kernel and returns the counts. The cell below runs the variant `vector`, which loads
+# elements of three sizes: a `float` (4 bytes), a `double` (8 bytes) and a `float4` (16 bytes). The type `float4` is a
+# struct of four floats. A thread loads it with one instruction. No instruction loads more than these 16 bytes per lane.
 
 # %%
 x = np.arange(1 << 14, dtype=np.float32)
@@ -293,8 +293,9 @@ if recorded.gbps is not None:
 # Wider loads did help, and the limit is no longer latency. All bytes that are loaded and stored pass through **L2**.
 # According to the model, L2 is the next limit.
 #
-# DRAM needs nearly as many cycles as L2. In the model, two units delay each other if they are about equally busy. For
-# this kernel, the modelled delay is too large: the measured bandwidth is higher than the modelled one.
+# But here the model is not precise. DRAM needs nearly as many cycles as L2, and in the model, two units delay each
+# other if they are about equally busy. For this kernel, the modelled delay is too large: the measured bandwidth is
+# higher than the modelled one.
 #
 # ## What the memory behind the caches moves
 #
@@ -352,14 +353,14 @@ lessons.predict(
 
 # %% [markdown]
 # A DRAM never delivers a single byte: for each address, it delivers a **burst** of several bytes. So scattered accesses
-# waste bandwidth. A tutorial reports that its bandwidth falls from 110 to 15 GB/s if the accesses are scattered. This is
-# a factor of 7.3. Can we conclude from this factor how large the pieces are? The tutorial does not say at which stride it
-# measured, so there are two cases:
+# waste bandwidth. A tutorial reports that its bandwidth falls from 110 to 15 GB/s if the accesses are scattered. This
+# is a factor of 7.3. Can we conclude from this factor how large the pieces are? The tutorial does not say at which
+# stride it measured. Two cases are possible:
 #
-# 1. The kernel uses 4 of every 32 bytes that the memory moves. This happens at stride 8. If the pieces have 32 bytes,
-#    the same happens at larger strides. Then the bandwidth falls by a factor of 8 at most.
-# 2. The kernel uses 4 of every 64 bytes that the memory moves. If the pieces have 64 bytes, this happens from stride 16
-#    on. Then the bandwidth falls by a factor of 16 at most.
+# 1. For every 4 bytes that the kernel uses, the memory moves 32 bytes. This happens at stride 8. With pieces of 32
+#    bytes, it also happens at all larger strides. The bandwidth falls by a factor of 32 / 4 = 8 at most.
+# 2. For every 4 bytes that the kernel uses, the memory moves 64 bytes. With pieces of 64 bytes, this happens at stride
+#    16 and at all larger strides. The bandwidth falls by a factor of 64 / 4 = 16 at most.
 #
 # The factor is the bandwidth at stride 1, divided by the bandwidth at the larger stride. It reaches its largest value (8
 # or 16) only if the memory is fully busy at stride 1, too. Otherwise it is smaller. So a factor of 7.3 fits the first

@@ -71,8 +71,8 @@ lessons.predict(
 
 # %% [markdown]
 # The `if` on `row` and `col` makes the threads beyond the matrix do nothing. What happens if the kernel tests only the
-# row? The next kernel does so. The blocks cover 96 columns, 26 more than the matrix has. So 100 x 26 = 2,600 threads
-# write to wrong places.
+# row? The next kernel does so. The result has 100 rows and 70 columns, but the blocks cover 96 columns. In each of the
+# 100 rows, 26 threads write to wrong places: 2,600 threads in all.
 #
 # `check` finds two kinds of mistakes here: accesses outside the arrays, and **races**. In a race, two threads access
 # the same element in no fixed order, and at least one of them writes. For example, blocks run in any order. So a thread
@@ -223,7 +223,8 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # 1. The **load-store unit** of a multiprocessor accepts one request at a time. Our time model counts 1.25 cycles per
 #    request, because an H200 was never faster in our recordings.
-# 2. The **data stage** of L1 serves the request. In these kernels it needs one pass per line (128 bytes).
+# 2. The **data stage** of L1 reads the data. In these kernels, it reads one cache line (128 bytes) per pass. So a
+#    request takes one pass for each line that it touches.
 # 3. Data that is not in L1 comes from L2.
 # 4. Data that is not in L2 comes from DRAM.
 #
@@ -362,7 +363,8 @@ lessons.predict(
 # ## The same numbers from a GPU: Nsight Compute
 #
 # Nsight Compute (`ncu`) is NVIDIA's profiler for kernels. It needs a GPU and the permission to read the GPU's counters.
-# Our `metrics()` uses the same names of metrics. These are commands from a tutorial, with the metrics that matter here:
+# In coalesce, `metrics()` of a profile returns counts under the same names. These are commands from a tutorial, with
+# the metrics that matter here:
 #
 # ```sh
 # ncu --metrics l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,\
@@ -382,9 +384,11 @@ lessons.predict(
 #
 # The tutorial also has a table of expected results:
 #
-# - The "Global Load Efficiency" is about 50 % for the naive kernel, and 90 to 100 % for the coalesced one.
+# - The "Global Load Efficiency", the share of the loaded bytes that are used, is about 50 % for the naive kernel, and
+#   90 to 100 % for the coalesced one.
 # - The L1 hit rate is below 5 % in both kernels.
-# - The coalesced kernel has less "memory replay overhead", a counter of older profilers.
+# - The coalesced kernel has less "memory replay overhead". This counter of older profilers says how often memory
+#   instructions must be issued again.
 #
 # These are the counts:
 
@@ -404,10 +408,10 @@ for name, p in big.items():
 # This is less than 100 %, although no load could be cheaper. In `naive`, one load uses 4 bytes of each of its 32
 # sectors, and the other load is a broadcast. Together, they use 132 of 1,056 bytes, or 12.5 %.
 #
-# Our reports count the bytes of every lane, even if several lanes ask for the same bytes. But a load never counts more
-# bytes than it moves. Take the two loads of `naive`. In the broadcast, 32 lanes ask for 4 bytes each, or 128 bytes. But
-# the load moves only one sector, so 32 of 32 bytes count as used. The other load uses 128 of 1,024 bytes. Together, the
-# two loads use 160 of 1,056 bytes, or 15 %.
+# Our reports count the bytes of every lane, even if several lanes ask for the same bytes. Take the two loads of
+# `naive`. In the broadcast, 32 lanes ask for 4 bytes each, or 128 bytes. But the load moves only one sector of 32
+# bytes. As a load cannot use more bytes than it moves, 32 of 32 bytes count as used. The other load uses 128 of 1,024
+# bytes. Together, the two loads use 160 of 1,056 bytes, or 15 %.
 #
 # ## alpha and beta
 #

@@ -146,8 +146,8 @@ lessons.predict(
 # memory. With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of
 # the lane whose number is higher by `s`. `warp_per_row` adds up the parts with shuffles alone.
 #
-# The kernel for the columns is `column_tiles`. In this kernel, 32 warps share 32 columns. Each warp adds up a part of
-# each column, and at the end these sums are added. These are the two kernels:
+# `column_tiles` shares the work on columns. In this kernel, 32 warps have 32 columns. Each warp adds up a part of each
+# column, and at the end these sums are added. Here are `warp_per_row` and `column_tiles`:
 
 # %%
 lessons.code("row_sums", "warp_per_row")
@@ -298,8 +298,8 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 # <details><summary>Our answer</summary>
 #
 # The third: something outside the kernel. A speed of 7 GB/s is typical of the bus between the host and a GPU. The
-# memory of that GPU gives 1,600 GB/s. And on the GPU of the table above, coalesced loads do help: the second kernel is
-# nine times as fast as the first. Even `thread_per_row` reaches more than 500 GB/s there.
+# memory of that GPU gives 1,600 GB/s. And on the GPU of the table above, coalesced loads do help: `block_per_row` is
+# nine times as fast as `thread_per_row`. Even `thread_per_row` reaches more than 500 GB/s there.
 #
 # In both of the tutorial's programs, `row_sums` is launched first, so it is the first kernel that accesses the data.
 # Perhaps the data are moved to the GPU only at the first access. Then the first kernel must wait for the bus, whatever it
@@ -497,7 +497,8 @@ print(lessons.exercise("column_max").check(column_max))
 # **To remember**
 # - If each thread walks along its own row, neighbouring lanes access elements that are a row apart.
 # - For contiguous loads, give each row to a warp or a block. Add up the parts of the row by a tree or by shuffles.
-# - Fewer sectors help only if the sectors are the limit. L1 may already have the bytes that a load did not use.
+# - Fewer sectors help only if the sectors are the limit. If a load does not use all bytes of a sector, L1 may keep the
+#   rest for the next load.
 # - Coalesced loads are necessary, but not sufficient: without enough warps, the GPU waits for memory.
 
 # %%

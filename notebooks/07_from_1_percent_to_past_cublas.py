@@ -426,10 +426,10 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 3: 16 bytes per load
 #
-# `vectorized`: one load can read 16 bytes per lane, if these bytes are adjacent. In `blocktiled_2d`, a thread's words
-# of `b` are already adjacent in shared memory, so the compiler merged four loads into one. The words of `a` are not
-# adjacent. They become adjacent if the tile of `a` is stored transposed, `a_tile[k][row]`. For each `k`, a thread then
-# needs four loads, not ten.
+# `vectorized`: one load can read 16 bytes (four words) per lane, if these bytes are adjacent. In `blocktiled_2d`, the 8
+# words of `b` that a thread needs for each `k` are adjacent in shared memory, so the compiler merged their loads into
+# two. The 8 words of `a` are not adjacent, so they need 8 loads. They become adjacent if the tile of `a` is stored
+# transposed, `a_tile[k][row]`. For each `k`, a thread then needs 2 + 2 loads, not 2 + 8.
 
 # %%
 lessons.code(
@@ -472,10 +472,11 @@ def first_load(rung, array):
 first_load("vectorized", "b_tile")
 
 # %% [markdown]
-# In `vectorized`, each lane has 8 neighbouring columns (32 bytes). One load takes only 16 of these bytes. So the loads of
-# neighbouring lanes are 32 bytes apart. `warptiled` changes only one thing: the positions of the elements that each
-# thread computes. A warp computes 32 x 64 elements. They are divided into four quarters, and each thread computes 4 x 4
-# elements of each quarter. So neighbouring lanes load neighbouring pieces of 16 bytes.
+# In `vectorized`, each lane has 8 neighbouring columns (32 bytes). One load takes only 16 of these bytes. So the loads
+# of neighbouring lanes are 32 bytes apart. `warptiled` changes only one thing: the positions of the elements that each
+# thread computes. A warp computes 32 x 64 elements. They are divided into four quarters of 16 x 32 elements. In each
+# quarter, a thread computes 4 x 4 elements, and its neighbour computes the next 4 columns. So neighbouring lanes load
+# neighbouring pieces of 16 bytes.
 
 # %%
 lessons.code(
@@ -777,13 +778,13 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 3 %. This difference is as small as differences between
-# measurements. An earlier version of `split_k` was slower than cuBLAS for this shape.
+# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 3 %. Repeated measurements differ by as much. An
+# earlier version of `split_k` was slower than cuBLAS for this shape.
 #
-# For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS, but an earlier version of it was slower. The earlier version
+# For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS. An earlier version of `tensor_map` was slower, because it
 # packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time depends only on `M` and `K`. If `N` is
-# small (the result has few columns), packing takes a large share of the whole time. [The ladder,
-# measured](../docs/ladder.md) says what limits the rungs, and which change to try next.
+# small (the result has few columns), there is little to multiply, and packing takes a large share of the whole time.
+# [The ladder, measured](../docs/ladder.md) says what limits the rungs, and which change to try next.
 #
 # ## Past the float32 pipes: tensor cores
 #
@@ -832,31 +833,35 @@ lessons.predict(
 )
 
 # %% [markdown]
-# `bf16`, `tf32` and `tf32x3` use a larger instruction, `wgmma`, which four warps execute together. In `bf16`, it
-# multiplies a matrix of 64 x 16 bfloat16 values by a matrix of 16 x 256. The tensor cores read these values from shared
-# memory. (`dmma`, for float64, uses instructions of one warp. The simulator executes `mma`, `wmma` and `wgmma`.) This is
-# the inner loop of `bf16`:
+# Four variants of `matmul` use tensor cores: `bf16` for [bfloat16](glossary.md#bfloat16-tf32), `tf32` and `tf32x3` for
+# float32, and `dmma` for float64. The first three use a larger instruction, `wgmma`, which four warps execute together.
+# In `bf16`, one `wgmma` multiplies a matrix of 64 x 16 bfloat16 values by a matrix of 16 x 256. The tensor cores read
+# these values from shared memory. (The simulator executes `wgmma`, and also `mma` and `wmma`, the instructions of one
+# warp.) This is the inner loop of `bf16`:
 
 # %%
 lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait<1>();"))
 
 # %% [markdown]
-# For `tf32`, `wgmma` needs values of B that are neighbours along `k`. But in a row-major matrix, they are in different
-# rows. So the threads read B into registers (`read_b`) while the tensor cores multiply:
+# In `tf32`, the tensor cores cannot read B from shared memory. For TF32, `wgmma` requires that values with successive
+# `k` are adjacent there. But B is stored by rows, so these values are in different rows. `wgmma` can also take values
+# from registers. So the threads read B into registers (`read_b`) while the tensor cores multiply:
 
 # %%
 lessons.code("matmul", "tf32", part=("multiply_begin();", "multiply_wait();"))
 
 # %% [markdown]
-# In `dmma`, all operands are in registers, and one warp multiplies 16 x 8 x 8 values with an instruction. It reads the
-# values for the next instructions in the same loop:
+# In `dmma`, all operands are in registers. With one instruction, a warp multiplies a matrix of 16 x 8 values by a
+# matrix of 8 x 8. In the same loop, the warp reads the values for the next instructions:
 
 # %%
 lessons.code("matmul", "dmma", part=("for (int n = 0; n < STAGE / DEPTH", "__syncwarp"))
 
 # %% [markdown]
-# The results are less precise: bfloat16 has 8 significant bits, TF32 has 11, float32 has 24. `tf32x3` regains most of the
-# precision. It writes each float32 as a sum of two TF32 values and multiplies three times:
+# The results of `bf16` and `tf32` are less precise: bfloat16 has 8 significant bits, TF32 has 11, float32 has 24.
+# `tf32x3` regains most of the precision. It writes each float32 as a sum of two TF32 values, a large one and a small
+# one. A product of two such sums has four parts. `tf32x3` leaves out the product of the two small values, and computes
+# the other three:
 
 # %%
 lessons.code("matmul", "tf32x3", part=("multiply_begin();", "multiply_wait();"))
