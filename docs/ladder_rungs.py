@@ -104,7 +104,9 @@ def section(ladder: Shape, units: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of the section."""
     rungs = counted(units)
     ms = {name.partition(" ")[0]: row.ms for name, row in ladder.rungs.items()}
-    yield from _INTRODUCTION.splitlines()
+    naive, naive_2d = rungs["naive"].cycles, rungs["naive_2d"].cycles
+    example = {"naive": naive, "naive_2d": naive_2d, "gain": naive / naive_2d}
+    yield from _INTRODUCTION.format(**example).splitlines()
     yield ""
     heads = ("rung", "over", "instructions", "requests", "passes", "bound", "predicted", "measured")
     yield "| " + " | ".join(heads) + " |"
@@ -144,15 +146,18 @@ Each rung is compared with an earlier one, in the column *over*. Both gains say 
 fast the rung is, at 4096 x 4096 x 4096. The *measured* gain follows from the times above. The
 *predicted* gain follows from counts alone:
 
-- The table has counts of an H200 per multiply-add of a warp: executed instructions, requests to the
-  load-store unit, and passes of the data stage, which serves shared memory and L1.
+- An H200 counted three things: executed instructions, requests to the load-store unit, and passes
+  of the data stage, which serves shared memory and L1. The table has these counts per multiply-add
+  of a warp.
 - In one cycle, a multiprocessor can issue 4 instructions, start 4 multiply-adds of warps, take 0.8
   requests, and make one pass ([Caches and time](models.md)). So each unit needs a certain number of
   cycles per multiply-add. The unit that needs the most is the *bound*.
-- If nothing else limited the speed, the gain would be the ratio of these cycles.
+- If nothing else limited the speed, the gain would be the ratio of the cycles of the two bounds.
+  For example, `naive` needs {naive:.2f} cycles for its passes, and `naive_2d` needs {naive_2d:.2f}
+  cycles for its requests. So the predicted gain is {naive:.2f} / {naive_2d:.2f} = {gain:.2f}.
 
-The model does not include waits. The text below the table says where they matter; it uses counters
-of the same recordings."""
+The model does not include waits. The text below the table says where they matter. Its figures come
+from counters of the H200, too."""
 
 # For each rung: the rung with which it is compared, and the text. section() fills in the numbers in
 # braces from `busy`. Names that begin with over_ are numbers of the other rung.
@@ -185,8 +190,9 @@ RUNGS = {
     "coalesced_swapped": (
         "coalesced",
         """
-        Division and remainder are swapped, so neighbouring lanes read neighbouring rows
-        again. The counts are those of `naive`. The data stage is busy for {data:.0f} % of
+        In `coalesced`, thread `t` has row `t / TILE` and column `t % TILE`. Here, the
+        division and the remainder are swapped, so neighbouring lanes read neighbouring
+        rows again. The counts are those of `naive`. The data stage is busy for {data:.0f} % of
         the time, so prediction and measurement nearly agree.
         """,
     ),
@@ -214,8 +220,9 @@ RUNGS = {
         """
         The tile of `b` is stored transposed, and its accesses have bank conflicts. So
         there are six times as many passes. The data stage is busy for {data:.0f} % of the
-        time. `tiled` does not reach its own limit, so the loss is a little smaller than
-        predicted.
+        time. The model assumes that the bound of `tiled` is always busy, too. But it is
+        busy for only {over_requests:.0f} % of the time, so the loss is a little smaller
+        than predicted.
         """,
     ),
     "blocktiled_1d": (
@@ -243,16 +250,19 @@ RUNGS = {
         """
         A load reads 16 bytes per lane, so there are fewer loads to wait for. The waits
         for shared memory fall from {over_shared:.0f} % to {shared:.0f} % of a warp's
-        time. `blocktiled_2d` is far from its limit. So the gain is larger than predicted.
+        time. The model assumes that the bound of `blocktiled_2d`, the data stage, is
+        always busy. But it is busy for only {over_data:.0f} % of the time. So the gain is
+        larger than predicted.
         """,
     ),
     "warptiled": (
         "vectorized",
         """
-        The lanes of a warp share a compact tile, and a load takes fewer passes. In
-        `vectorized`, the data stage is busy for only {over_data:.0f} % of the time, so
-        fewer passes help little. Warps wait for data from L1, L2 and DRAM for {far:.0f} %
-        of their time.
+        The lanes of a warp share a compact tile, so more of them load the same elements,
+        and there are no bank conflicts. A load of 16 bytes per lane takes 3 passes
+        instead of 5. In `vectorized`, the data stage is busy for only {over_data:.0f} %
+        of the time, so fewer passes help little. Warps wait for data from L1, L2 and DRAM
+        for {far:.0f} % of their time.
         """,
     ),
     "pipelined": (
@@ -269,7 +279,8 @@ RUNGS = {
     "tma": (
         "pipelined",
         """
-        The copy engine copies the tiles, and a thread computes 16 x 8 elements. So nearly
+        The copy engine (TMA) copies the tiles, so the threads execute few instructions
+        for the copies. A thread computes 16 x 8 elements, so it needs few loads. Nearly
         all instructions are multiply-adds. The gain is larger than predicted, because the
         schedulers are also busier: {issue:.0f} % of the time, instead of {over_issue:.0f}
         %. The counts do not include the kernel that packs `a`; the time does.

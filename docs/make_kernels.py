@@ -56,7 +56,8 @@ These are the outcomes:
 
 - *right*: the kernel wrote or printed something, at least one reference has the same result, and
   none has another result.
-- *wrong*: the result differs from a reference, and the check finds no reason in the kernel.
+- *wrong*: the result differs from a reference, and [the check](checks.md) finds no reason in the
+  kernel.
 - *not defined*: the result differs from a reference, but CUDA does not define which result is
   right. The reason is a race, a read of memory that nobody wrote (the check reports both), or a
   read of a clock.
@@ -74,9 +75,9 @@ These are the outcomes:
 """
 _ON_GPU = """\
 The launches of {launched} kernels were repeated on a GPU, in two runs on {date}. The GPU was an
-{gpu}, and the compiler was {compiler}. If the check reported a race in a launch with made-up sizes,
-a launch with only one block was repeated instead. These are the outcomes, with the numbers of
-kernels:
+{gpu}, and the compiler was {compiler}. Made-up sizes may not fit the grid, and then two blocks may
+write the same elements. If the check reported such a race, the kernel was launched with only one
+block instead. These are the outcomes, with the numbers of kernels:
 
 - *equal* ({equal}): every bit of every array and variable is equal.
 - *atomics* ({atomics}): floats differ by rounding, because atomics add them in any order.

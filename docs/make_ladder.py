@@ -168,9 +168,10 @@ def _units(rows: dict[str, dict[str, Any]]) -> list[str]:
     needed = slots["tensor_map"] * wanted / own
     text = (
         f"In this run, `tensor_map` reaches {own / library:.3f} times the speed of cuBLAS; the "
-        f"goal is {LARGE_GOAL:.2f} times. For the goal, it needs {wanted:.1%} of the float32 peak. "
-        f"With the same instructions, it must then use {needed:.1%} of the issue slots, instead of "
-        f"{slots['tensor_map']:.1%}."
+        f"goal is {LARGE_GOAL:.2f} times. cuBLAS reaches {library:.1%} of the float32 peak, so the "
+        f"goal is {LARGE_GOAL:.2f} times the unrounded share, {wanted:.1%}. `tensor_map` reaches "
+        f"{own:.1%}, with {slots['tensor_map']:.1%} of the issue slots. To reach {wanted:.1%} with "
+        f"the same instructions, it must use {needed:.1%} of the issue slots."
     )
     return [*lines, "", *textwrap.wrap(text, 100)]
 
@@ -214,7 +215,7 @@ How the times were measured:
   the runs.
 - Some rungs prepare their operands before the product. For example, they copy them in another
   order, which is called packing. The time includes this preparation.
-- The L2 cache is not cleared between the runs of a turn, so it can hold data of the previous run.
+- The L2 cache is not cleared between two runs of a rung, so it can hold data of the previous run.
 - cuBLAS does not use TF32, a format with fewer bits, unless TF32 is named."""
 
 _TENSOR_CORES = """\
@@ -258,9 +259,9 @@ product of 4096" multiplies two 4096 x 4096 matrices.
 
 **Limit.** The main loop, which multiplies, limits the speed. The kernel also transposes A, but this
 costs little: without it, the product of 4096 would be only 0.2 % faster. Two things limit the loop:
-the rate at which instructions are issued, and the loads from shared memory.
-The model (`python benchmarks/cost_model.py tensor_map`) computes only the first limit. The goal was
-1.10 times the speed of cuBLAS at 4096 and 8192. The tables show how much is missing.
+the rate at which instructions are issued, and the loads from shared memory. The model (`python
+benchmarks/cost_model.py tensor_map`) computes only the limit of the issue rate. The goal was 1.10
+times the speed of cuBLAS at 4096 and 8192. The tables of ratios above show how much is missing.
 
 The section "How busy the units are" shows where the time goes at 4096. Another distribution of the
 tiles cannot help, because all multiprocessors have work for nearly all of the time. More warps
@@ -277,23 +278,23 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
 - **A search for the best main loop.** A program generated 1,730 versions of the main loop, and
   timed each of them on an H100 at 4096. (They are not in the repository.) They differ in the order
   of multiply-adds and loads, in the number of registers, and in how partial sums are stored. The
-  kernel before the search took 2.519 ms. The fastest version took 2.467 ms, but it has too few
-  registers (200 per thread), and must store some values in memory outside the loop. So the kernel
-  now follows another version, which has 224 registers and took 2.471 to 2.476 ms.
-- **The same without pauses.** In a second run, the GPU had no pause between the products. The
-  version with 224 registers was faster than the kernel before the search by 0.5 % at 2048, by 0.6 %
-  at 4096 and by 2.2 % at 8192.
+  kernel before the search took 2.519 ms. The fastest version took 2.467 ms, but it has only 200
+  registers per thread. These are too few for the code outside the loop, which must keep some values
+  in memory. So the kernel now follows another version, which has 224 registers and took 2.471 to
+  2.476 ms. In a second run, the GPU had no pause between the products. There, too, the version with
+  224 registers was faster than the kernel before the search: by 0.5 % at 2048, by 0.6 % at 4096 and
+  by 2.2 % at 8192.
 - **A second search.** Another program timed 300 versions of the main loop on an H200. The body
   of the loop has 4, 8, 16 or 32 steps of k. The versions differ in the order of the instructions,
   and in the number of registers (216 to 240). None is faster than the kernel as it is: at 4096,
   the best of them takes 0.8 % longer.
   By the cost model, some loops of 16 steps should be faster than the kernel (up to 0.905 of the
   peak). In fact they take 1.4 % longer than the kernel.
-- **Swapped sums.** In the 34 fastest of the 1,730 versions, neighbouring partial sums have changed
-  places, in pairs or groups of four. Then ptxas, the assembler, chooses better registers: it puts a
-  sum and its value of B into different register banks, so that both can be read at once. But the
-  model does not explain the gain. By the model, the new kernel should even be slower: 0.870 of the
-  peak, instead of 0.878.
+- **Swapped sums.** A thread keeps its partial sums in an array. In the 34 fastest of the 1,730
+  versions, neighbouring sums have changed places in this array, in pairs or groups of four. Then
+  ptxas, the assembler, chooses better registers: it puts a sum and its value of B into different
+  register banks, so that both can be read at once. But the model does not explain the gain. By the
+  model, the new kernel should even be slower: 0.870 of the peak, instead of 0.878.
 - **Other positions of the lanes.** In `split_k`, the lanes of a warp were assigned to other
   elements of the tile, so that loads from shared memory take fewer wavefronts. The same change made
   `tensor_map` slower by 0.7 % at 2048 and 4096, and by 1.1 % at 8192. The reason is not known.
@@ -326,16 +327,23 @@ have no common operand.
 at a time. It cuts K into stages, and copies the data of a stage together. In the product of 256, a
 block has only a few stages, and it spends most of its time waiting for the first one.
 
-The kernel spends about 5 % of its time outside the main loop: at its start, and at the end of each
-of its two rounds of tiles. To measure this, an earlier version computed 16384 x 128 x 2048, and the
-same product with twice the K. Twice the K doubles the time of the main loop, but not the time
-outside it. So twice the time of the first product has the time outside twice, and the time of the
-second product has it once. The difference was 8.6 microseconds: the time outside the main loop.
+For 16384 x 128 x 2048, the kernel spends about 5 % of its time outside the main loop: at its start,
+and at the end of each tile. (The tiles are computed in two rounds, because there are more tiles
+than multiprocessors.) To measure this, an earlier version computed this product, and the same
+product with twice the K. Twice the K doubles the time in the main loop, but not the time outside.
+So the two times are:
+
+- first product: loop + outside
+- second product: 2 x loop + outside
+
+Twice the first time minus the second time is therefore the time outside. It was 8.6 microseconds.
 
 **Tried.**
 
-- **Other positions of the lanes.** The lanes of a warp were assigned to other elements of the tile:
-  lanes 0 and 1 are now in the same row, lanes 0 and 2 in the same column. So a load of B takes 2
+- **Other positions of the lanes.** Lanes in the same row of the tile load the same elements of A,
+  and lanes in the same column load the same elements of B. Such loads take fewer wavefronts if
+  these lanes are close to each other. So the lanes were assigned to other elements of the tile:
+  lanes 0 and 1 are now in the same row, lanes 0 and 2 in the same column. A load of B now takes 2
   wavefronts instead of 4, as a load of A does. On an H100, this raised the ratio to cuBLAS: for
   16384 x 128 x 2048 from 0.949 to 0.986, at 1024 from 1.148 to 1.177, and at 256 from 1.376 to
   1.413 (all in one run). The cost of the main loop in the model did not change.
@@ -351,9 +359,10 @@ second product has it once. The difference was 8.6 microseconds: the time outsid
 - **Copies spread over time.** In an earlier version, every warp started all copies of a stage at
   once, and loads from shared memory had to wait for them. The product of 1024 took 17 % longer than
   now. Now only a few copies start in each step of k.
-- **Loads written in PTX.** In an earlier version, each compilation of the same source gave another
+- **Loads written in PTX.** In an earlier version, each compilation of the same source gave other
   machine code, because NVRTC 13.5 (the compiler) moved the loads from shared memory. So the number
-  of conflicts of register banks varied: with `TILE=64`, 19 to 54 % of the multiply-adds had one.
+  of conflicts of register banks varied: with `TILE=64`, 19 to 54 % of the multiply-adds had such a
+  conflict.
   Now these loads are written in PTX, and every compilation has the same main loop
   (`python benchmarks/cost_model.py split_k -DTILE=64 --compiles 10`).
 

@@ -38,13 +38,14 @@ glossary](../notebooks/glossary.md) explains the terms.
 L1 is the cache of one multiprocessor. A line of the cache has 128 bytes, in four sectors.
 
 The simulator executes the blocks first and records their accesses. Then it replays the accesses: it
-looks up each of them in the modelled cache. In this replay, the warps of a block take turns, one
-request each. On a GPU, some warps are ahead of others, unless barriers keep them together.
-Therefore the model delays the start of each warp by a random number of requests, at most 64.
+looks up each of them in the modelled cache. The replay of a block has rounds. In each round, each
+warp makes one request. On a GPU, some warps are ahead of others, unless barriers keep them
+together. Therefore, if a kernel has no barriers, each warp of the model waits before it starts, for
+a random number of rounds (fewer than 64).
 
 Often, many blocks of a grid make the same requests, only at other addresses: in each array, all
-addresses differ by the same number. The model replays such requests at most eight times, each time
-with other random numbers. It uses the results for all these blocks.
+addresses differ by the same number. The model replays only up to eight of these blocks, each with
+other random numbers. The other blocks get the results of these eight in turn.
 
 L1 and shared memory are two parts of the same memory. L1 gets the part that shared memory does not
 use. If several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each
@@ -75,8 +76,9 @@ reads L2 Request Coalescer (LRC).
 
 In the model, a read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM
 has it. During this time, reads of the neighbours can be merged with it. Both figures were fitted to
-the variant `gather`. It reads elements at random, so reads are merged only by chance. The longer a
-read takes, the more other reads are merged with it.
+the variant `gather`. It reads elements at random, so reads are merged only by chance: the longer a
+read takes, the more other reads are merged with it. So the number of merged reads shows how long a
+read takes.
 
 **Partitions.** L2 has one or two partitions, depending on the GPU. A multiprocessor reads from the
 nearer partition, which also keeps copies of data of the other partition. So if all multiprocessors
@@ -84,10 +86,10 @@ read the same data, both partitions hold a copy, and the data take up twice thei
 
 **Sample.** If a launch sends very many requests to L2, the model replays only a sample of them, to
 save time. L2 is divided into sets, and each line can be stored in only one set. The model chooses
-some of the sets: at least 1 / 32 of all sets, and so many that they get about 16,000 requests or
-more. It leaves out the requests to all other sets. From the sample, it estimates three figures for
-the whole launch: hit rates, merged reads, and the bytes that DRAM transfers because L2 has evicted
-lines. Everything else is counted for all requests.
+some of the sets, at least 1 / 32 of all. If they would get fewer than about 16,000 requests, it
+chooses more. It leaves out the requests to all other sets. From the sample, it estimates three
+figures for the whole launch: hit rates, merged reads, and the bytes that DRAM transfers because L2
+has evicted lines. Everything else is counted for all requests.
 
 **DRAM.** L2 reads from DRAM in pieces of 64 bytes, half a line. A line that a kernel has changed is
 written to DRAM when L2 needs its space for other data.
@@ -114,7 +116,9 @@ times for the busiest multiprocessor. The longest of them is the modelled time. 
 too few warps, at times all of them wait, and the kernel takes longer. To estimate this, the model
 follows one warp through the machine code. The machine code says how many cycles an instruction must
 wait after the previous one, and for which results it must wait. The model of the caches says how
-often L1, L2 and DRAM serve an access. A block lasts as long as its slowest warp.
+often L1, L2 and DRAM serve an access. This gives the time of an average warp. But a block lasts as
+long as its slowest warp. So the time is multiplied by the number of instructions of the slowest
+warp, divided by the average number.
 
 **The data stage of L1** is the unit that reads the data. In one cycle, each of the 32 banks
 delivers one word of shared memory or of the cache. For a request to the cache, L1 must also look up
@@ -154,8 +158,8 @@ A kernel is compiled for the architecture of the simulated GPU. There is one exc
 its compute capability is 7.0, which CUDA 13 no longer supports. So kernels for it are compiled for
 the oldest architecture that CUDA supports.
 
-The models use the figures of this table. They also use constants that were recorded on an H200, for
-every simulated GPU. **Only the H200 was compared with hardware.**"""
+The models use the figures of this table. They also use constants that were recorded on an H200, and
+are the same for every simulated GPU. **Only the H200 was compared with hardware.**"""
 
 ACCURACY = """
 ## How far off
@@ -173,8 +177,8 @@ Two kinds of columns need an explanation:
 - **Recorded counts.** These columns test the model of time separately. For them, the model gets the
   numbers of instructions and wavefronts that the GPU counted, not those of the simulator. If the
   error is then much smaller, the numbers of the simulator were wrong. This happens if the simulator
-  executes the PTX of a kernel, because the GPU executes machine code. Its instructions differ: for
-  example, the assembler merges loads of shared memory.
+  executes the PTX of a kernel, because the GPU executes machine code. Machine code has other
+  instructions: for example, the assembler merges loads of shared memory.
 
 These errors are known:
 
@@ -194,13 +198,15 @@ These errors are known:
   their warps together. On a GPU, some warps get further and further ahead of others, so they read
   the same data at different times. The model does not do this.
 - **Too many L1 hits:** `naive_read`. Its warps store to cache lines to which other warps have
-  stored before. The model counts more of these stores as hits than the GPU does.
+  stored before. Such a store is a hit if L1 still has the line that it reserved for the earlier
+  store. The model counts more of these stores as hits than the GPU does.
 - **Stores to parts of a sector.** If a warp stores to several parts of a sector, one after the
   other, L1 merges some of these stores into one. Which of them it merges is not known. The model
   merges 70 % of them.
 - **Products of 4096.** On the GPU, the blocks of some kernels advance at the same speed, so a block
   finds data in L2 that another block has just read. In other kernels, some blocks are soon far
-  ahead of others. The model assumes for all kernels that some blocks are far ahead.
+  ahead of others. The model assumes for all kernels that some blocks are far ahead. So for
+  `naive_2d` and `untiled`, it predicts too many bytes of DRAM.
 - **Modelled time too short:** `gather`, if its data do not fit into L2. For random reads, DRAM is
   slower than the model assumes.
 

@@ -97,8 +97,8 @@ The tables have these outcomes:
   results with.
 - *result wrong*: the program ended with status 0, but its results differ from those of the
   reference.
-- *time limit reached*: the program ran longer than its limit. With more time, it may reach its end,
-  because other programs slowed it down.
+- *time limit reached*: the program ran longer than its limit. Other programs ran at the same time
+  and slowed it down, so it may reach its end on a machine without other work, or with more time.
 
 Most of NVIDIA's samples check their results themselves. Other samples print results that can be
 computed with NumPy. The samples that use cuBLAS or cuRAND's host library run with
@@ -122,8 +122,8 @@ Three programs of Rodinia have mistakes:
   cluster.
 - srad_v2 reads outside its array.
 - In myocyte, two blocks write three values to the same addresses, and nothing orders these writes.
-  So the results depend on which block writes last. In the reference program, it is always the
-  second block.
+  So the results depend on which block writes last. The reference program has no blocks that run at
+  the same time: there, the values of the second block are always written last.
 
 The option `--check` reports the mistakes of srad_v2 and myocyte.
 
