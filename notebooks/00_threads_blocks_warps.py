@@ -10,7 +10,7 @@
 # # 0. Threads, blocks, warps
 #
 # **The question.** A block of 16 x 16 threads loads one element per thread. A GPU executes these loads 32 at a time.
-# Which 32 threads load together? The answer depends only on the shape of the block. All later lessons need it.
+# Which 32 threads load together? The answer depends only on the shape of the block. All later lessons need this answer.
 #
 # **Time:** 50 minutes. **You need:** C and NumPy arrays. You do not need a GPU. The [glossary](glossary.md) explains every term.
 #

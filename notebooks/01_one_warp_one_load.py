@@ -42,9 +42,9 @@ from coalesce import draw, lessons
 # multiprocessors share a larger cache, **L2**. Behind L2 is the memory itself, **DRAM**. The 32 addresses of a request
 # first arrive at L1.
 #
-# The cost of a request is the number of **distinct sectors** that its active lanes touch. A lane is active if it has a
-# thread that executes the instruction. Everything below follows from this rule. A request is **coalesced** if it touches
-# only as many sectors as its bytes need.
+# The cost of a request is the number of **distinct sectors** that its active lanes touch. Everything below follows from
+# this rule. (A lane is active if it has a thread that executes the instruction.) A request is **coalesced** if it
+# touches only as many sectors as its bytes need.
 #
 # The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the same numbers.
 #

@@ -79,7 +79,8 @@ lessons.predict(
 # %% [markdown]
 # Four threads use each element in shared memory: the threads of one row or of one column of the block. Without a tile,
 # each of these threads would load the element from global memory. So a tile changes **how often** an element is loaded.
-# Both loads go along rows, so they are coalesced, like the load of `b` in the kernel without tiles (`coalesced`).
+# In the tiled kernel, the loads of `a` and of `b` both go along rows, so both are coalesced. In the kernel without
+# tiles (`coalesced`), the load of `b` does so, too.
 #
 # ## The kernel
 

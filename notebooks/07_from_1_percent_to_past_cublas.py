@@ -265,8 +265,9 @@ def on_the_gpu(*rungs):
 on_the_gpu("naive", "coalesced", "tiled")
 
 # %% [markdown]
-# The first three lines of the table say how busy the units were. For the load-store unit, 100 % means 0.8 requests per
-# cycle. The lines that begin with "a warp" say what a warp was doing:
+# The first three lines of the table say how busy the units were. A request takes 1.25 cycles of the load-store unit
+# (lesson 2), so for this unit, 100 % means 0.8 requests per cycle. The lines that begin with "a warp" say what a warp
+# was doing:
 #
 # - *Can issue*: the next instruction of the warp is ready. The warp waits only until a scheduler chooses it.
 # - *Full queue*: the warp cannot start a load or store, because the queue of the load-store unit is full.
@@ -574,8 +575,8 @@ lessons.predict(
 # %% [markdown]
 # The simulator executes `tma`, but it has no model of the time that copies by the TMA take. Therefore we count
 # something else: the instructions of the main loop in the machine code. `benchmarks/cost_model.py` computes how many
-# cycles a scheduler needs to issue them. The cycles include conflicts of registers. Registers have banks, too: a
-# multiply-add that needs two words of one bank takes two cycles.
+# cycles a scheduler needs to issue them. Registers have banks, as shared memory has: a multiply-add that needs two
+# words of one bank takes two cycles. The computed cycles include these conflicts.
 
 # %% tags=["hide-input"]
 sys.path.append("../benchmarks")
@@ -744,8 +745,8 @@ lessons.predict(
 lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
 
 # %% [markdown]
-# A table has the measured speeds for many shapes. `variant="best"` looks up the shape that is most similar to yours, and
-# takes the rung that was fastest there. Is it always faster than cuBLAS?
+# coalesce has a table of measured speeds for many shapes. `variant="best"` looks up the shape that is most similar to
+# yours, and takes the rung that was fastest there. Is it always faster than cuBLAS?
 
 
 # %% tags=["hide-input"]
@@ -911,8 +912,9 @@ lessons.predict(
 
 # %% [markdown]
 # The matrices for `bf16` were bfloat16 already, so the error of `bf16` does not include the rounding of the operands.
+#
 # The kernels on tensor cores draw so much power that the GPU lowers its clock. For `bf16`, `tf32` and `dmma`, the bound
-# is **power**. Not all of these kernels are faster than cuBLAS:
+# is **power**. Not all of these kernels are faster than cuBLAS. These are slower:
 
 # %%
 for (rung, size), rungs in tensor.items():
