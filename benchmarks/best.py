@@ -14,7 +14,7 @@ import numpy as np
 from gpu import need_gpu, state
 
 import coalesce
-from coalesce.benchmarking.names import named
+from coalesce.benchmarking.names import row_request
 
 OUT = Path(__file__).parents[1] / "python" / "coalesce" / "catalogue" / "best.json"
 RUNGS = [*(f"split_k tile={tile}" for tile in (32, 64, 128)), "tensor_map", "pipelined"]
@@ -46,7 +46,7 @@ def main() -> None:
             "matmul", a, b, variants=RUNGS, device="cuda", runs=options.runs, repeats="auto"
         )
         assert timed.correct, timed
-        fastest = named(min(timed, key=lambda row: row.timing.kernel_ms).variant)
+        fastest = row_request(min(timed, key=lambda row: row.timing.kernel_ms).variant)
         rows.append([m, n, k, fastest.variant, fastest.options.get("tile", 0)])
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
     gpu_name = json.dumps(state().get("name", ""))

@@ -20,7 +20,7 @@ import recording
 
 import coalesce
 from coalesce._core import cuda
-from coalesce.benchmarking.gpu import copied, launches
+from coalesce.benchmarking.gpu import copy_to_gpu, launches
 from coalesce.benchmarking.gpu_peers import call_of
 from coalesce.common.dtypes import to_bfloat16
 
@@ -79,7 +79,7 @@ def _multiply(name: str, dtype: str) -> None:
     matrices = np.random.default_rng(1).random((2, SIZE, SIZE), real) * 2 - 1
     if dtype == "bfloat16":
         matrices = to_bfloat16(matrices)
-    a, b = (copied(matrix, "cuda:0") for matrix in matrices)
+    a, b = (copy_to_gpu(matrix, "cuda:0") for matrix in matrices)
     out = coalesce.empty((SIZE, SIZE), real, device="cuda:0")
     if name == "cublas":
         calls = [call_of(name, (a, b), out, 0)]

@@ -1,4 +1,4 @@
-"""A plugin of pytest. It explains why a test of a profile's counts failed.
+"""A pytest plugin that explains why a test of a profile's counts failed.
 
 For example, if ``assert p.bank_conflicts == 0`` fails, pytest shows the accesses that cause the
 bank conflicts.

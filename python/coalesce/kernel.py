@@ -32,12 +32,12 @@ class Kernel(BaseKernel):
     **Pointers.** Pass a NumPy array of the element type, of any shape. After the call, the array
     contains what the kernel wrote. If an array is not C-contiguous, the kernel gets a copy, and the
     result is copied back after the launch. A read-only array is accepted only for a pointer to
-    const. If the kernel runs on a GPU, you may also pass an array in the memory of that GPU: a
-    `DeviceArray`, an array of CuPy, PyTorch or Numba, or any object with
+    const. If the kernel runs on a GPU, you may also pass an array in the memory of that GPU. It may
+    be a `DeviceArray`, an array of CuPy, PyTorch or Numba, or any other object with
     `__cuda_array_interface__` or DLPack.
 
-    **Views.** If an array is a C-contiguous view of a larger array, such as ``x[r:]``, the kernel
-    may access all of the larger array, as with ``d_x + r`` in CUDA C++. Reports count the elements
+    **Views.** You may pass a C-contiguous view of a larger array, such as ``x[r:]``. The kernel may
+    then access all of the larger array, as with ``d_x + r`` in CUDA C++. Reports count the elements
     from the start of the larger array. On a GPU, the whole larger array is copied. To limit the
     kernel to the view, pass ``coalesce.pointer(x[r:], 0)``. See `coalesce.pointer`.
 

@@ -117,8 +117,8 @@ def access(
         The elements to read, each from 0 to n - 1. A NumPy array is checked for other values, and a
         GPU array is not. The load of the index itself takes one more request, of 4 sectors.
     distance : int, default n // 2
-        For ``far_lane``: lane 31 of each warp reads the element that is `distance` elements after
-        its own element. After the end of x, the count continues at the start of x.
+        For ``far_lane``: if lane 31 of a warp would read ``x[i]``, it reads ``x[i + distance]``
+        instead. After the end of x, the count continues at the start of x.
     width : int, default 16
         The number of bytes per load: 1, 2, 4, 8 or 16. The size of x in bytes must be a multiple of
         `width`.

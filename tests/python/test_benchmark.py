@@ -440,7 +440,7 @@ def variants_on_fake_gpu(fake_gpu, monkeypatch):
 
     monkeypatch.setattr(benchmark_run, "_run", on_simulator)
     monkeypatch.setattr(benchmark_run, "launches", launches)
-    monkeypatch.setattr(benchmark_run, "copied", lambda array, _: array)
+    monkeypatch.setattr(benchmark_run, "copy_to_gpu", lambda array, _: array)
     return fake_gpu
 
 

@@ -82,10 +82,10 @@ def test_a_slice_of_a_device_array_is_adopted_as_a_slice(monkeypatch):
     whole = DeviceArray(memory, (4, 8), np.dtype(np.float32), 0)
     array = foreign.require_gpu_array(whole)
     monkeypatch.setattr(borrowed.cuda, "Device", lambda _: SimpleNamespace(generation=0))
-    assert borrowed.adopted(array) is whole
-    part = borrowed.adopted(array.flat(np.dtype(np.uint32)))
+    assert borrowed.as_device_array(array) is whole
+    part = borrowed.as_device_array(array.flat(np.dtype(np.uint32)))
     assert (part.shape, part.dtype) == ((32,), np.uint32)
-    first = borrowed.adopted(replace(array, shape=(2, 8)))
+    first = borrowed.as_device_array(replace(array, shape=(2, 8)))
     assert first.shape == (2, 8)
 
 

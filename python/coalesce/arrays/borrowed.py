@@ -12,8 +12,8 @@ from coalesce.arrays.device_array import DeviceArray
 from coalesce.arrays.gpu_array import GpuArray
 
 
-def adopted(array: GpuArray) -> DeviceArray:
-    """Return a `DeviceArray` that shares memory with a GPU array of any library.
+def as_device_array(array: GpuArray) -> DeviceArray:
+    """Return a `DeviceArray` that shares memory with `array`, a GPU array of any library.
 
     Raises ValueError if the GPU array is not C-contiguous.
     """

@@ -134,7 +134,7 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
         dtype = dtypes.number_type(dtype)
     on_device: DeviceArray | None = a if isinstance(a, DeviceArray) else None
     if on_device is None and (on_gpu := foreign.find_gpu_array(a, "a")) is not None:
-        on_device = borrowed.adopted(on_gpu)
+        on_device = borrowed.as_device_array(on_gpu)
     if on_device is None:
         return to_device(_host_values(a, dtype), device)
     converts = dtype is not None and dtype != on_device.dtype
@@ -180,7 +180,7 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
     if on_gpu is not None:
         result = DeviceArray.empty(on_gpu.shape, on_gpu.code, device or f"cuda:{on_gpu.ordinal}")
         if result._simulated:
-            result.set(borrowed.adopted(on_gpu).get())
+            result.set(borrowed.as_device_array(on_gpu).get())
         else:
             copies.copy(a, result)
         return result

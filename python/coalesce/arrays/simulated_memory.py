@@ -1,11 +1,12 @@
 """The device memory of the simulator: host memory, and a record of the bytes that were written.
 
 Memory from `coalesce.empty` is undefined until it is written. The method `undefined` returns a mask
-that is True for each byte that was never written. Who updates the mask?
+that is True for each byte that was never written. A run of a kernel changes the mask:
 
-- `Kernel.check` watches the stores of a kernel. For each byte that the kernel writes, it sets the
-  mask to False.
-- A normal launch does not watch the stores. After it, all bytes of the arrays count as written.
+- `Kernel.check` watches the stores of the kernel. For each byte that the kernel writes, the mask
+  becomes False.
+- A normal launch does not watch the stores. After the launch, all bytes of the arrays that the
+  kernel may write count as written.
 
 Memory that was allocated with contents has no mask.
 """

@@ -36,7 +36,7 @@ _REASONS = {
 }
 
 
-def copied(array: np.ndarray[Any, Any], device: str) -> Any:
+def copy_to_gpu(array: np.ndarray[Any, Any], device: str) -> Any:
     """Return a copy of a NumPy array in GPU memory. The dtype of the array may be bfloat16."""
     if code_of(array.dtype) != "V2":
         return to_device(array, device=device)
@@ -49,7 +49,7 @@ def launches(
 ) -> list[tuple[str, Call]]:
     """Return the launches of an operation: the names of the kernels, and functions to launch them.
 
-    All arrays must be in GPU memory. The result array lives as long as the functions.
+    All arrays must be in GPU memory. The functions keep the result array alive.
     """
     calls: list[tuple[str, Call]] = []
     alive: list[Any] = []  # the functions hold this list, and so the arrays

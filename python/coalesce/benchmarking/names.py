@@ -14,8 +14,8 @@ from coalesce.common.options import option
 
 
 @dataclass(frozen=True)
-class Named:
-    """A variant or a library, and the options that the caller wrote after its name.
+class RowRequest:
+    """What one row of the benchmark shall time: a variant or a library, and its options.
 
     Attributes
     ----------
@@ -37,18 +37,19 @@ class Named:
         return self.variant in PEERS
 
 
-def named(text: str) -> Named:
-    """Split the name of a row: ``"split_k tile=32"`` is a variant and an option."""
+def row_request(text: str) -> RowRequest:
+    """Split the name of a row, such as ``"split_k tile=32"``, into the variant and its options."""
     variant, *options = text.split() or [text]
-    return Named(text, variant, dict(option(words) for words in options))
+    return RowRequest(text, variant, dict(option(words) for words in options))
 
 
-def chosen(
+def row_requests(
     operation: str, variants: Sequence[str] | None, options: Mapping[str, Any]
-) -> tuple[Named, ...]:
-    """Check the names and the options of a benchmark. Return what to time.
+) -> tuple[RowRequest, ...]:
+    """Check the names and the options of a benchmark. Return a request for each row.
 
-    `options` are the options of all rows. Each of them must be an option of at least one variant.
+    `variants` are the names that the caller wrote. `options` are the options of all rows. Each of
+    them must be an option of at least one variant.
     """
     names = _all(operation, options) if variants is None else _listed(operation, variants)
     definition = table.operation(operation)
@@ -71,15 +72,15 @@ def chosen(
     return names
 
 
-def _all(operation: str, options: Mapping[str, Any]) -> tuple[Named, ...]:
+def _all(operation: str, options: Mapping[str, Any]) -> tuple[RowRequest, ...]:
     names = [v.name for v in catalogue.variants(operation) if not v.hopper]
     if operation == "access":  # leave out patterns that do not read a plain vector
         left = {"aos", "soa"} | (set() if "index" in options else {"gather"})
         names = [name for name in names if name not in left]
-    return tuple(named(name) for name in names)
+    return tuple(row_request(name) for name in names)
 
 
-def _listed(operation: str, variants: Sequence[str]) -> tuple[Named, ...]:
+def _listed(operation: str, variants: Sequence[str]) -> tuple[RowRequest, ...]:
     if isinstance(variants, str):
         raise TypeError(
             f"variants must be a sequence of names; got the string {variants!r}. Write "
@@ -88,7 +89,7 @@ def _listed(operation: str, variants: Sequence[str]) -> tuple[Named, ...]:
     texts = tuple(require.texts("variants", variants))
     if not texts:
         raise ValueError("variants is empty; pass the name of at least one variant")
-    names = tuple(named(text) for text in texts)
+    names = tuple(row_request(text) for text in texts)
     for one in names:
         if one.is_peer or (one.variant == catalogue.BEST and operation != "access"):
             continue

@@ -18,8 +18,8 @@ from coalesce.arrays.peaks import peaks_of
 from coalesce.benchmarking import gpu_peers, names
 from coalesce.benchmarking.clock import L2, GpuClock, Repeats
 from coalesce.benchmarking.data import BenchmarkRow
-from coalesce.benchmarking.gpu import copied, launches, state_under_load
-from coalesce.benchmarking.names import Named
+from coalesce.benchmarking.gpu import copy_to_gpu, launches, state_under_load
+from coalesce.benchmarking.names import RowRequest
 from coalesce.benchmarking.peers import COPIES, check_peer, run_numpy, run_on_gpu
 from coalesce.benchmarking.result import Benchmark
 from coalesce.benchmarking.rounds import Batch, Runs, Times, interleaved
@@ -66,13 +66,13 @@ class _Gpu:
             return operand.passed
         if id(operand.passed) not in self.copies:
             host = np.ascontiguousarray(_host(operand.passed, operand.dtype))
-            self.copies[id(operand.passed)] = copied(host, self.device.name)
+            self.copies[id(operand.passed)] = copy_to_gpu(host, self.device.name)
         return self.copies[id(operand.passed)]
 
     def contiguous(self, operand: Operand) -> Any:
         """Return an operand in GPU memory in C order without gaps."""
         if operand.on_gpu and not operand.usable_as_is():
-            return copied(np.ascontiguousarray(_host(operand.passed)), self.device.name)
+            return copy_to_gpu(np.ascontiguousarray(_host(operand.passed)), self.device.name)
         return self.array(operand)
 
     def option(self, name: str, value: Any) -> Any:
@@ -111,7 +111,7 @@ def benchmark(
     require.choice("l2", settings.l2, ("kept", "flushed"))
     _check_repeats(settings)
     options = {name: value for name, value in options.items() if value is not None}
-    chosen = names.chosen(operation, variants, options)
+    chosen = names.row_requests(operation, variants, options)
     checked = {one.name: _checked(operation, operands(one.variant)) for one in chosen}
     first = checked[chosen[0].name]
     gpu_arrays = [o.array for o in first if o.on_gpu]
@@ -185,7 +185,7 @@ def _shown(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _peer(
     operation: str,
-    one: Named,
+    one: RowRequest,
     operands: Sequence[Operand],
     device: Device,
     options: Mapping[str, Any],
@@ -246,7 +246,7 @@ def _result_of_peer(
 
 def _variant(
     operation: str,
-    one: Named,
+    one: RowRequest,
     operands: Sequence[Operand],
     device: Device,
     options: Mapping[str, Any],
@@ -279,7 +279,7 @@ def _variant(
 
 def _verify(
     candidate: _Candidate,
-    one: Named,
+    one: RowRequest,
     result: np.ndarray[Any, Any],
     operation: str,
     operands: Sequence[Operand],
@@ -343,7 +343,7 @@ def _run(
     return table.operation(operation).run(arrays, options, device=device, timed=timed)
 
 
-def _options(operation: str, one: Named, options: Mapping[str, Any]) -> dict[str, Any]:
+def _options(operation: str, one: RowRequest, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a variant has, and the choice of the variant."""
     definition = table.operation(operation)
     common = {o: v for o, v in options.items() if definition.takes(one.variant, o)}

@@ -40,10 +40,11 @@ _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
 def prepared(
     run: Run, entry: ops.Variant, a: Operand, b: Operand, others: Sequence[Operand]
 ) -> dict[str, Any]:
-    """Copy or describe the operands a and b as the kernel of the variant `entry` needs them.
+    """Return the kernel arguments that the variant `entry` needs for the operands a and b.
 
-    Return a dict of kernel arguments by name: ``{"a": ..., "b": ..., "a_map": ...}``. Its items
-    "a" and "b" replace the operands. `others` are the other arrays of the call.
+    The result is a dict by name: ``{"a": ..., "b": ..., "a_map": ...}``. The items "a" and "b"
+    are the operands, or rounded or reordered copies of them. "a_map" is the tensor map of a, for
+    kernels that need one. `others` are the other arrays of the call.
     """
     if entry.preparation == "pack_a":
         arrays = _strips(run, a, run.multiprocessors)

@@ -221,8 +221,8 @@ class Run:
     def ready(self, operand: Operand, alignment: int = 1) -> Any:
         """Return an array in C order with the values of an operand.
 
-        If possible, the result is the operand's array itself. Otherwise, it is a copy: if the array
-        is not in C order, or if its address on a GPU is not a multiple of `alignment` bytes.
+        If a kernel can use the operand's array, the result is this array. Otherwise, it is a copy
+        (see `Operand.usable_as_is`, which also explains `alignment`).
         """
         if operand.usable_as_is(alignment):
             return operand.array
@@ -288,8 +288,8 @@ class Run:
     ) -> Any:
         """Return the array that the kernel writes its result to.
 
-        If possible, this is the array `out`. It is a new array in these cases: the user passed no
-        `out`, or `out` is not in C order, is not aligned, or overlaps an operand.
+        This is `out`, if the user passed it, if a kernel can use it (see `Operand.usable_as_is`),
+        and if it does not overlap an operand. Otherwise, it is a new array.
         """
         if (
             out is not None

@@ -274,8 +274,8 @@ class CheckError(CoalesceError):
 def findings_of(kernel: str, reported: tuple[list[dict[str, Any]], int]) -> Findings:
     """Return the findings of a checked run as `Findings`.
 
-    `reported` is what the simulator in C++ returned: a list with a dict for each finding, and the
-    number of findings that it left out.
+    `reported` comes from the simulator in C++. It is a pair: a list with a dict for each finding,
+    and the number of findings that are not in the list.
     """
     findings, left_out = reported
     return Findings(kernel, [_finding(f) for f in findings], left_out)

@@ -21,7 +21,7 @@ from coalesce.benchmarking import Benchmark
 from coalesce.benchmarking import html as benchmark_html
 from coalesce.benchmarking import run as benchmark_run
 from coalesce.benchmarking.clock import L2, Repeats
-from coalesce.benchmarking.names import Named, named
+from coalesce.benchmarking.names import RowRequest, row_request
 from coalesce.benchmarking.rounds import Runs
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.cli import demo, explain
@@ -137,7 +137,7 @@ def report(
     timed = bench(operation, variants, option_texts, size=size, dtype=dtype, device=device)
     profiles = {}
     for name in timed.names:
-        one = named(name)
+        one = row_request(name)
         if one.variant in catalogue.variants(operation).names:
             arrays = explain.operands(operation, one.variant, size, np.dtype(dtype), {})
             profiles[name] = _profile(operation, one, arrays, timed)
@@ -146,7 +146,7 @@ def report(
     return timed
 
 
-def _profile(operation: str, one: Named, arrays: Sequence[Any], timed: Benchmark) -> Profile:
+def _profile(operation: str, one: RowRequest, arrays: Sequence[Any], timed: Benchmark) -> Profile:
     definition = OPERATIONS[operation]
     options = {k: v for k, v in timed.options.items() if definition.takes(one.variant, k)}
     options |= {definition.choice: one.variant, **one.options}
@@ -166,7 +166,7 @@ def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> Marku
     before: str | None = None
     for name, result in profiles.items():
         parts.append(tag("h2", name, "margin-top:3rem", id=name))
-        variant = named(name).variant
+        variant = row_request(name).variant
         parts.append(tag("p", catalogue.variants(timed.operation)[variant].sentence))
         parts.append(profile_html.report(result))
         if before is not None:

@@ -17,8 +17,8 @@ class Timing:
         several kernels, such as a transposition before a product. Then this is the sum of their
         times. NaN if there is no time (see `no_time`).
     spread : float
-        How much the runs differ: their 80th percentile minus their 20th percentile, divided by
-        their median. 0 for a modelled time.
+        How much the times of the runs differ: (80th percentile - 20th percentile) / median. 0 for a
+        modelled time.
     runs : int
         The number of timed runs. A warm-up before them is not counted.
     h2d_ms, d2h_ms : float

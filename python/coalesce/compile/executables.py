@@ -71,7 +71,7 @@ def cached_code_of(executable: bytes, arch: int) -> dict[str, str]:
 def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
     """Return the description of a module's device code, for this package's runtime library.
 
-    The description contains: the number of registers of each kernel, the addresses of functions,
+    The description contains the registers per thread of each kernel, the addresses of functions,
     the names of parameters, and the machine code as text. ``csrc/cudart/code_file.hpp`` explains
     its format. `machine` is the cubin, or None.
     """
@@ -103,9 +103,9 @@ def _type(parameter: signature.Parameter) -> str:
 def check_executable(path: Path) -> None:
     """Check whether the simulator can run an executable. If not, raise ValueError.
 
-    The executable must load CUDA 13's runtime or the driver API as a shared library, because this
-    package puts its own library in the place of that library. It must not load a library such as
-    cuFFT, which runs only on a GPU and whose source is not public.
+    The executable must load CUDA 13's runtime or the driver API as a shared library. This package
+    puts its own library in its place. The executable must not load a library such as cuFFT, which
+    runs only on a GPU and whose source is not public.
     """
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":

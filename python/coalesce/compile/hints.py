@@ -33,8 +33,8 @@ _WHEELS = (
 )
 
 
-def explained(title: str, log: str, architectures: Sequence[int]) -> str:
-    """Return the message of a CompileError: a title, the compiler's log, and advice.
+def error_message(title: str, log: str, architectures: Sequence[int]) -> str:
+    """Return the message of a CompileError: the title, the compiler's log, and advice.
 
     `architectures` are the compute capabilities that the compiler knows, such as 90.
     """

@@ -131,7 +131,7 @@ def compile_cuda(
     except CompileError as error:
         major, minor = compiler.version
         title = f"{name} does not compile (NVRTC {major}.{minor}, {arch})"
-        raise CompileError(hints.explained(title, str(error), compiler.architectures)) from None
+        raise CompileError(hints.error_message(title, str(error), compiler.architectures)) from None
     result = Compiled(
         # The source has no file. NVRTC writes the current folder before its name in the PTX.
         ptx=re.sub(rf'(\.file\s+\d+\s+)"[^"\n]*/{re.escape(name)}"', rf'\1"{name}"', ptx),

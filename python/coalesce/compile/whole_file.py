@@ -154,7 +154,7 @@ def device_code(
             return True
         return any((Path(folder) / header).is_file() for folder in nvrtc.include_folders()) or None
 
-    code = host_code.without(source, find, expressions)
+    code = host_code.without_host_code(source, find, expressions)
     texts = {header: _plain_lambdas(text) for header, text in code.headers.items()}
     return replace(code, text=_plain_lambdas(code.text), headers=texts)
 

@@ -2,9 +2,9 @@
 
 The compiler gives a C++ kernel a mangled name, which contains the types of the parameters:
 ``_Z1kPKfi`` is ``k(float const*, int)``. Variables, and kernels declared `extern "C"`, have no such
-name. To find the type of a variable x, this module adds a template to the end of the source,
-instantiates it with ``decltype(x)``, and compiles the source again. The mangled name of the
-instantiation contains the type of x.
+name. To find the type of a variable x, this module compiles the source again, with a template at
+its end. The template is instantiated with ``decltype(x)``. So the mangled name of the instantiation
+contains the type of x.
 """
 
 from __future__ import annotations

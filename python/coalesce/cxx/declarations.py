@@ -159,7 +159,7 @@ def bare(source: str) -> str:
     return _CONTINUED.sub(lambda m: m[0].replace("\\\n", " ") + "\n" * m[0].count("\\\n"), text)
 
 
-def instantiated(text: str, expression: str | None) -> dict[str, str]:
+def kernel_template_arguments(text: str, expression: str | None) -> dict[str, str]:
     """Return a dict from each template parameter of a kernel to its argument.
 
     `text` is a source without comments. `expression` is the instantiation: for

@@ -101,7 +101,7 @@ class DeviceCode:
     has_unmarked: bool
 
 
-def without(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
+def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
     """Remove the host code of a source.
 
     `find` is a function that takes the name of a header. It returns one of these:

@@ -58,7 +58,7 @@ def variables_of(
     text = declarations.bare(source)
     known = {
         **definitions.replacements(text, options),
-        **declarations.instantiated(text, expression),
+        **declarations.kernel_template_arguments(text, expression),
     }
     text = _ALIGNMENT.sub(" ", _DIRECTIVE.sub(lambda m: " " * len(m[0]), text))
     by_name: dict[str, DeclaredVariable] = {}

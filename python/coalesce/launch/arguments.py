@@ -150,7 +150,7 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
 
 def parameters_for(signature: Signature, arguments: Sequence[Argument]) -> list[Parameter]:
-    """Return the parameters that belong to the arguments from `prepare`, in the same order."""
+    """Return the parameter of each argument that `prepare` returned, in the same order."""
     behind = [p for a in arguments if isinstance(a, PackedStructure) for p in a.parameters]
     return [*signature.parameters, *behind]
 

@@ -18,8 +18,8 @@ class LaunchRecord:
         The time of the kernel in milliseconds: the median over `runs`. 0 if nothing was timed. NaN
         if the simulator cannot model the time (see `no_time`).
     spread : float
-        How much the runs differ: their 80th percentile minus their 20th percentile, divided by
-        their median. 0 for a single run.
+        How much the times of the runs differ: (80th percentile - 20th percentile) / median. 0 for a
+        single run.
     runs : int
         The number of timed runs. 0 if nothing was timed.
     h2d_ms, d2h_ms : float

@@ -109,9 +109,9 @@ def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
     - A scalar becomes bytes.
     - A tensor map becomes a pair: the position of the array that it describes, and the map as
       bytes.
-    - A structure with pointers becomes a pair: the bytes of the structure, and a list. For each
-      pointer, the list has a pair: the pointer's offset in the structure, and the position of the
-      array that it points to.
+    - A structure with pointers becomes a pair: the bytes of the structure, and a list with an
+      (offset, array) pair for each pointer. `offset` is the pointer's offset in the structure, and
+      `array` is the position of the array to which it points.
     """
     if isinstance(argument, PackedStructure):
         return argument.packed, list(argument.pointers)

@@ -45,15 +45,15 @@ def is_members(value: Any) -> bool:
     return isinstance(value, Mapping | tuple | list)
 
 
-def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+def map_values(value: Any, function: Callable[[Any], Any]) -> Any:
     """Apply a function to every value in nested dicts, tuples and lists.
 
     Return the same dicts, tuples and lists with the results in place of the values.
     """
     if isinstance(value, Mapping):
-        return {name: mapped(item, function) for name, item in value.items()}
+        return {name: map_values(item, function) for name, item in value.items()}
     if isinstance(value, tuple | list):
-        items = [mapped(item, function) for item in value]
+        items = [map_values(item, function) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     return function(value)
 
@@ -174,8 +174,8 @@ def _fields_of(dtype: np.dtype[Any], path: str, offset: int) -> Iterator[_Part]:
 class Packer:
     """Makes the bytes of a structure from the values of its members.
 
-    `convert` is a function that converts the value of a simple member. It takes the member's
-    description and the value. It returns bytes, or an array if the member is a pointer.
+    `convert` is a function that converts the value of a member that is a number or a pointer. It
+    takes the member's description and the value. It returns bytes, or an array for a pointer.
     """
 
     def __init__(self, convert: Callable[[Parameter, Any], Any]) -> None:

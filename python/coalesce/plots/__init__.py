@@ -57,17 +57,17 @@ def sweep(
     values, itemsize, device
         As for `Sweep.run`. They are used only if `sweep` is the name of a pattern.
     ax : Axes or two of them, optional
-        The Axes to draw into: the first for the sectors, and the second for the bandwidth, if the
-        sweep has a bandwidth. By default, a new figure is made.
+        The Axes to draw into. The first is for the sectors. The second is for the bandwidth, and is
+        needed only if the sweep has one. By default, a new figure is made.
     theme : {"light", "dark", "transparent"}, optional
         The colours of a new figure. The default is matplotlib's style.
 
     Returns
     -------
     array of Axes, shape (1,) or (2,)
-        The Axes of the sectors and, if there is a bandwidth, the Axes of the bandwidth. There is a
-        bandwidth if the pattern was timed on a GPU or on a simulated `device`. The bandwidth of a
-        simulated device is marked as modelled.
+        The Axes of the sectors, then the Axes of the bandwidth. The bandwidth is missing if the
+        pattern was not timed. It is timed if there is a GPU, or if you pass a simulated `device`.
+        The bandwidth of a simulated device is marked as modelled.
 
     Raises
     ------
@@ -260,9 +260,9 @@ def ladder(
 
     Notes
     -----
-    There is no plot of sectors per request, because this quantity can mislead. A kernel with many
-    broadcasts has fewer sectors per request than a kernel with a few contiguous requests, but it
-    may move more sectors.
+    There is no plot of sectors per request, because this quantity can mislead. Broadcasts need only
+    one sector per request. So a kernel with many broadcasts has few sectors per request, although
+    it may move many sectors.
 
     Examples
     --------

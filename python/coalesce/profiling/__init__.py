@@ -65,9 +65,9 @@ def profile(
         are simulated; a smaller grid is simulated whole. By default, all blocks are simulated, and
         the counts are exact.
     executor : concurrent.futures.Executor, optional
-        An executor that simulates parts of the grid in other processes or on other machines: a
-        process pool, or Dask's ``client.get_executor()``. The counts are the same as without an
-        executor. The time is not modelled.
+        A process pool, or Dask's ``client.get_executor()``. It simulates parts of the grid in other
+        processes or on other machines. The counts are the same as without an executor. The time is
+        not modelled.
     progress : bool or callable, optional
         True shows a progress bar, and False shows none. A function is called with two numbers: how
         many blocks are finished, and how many there are. By default, terminals and notebooks show a

@@ -50,8 +50,8 @@ class Pattern:
         The kind of pattern. For global memory, it is one of these:
 
         - ``"contiguous"``: neighbouring lanes access neighbouring elements;
-        - ``"misaligned"``: contiguous, but the first byte is not at the start of a sector, so the
-          lanes touch one sector more than needed;
+        - ``"misaligned"``: contiguous, but not from the start of a sector. So the lanes touch one
+          sector more than needed;
         - ``"partial"``: contiguous, but some lanes in between are inactive;
         - ``"permuted"``: contiguous, but in another order;
         - ``"stride"``: the elements of neighbouring lanes have a constant distance;

@@ -54,8 +54,8 @@ class Profile(ProfileData, Assertions):
         ``estimate.blocks_run`` is then the number of simulated blocks, and ``estimate.share`` is
         their share of the grid. None if all blocks were simulated.
     errors : dict
-        If only a sample of the blocks was simulated: the standard error of each metric, by the name
-        of the metric. Otherwise it is empty.
+        A dict from the names of metrics to their standard errors, if only a sample of the blocks
+        was simulated. Otherwise it is empty.
 
     Examples
     --------

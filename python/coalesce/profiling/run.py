@@ -20,7 +20,7 @@ from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import require
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
-from coalesce.launch.structures import PackedStructure, mapped
+from coalesce.launch.structures import PackedStructure, map_values
 from coalesce.profiling import exactness, grouping, ncu
 from coalesce.profiling.data import ArrayInfo
 from coalesce.profiling.result import Profile
@@ -243,7 +243,7 @@ def _again(
     values = expanded(kernel.signature, passed)
     arguments = launch.arguments[: len(values)]  # the arrays behind pointers in structures follow
     repeated = [
-        mapped(value, _copied)
+        map_values(value, _copied)
         if isinstance(argument, PackedStructure)
         else value
         if not isinstance(argument, HostArray)

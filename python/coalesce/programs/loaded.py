@@ -39,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> None:
     machine: bytes | None = _content(f"{base}.cubin")
     reason = ""
     if not machine:
-        machine, log, reason = assembled(ptx, int(arch), options)
+        machine, log, reason = assemble(ptx, int(arch), options)
         Path(f"{base}.log").write_text(log)
         if machine is None and not reason:
             Path(f"{base}.error").write_text(log.strip())
@@ -54,14 +54,14 @@ def main(words: Sequence[str] | None = None) -> None:
     part.rename(f"{base}.code")
 
 
-def assembled(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None, str, str]:
-    """Assemble PTX with ptxas. Return three things: machine code, messages, and an error.
+def assemble(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None, str, str]:
+    """Assemble PTX with ptxas. Return the machine code, the messages of ptxas, and an error.
 
-    - If it succeeds, the result is (machine code, messages of ptxas, "").
-    - If the PTX has a mistake, the result is (None, messages of ptxas, ""). The messages describe
-      the mistake.
-    - If ptxas is not installed, or does not support this PTX, the machine code is None. The error
-      says why.
+    - If ptxas succeeds, the result is (machine code, messages, "").
+    - If the PTX has a mistake, the result is (None, messages, ""). The messages describe the
+      mistake.
+    - If ptxas is missing, or does not support this PTX, the machine code is None. The error says
+      why.
     """
     ptxas = nvcc.tool("ptxas")
     if ptxas is None:

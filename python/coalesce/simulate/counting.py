@@ -90,12 +90,12 @@ def count(
         Whether to model the caches. This is possible only without `sample` and `executor`.
     """
     if sample is not None or executor is not None:
-        dependencies.refuse(launch, "executor" if sample is None else "sample")
+        dependencies.require_independent_blocks(launch, "executor" if sample is None else "sample")
     chosen = None if sample is None else sampling.choose(launch.blocks, sample)
     result: Any
     with reporter(progress, launch.kernel.name) as report:
         if executor is not None:
-            remote.check(executor)
+            remote.check_executor(executor)
             jobs = remote.ranges(launch.blocks, executor)
             if chosen is not None:
                 jobs = [chosen[0][chosen[1] == group] for group in np.unique(chosen[1])]

@@ -20,10 +20,11 @@ def may_communicate(launch: Prepared) -> bool:
     return bool(launch.program.exchanges(launch.kernel.entry))
 
 
-def refuse(launch: Prepared, argument: str) -> None:
+def require_independent_blocks(launch: Prepared, argument: str) -> None:
     """Raise LaunchError if the blocks may communicate.
 
-    The message advises the user to leave out `argument`, such as "sample".
+    `argument` is the argument of the user that needs independent blocks, such as "sample". The
+    message advises to leave it out.
     """
     rows = launch.program.exchanges(launch.kernel.entry)
     if not rows:

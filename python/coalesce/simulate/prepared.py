@@ -17,7 +17,7 @@ from coalesce.common.memory import ArrayCopies
 from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.arguments import HostArray
 from coalesce.launch.simulated import packed
-from coalesce.launch.structures import is_members, mapped
+from coalesce.launch.structures import is_members, map_values
 from coalesce.simulate.events import Trace, TraceArray
 
 if TYPE_CHECKING:
@@ -127,9 +127,9 @@ class Prepared:
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
         """Return descriptions of the arrays and variables that the kernel may access.
 
-        `memory` is the attribute of a `sim.LaunchResult`. It has a tuple for each array, such as
-        ``("global", "x", 4096, 400, 0)``: the space, the name, the address, the size in bytes, and
-        the position of the argument (-1 for a variable).
+        `memory` is the attribute of a `sim.LaunchResult`. It has a tuple for each array:
+        (space, name, address, size in bytes, position of the argument). An example is
+        ``("global", "x", 4096, 400, 0)``. The position is -1 for a variable.
         """
         arrays = []
         for space, name, address, size, argument in sorted(
@@ -238,7 +238,7 @@ def on_host(value: Any, name: str = "the array") -> Any:
     In a structure, all members are converted. `name` is the name of the argument in error messages.
     """
     if is_members(value):
-        return mapped(value, lambda item: on_host(item, name))
+        return map_values(value, lambda item: on_host(item, name))
     if isinstance(value, np.ndarray) or (on_gpu := foreign.find_gpu_array(value, name)) is None:
         return value
     try:

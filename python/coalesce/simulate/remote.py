@@ -71,7 +71,7 @@ class Result:
     model: None = None
 
 
-def check(executor: Any) -> None:
+def check_executor(executor: Any) -> None:
     """Raise TypeError if the argument is not a `concurrent.futures.Executor` or similar."""
     with require.reading("executor", executor):
         submit = getattr(executor, "submit", None)

@@ -6,8 +6,11 @@ write several registers. Most registers hold intermediate results: other instruc
 read them. If there is exactly one register that no instruction of the line reads, it holds the
 variable. The declared type of the variable must also fit the register.
 
-In three cases no register is found: the compiler removed the variable, the compiler merged the line
-with another line, or the line has several statements.
+No register is found in these cases:
+
+- The compiler removed the variable.
+- The compiler merged the line with another line.
+- The line has several statements.
 """
 
 from __future__ import annotations
