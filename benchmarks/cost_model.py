@@ -215,7 +215,7 @@ def of_variant(name: str, options: Sequence[str] = (), number: int = 0) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the cost of the main loop of each kernel given."""
+    """Print the cost of the main loop of each kernel."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "file", type=Path, help="a variant of matmul, a .cu, a .cubin or a listing of nvdisasm"
@@ -223,27 +223,27 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--arch", default="sm_90", help="for a .cu (default sm_90)")
     parser.add_argument("--least", type=float, help="the share of peak expected")
     parser.add_argument("--compiles", type=int, default=1, help="for a variant (default 1)")
-    given, options = parser.parse_known_args(arguments)
+    parsed, options = parser.parse_known_args(arguments)
     options = [option for option in options if option.startswith("-")]
-    if given.file.suffix in ("", ".cu"):
-        if given.file.suffix == ".cu":
-            listings = [compiled(given.file.read_text(), given.arch, options, given.file.name)]
+    if parsed.file.suffix in ("", ".cu"):
+        if parsed.file.suffix == ".cu":
+            listings = [compiled(parsed.file.read_text(), parsed.arch, options, parsed.file.name)]
         else:
-            listings = [of_variant(given.file.name, options, n) for n in range(given.compiles)]
+            listings = [of_variant(parsed.file.name, options, n) for n in range(parsed.compiles)]
         print(compiler(), end=": ")
-    elif given.file.suffix == ".cubin":
-        listings = [disassembled(given.file.read_bytes())]
+    elif parsed.file.suffix == ".cubin":
+        listings = [disassembled(parsed.file.read_bytes())]
     else:
-        listings = [given.file.read_text()]
+        listings = [parsed.file.read_text()]
     bodies = [main_loop(listing) for listing in listings]
     if not all(bodies):
-        print(f"{given.file}: no loop with 64 FFMAs or more")
+        print(f"{parsed.file}: no loop with 64 FFMAs or more")
         return 1
     costs = [loop_cost(body) for body in bodies]
     for text, times in Counter(map(str, costs)).most_common():
         print(f"{times} of {len(costs)}: {text}" if len(costs) > 1 else text)
-    if given.least is not None and min(cost.efficiency for cost in costs) < given.least:
-        print(f"{given.file}: worse than {given.least}: another compiler, or another source?")
+    if parsed.least is not None and min(cost.efficiency for cost in costs) < parsed.least:
+        print(f"{parsed.file}: worse than {parsed.least}: another compiler, or another source?")
         return 1
     return 0
 

@@ -73,10 +73,10 @@ def main() -> None:
         planned.launch(function, (1, 1, 1), (N, 1, 1), 0, values)
     addresses = [array.__cuda_array_interface__["data"][0] for array in own]
     calls["from C++"] = lambda: planned.enqueue(addresses)
-    given = [*(address.to_bytes(8, "little") for address in addresses), size.tobytes()]
+    arguments = [*(address.to_bytes(8, "little") for address in addresses), size.tobytes()]
     graph = cuda.Graph(device.ordinal)
     for _ in range(PLANNED):
-        cuda.launch(function, (1, 1, 1), (N, 1, 1), 0, given, graph.stream)
+        cuda.launch(function, (1, 1, 1), (N, 1, 1), 0, arguments, graph.stream)
     graph.finish()
     calls["in a CUDA graph"] = graph.launch
     many = ("from C++", "in a CUDA graph")  # one call has PLANNED launches

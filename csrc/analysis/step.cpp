@@ -287,7 +287,7 @@ struct Stepper::Impl {
         return result;
     }
 
-    // Runs a warp until it leaves the given instructions.
+    // Runs a warp until it leaves these instructions.
     Outcome run_off(uint32_t n, const Until& until, uint64_t most) {
         while (most-- > 0) {
             if (position(n).state != Position::State::ready)

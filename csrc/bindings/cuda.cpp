@@ -149,10 +149,10 @@ py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Tr
 
 // A place in the workspace is an offset (an int). A place in a GPU array is a tuple of two: the
 // number of the array, and an offset.
-cuda::PlannedCall::Place place_of(const py::handle& given) {
-    if (!py::isinstance<py::tuple>(given))
-        return {cuda::PlannedCall::in_workspace, py::cast<size_t>(given)};
-    const auto [array, offset] = py::cast<std::pair<size_t, size_t>>(given);
+cuda::PlannedCall::Place place_of(const py::handle& place) {
+    if (!py::isinstance<py::tuple>(place))
+        return {cuda::PlannedCall::in_workspace, py::cast<size_t>(place)};
+    const auto [array, offset] = py::cast<std::pair<size_t, size_t>>(place);
     return {array, offset};
 }
 
@@ -162,18 +162,18 @@ cuda::PlannedCall::Place place_of(const py::handle& given) {
 // - a tuple of six: a tensor map of a matrix. It has the place and the element type of the matrix,
 //   its shape, the bytes from one row to the next, the shape of the box, and a bool that says
 //   whether the box is swizzled.
-cuda::PlannedCall::Argument argument_of_step(const py::handle& given) {
+cuda::PlannedCall::Argument argument_of_step(const py::handle& value) {
     cuda::PlannedCall::Argument argument;
-    if (py::isinstance<py::bytes>(given)) {
-        argument.bytes = py::cast<std::string>(given);
+    if (py::isinstance<py::bytes>(value)) {
+        argument.bytes = py::cast<std::string>(value);
         if (argument.bytes.size() > 128) throw std::invalid_argument("a value has over 128 bytes");
         return argument;
     }
-    if (!py::isinstance<py::tuple>(given) || py::len(given) == 2) {
-        argument.place = place_of(given);
+    if (!py::isinstance<py::tuple>(value) || py::len(value) == 2) {
+        argument.place = place_of(value);
         return argument;
     }
-    const auto map = py::cast<py::tuple>(given);
+    const auto map = py::cast<py::tuple>(value);
     const auto shape = py::cast<std::pair<uint64_t, uint64_t>>(map[2]);
     const auto box = py::cast<std::pair<uint32_t, uint32_t>>(map[4]);
     argument.place = place_of(map[0]);
@@ -428,7 +428,7 @@ void add_launches(py::module_& m) {
             [](cuda::PlannedCall& call, std::shared_ptr<cuda::Function> function, Triple grid,
                Triple block, unsigned shared, const py::list& arguments) {
                 std::vector<cuda::PlannedCall::Argument> values;
-                for (const py::handle given : arguments) values.push_back(argument_of_step(given));
+                for (const py::handle value : arguments) values.push_back(argument_of_step(value));
                 call.launch(std::move(function), {grid, block, shared, false}, std::move(values));
             },
             py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),

@@ -311,16 +311,16 @@ inline PyObject* call(PyObject* self, PyObject* const* arguments, size_t count, 
     constexpr size_t most = 64;
     const auto* launcher = reinterpret_cast<LauncherObject*>(self);
     const LaunchPlan& plan = *launcher->plan;
-    const size_t given = static_cast<size_t>(PyVectorcall_NARGS(count));
+    const size_t passed = static_cast<size_t>(PyVectorcall_NARGS(count));
     uint64_t values[most];
     void* pointers[most];
     uint64_t stream = 0;
-    if (names != nullptr || given != plan.parameters.size() || given > most ||
+    if (names != nullptr || passed != plan.parameters.size() || passed > most ||
         !marshal(plan, arguments, values, stream)) {
         PyErr_Clear();
         return PyObject_Vectorcall(launcher->fallback, arguments, count, names);
     }
-    for (size_t i = 0; i < given; ++i) pointers[i] = &values[i];
+    for (size_t i = 0; i < passed; ++i) pointers[i] = &values[i];
     std::string failure;
     const char* type = nullptr;
     try {

@@ -16,13 +16,13 @@ namespace coalesce::bindings {
 
 class Options {
   public:
-    explicit Options(pybind11::kwargs given) : given_(std::move(given)) { known_.reserve(32); }
+    explicit Options(pybind11::kwargs passed) : passed_(std::move(passed)) { known_.reserve(32); }
 
     // Sets `value` to the argument `name`, if the caller passed it.
     template <class T>
     void read(const char* name, T& value) {
         known_.emplace_back(name);
-        PyObject* const item = PyDict_GetItemString(given_.ptr(), name);
+        PyObject* const item = PyDict_GetItemString(passed_.ptr(), name);
         if (!item) return;
         try {
             value = pybind11::handle(item).cast<T>();
@@ -34,7 +34,7 @@ class Options {
     // Like read(), but the argument must be present.
     template <class T>
     T required(const char* name) {
-        if (!given_.contains(name))
+        if (!passed_.contains(name))
             throw pybind11::type_error("the argument `" + std::string(name) + "` is missing");
         T value{};
         read(name, value);
@@ -42,7 +42,7 @@ class Options {
     }
     // Call this last: it throws if the caller passed other arguments.
     void finish() const {
-        for (const auto& [name, value] : given_) {
+        for (const auto& [name, value] : passed_) {
             const auto text = name.cast<std::string>();
             if (std::find(known_.begin(), known_.end(), text) == known_.end())
                 throw pybind11::type_error("unknown argument `" + text + "`");
@@ -50,7 +50,7 @@ class Options {
     }
 
   private:
-    pybind11::kwargs given_;
+    pybind11::kwargs passed_;
     std::vector<std::string_view> known_;  // the names of all arguments that the function has read
 };
 

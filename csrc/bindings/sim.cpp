@@ -76,10 +76,10 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
 
 LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const Extent& grid,
                             const Extent& block, uint32_t shared_bytes, const py::list& arguments,
-                            const py::kwargs& given) {
+                            const py::kwargs& keywords) {
     analysis::LaunchRequest r;
     r.launch = geometry(grid, block, shared_bytes);
-    Options options(given);
+    Options options(keywords);
     read_common(options, r);
     options.read("workers", r.launch.workers);
     options.read("blocks", r.launch.blocks);
@@ -106,10 +106,10 @@ LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const 
 std::unique_ptr<StepSession> step_program(SimulatedModule& p, const std::string& entry,
                                           const Extent& grid, const Extent& block,
                                           uint32_t shared_bytes, const py::list& arguments,
-                                          uint64_t number, const py::kwargs& given) {
+                                          uint64_t number, const py::kwargs& keywords) {
     analysis::LaunchRequest r;
     r.launch = geometry(grid, block, shared_bytes);
-    Options options(given);
+    Options options(keywords);
     read_common(options, r);
     size_t most_events = 100'000;
     options.read("most_events", most_events);
@@ -147,8 +147,8 @@ py::bytes make_tensor_map(uint64_t address, const std::string& element,
     return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-py::bytes make_texture_object(const py::kwargs& given) {
-    Options options(given);
+py::bytes make_texture_object(const py::kwargs& keywords) {
+    Options options(keywords);
     sim::TextureObject o;
     const auto extent = options.required<std::array<uint32_t, 3>>("extent");
     o.width = extent[0], o.height = extent[1], o.depth = extent[2];

@@ -130,7 +130,7 @@ struct StepSession {
     const sim::RegisterMap& registers;
     // The block works on a copy of the variables. So launches between two steps do not change them.
     sim::ModuleMemory variables;
-    pybind11::list given;  // the arguments, which keep the arrays alive
+    pybind11::list passed;  // the arguments, which keep the arrays alive
     Arguments arrays;
     sim::AddressSpace memory;
     sim::Dim3 grid;

@@ -68,14 +68,14 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
         }
         if (py::isinstance<py::tuple>(arguments[i]) &&
             py::isinstance<py::bytes>(arguments[i].cast<py::tuple>()[0])) {
-            const auto given =
+            const auto structure =
                 arguments[i].cast<std::pair<std::string, std::vector<std::pair<size_t, size_t>>>>();
-            if (p.bytes != given.first.size())
+            if (p.bytes != structure.first.size())
                 throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
-                                  " has " + std::to_string(given.first.size()) + " bytes, needs " +
-                                  std::to_string(p.bytes));
-            std::memcpy(&bytes[p.offset], given.first.data(), given.first.size());
-            for (const auto& [offset, number] : given.second) {
+                                  " has " + std::to_string(structure.first.size()) +
+                                  " bytes, needs " + std::to_string(p.bytes));
+            std::memcpy(&bytes[p.offset], structure.first.data(), structure.first.size());
+            for (const auto& [offset, number] : structure.second) {
                 if (offset + sizeof(uint64_t) > p.bytes || number >= arguments.size() ||
                     !py::isinstance<BufferArgument>(arguments[number]))
                     throw LaunchError(
@@ -86,14 +86,14 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
             continue;
         }
         if (py::isinstance<py::tuple>(arguments[i])) {
-            const auto given = arguments[i].cast<std::pair<size_t, std::string>>();
-            const auto map = sim::tensor_map_in(given.second);
-            if (!map || p.bytes != given.second.size() ||
-                !py::isinstance<BufferArgument>(arguments[given.first]))
+            const auto matrix = arguments[i].cast<std::pair<size_t, std::string>>();
+            const auto map = sim::tensor_map_in(matrix.second);
+            if (!map || p.bytes != matrix.second.size() ||
+                !py::isinstance<BufferArgument>(arguments[matrix.first]))
                 throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
                                   " is not a tensor map of an array");
             sim::TensorMap of_array = *map;
-            of_array.address += pointers[given.first];
+            of_array.address += pointers[matrix.first];
             const sim::TensorMapBytes encoded = sim::encode(of_array);
             std::memcpy(&bytes[p.offset], encoded.data(), encoded.size());
             continue;

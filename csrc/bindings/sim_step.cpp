@@ -23,7 +23,7 @@ StepSession::StepSession(const sim::Program& program, const sim::RegisterMap& re
     : program(program),
       registers(registers),
       variables(variables),
-      given(arguments),
+      passed(arguments),
       arrays(arguments) {
     this->variables.map_into(memory);
     arrays.map_into(memory);

@@ -9,7 +9,7 @@ namespace coalesce::model {
 namespace {
 
 // These constants were recorded on an H200 (tests/data/models_h200.json). They are in cycles if no
-// unit is given.
+// unit is stated.
 constexpr double launch_us = 1.65;  // elapsed minus active time, the same for all launches
 // The cycles before the first load of a launch. This time is long because the code of the kernel is
 // not in any cache yet.

@@ -141,15 +141,15 @@ void Parser::initializer(Variable& variable, const std::vector<uint64_t>& dimens
     }
     const Token open = tokens_.peek();
     nested_initializer(variable, dimensions, 0);
-    const uint64_t given = variable.initial.size();
+    const uint64_t values = variable.initial.size();
     if (!dimensions.empty() && dimensions.front() == 0) {
         uint64_t row = 1;
         for (size_t i = 1; i < dimensions.size(); ++i) row *= dimensions[i];
-        variable.count = row == 0 ? 0 : (given + row - 1) / row * row;
+        variable.count = row == 0 ? 0 : (values + row - 1) / row * row;
     }
-    if (given > variable.count) {
+    if (values > variable.count) {
         tokens_.fail(open, "'" + variable.name + "' has " + std::to_string(variable.count) +
-                               " elements, but its initialiser has " + std::to_string(given));
+                               " elements, but its initialiser has " + std::to_string(values));
     }
 }
 
@@ -167,13 +167,13 @@ void Parser::nested_initializer(Variable& variable, const std::vector<uint64_t>&
                 tokens_.fail(tokens_.peek(),
                              "more braces than '" + variable.name + "' has dimensions");
             }
-            const uint64_t given = variable.initial.size() - first;
-            const uint64_t missing = row == 0 ? 0 : (row - given % row) % row;
+            const uint64_t values = variable.initial.size() - first;
+            const uint64_t missing = row == 0 ? 0 : (row - values % row) % row;
             if (missing > most_padding - padding_) {
                 tokens_.fail(open, "the initialiser leaves out too many values");
             }
             padding_ += missing;
-            variable.initial.resize(first + given + missing);
+            variable.initial.resize(first + values + missing);
             nested_initializer(variable, dimensions, level + 1);
         } else {
             variable.initial.push_back(initial_value(variable.type));

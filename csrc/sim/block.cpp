@@ -99,7 +99,7 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
     Block& block = *w.block;
     const LaneMask gone = w.current.mask;
     for (const Path& p : w.paths) {
-        // A barrier for a given number of threads counts whole warps. If all remaining lanes of
+        // A barrier for a certain number of threads counts whole warps. If all remaining lanes of
         // this warp wait at such a barrier, the lanes that leave now must be counted, too. So
         // `arrived` is increased to all 32 lanes. Paths for which this is not the case are skipped.
         if (p.wait != Wait::barrier || p.mask != w.live || !(gone & ~w.live)) continue;
@@ -139,7 +139,7 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     const bool everyone =
         op.operand[2] == no_operand || w.lanes<const uint32_t>(op.operand[2])[lane] == 0;
 
-    // A barrier for a given number of threads counts whole warps. Each warp counts as 32 threads,
+    // A barrier for a certain number of threads counts whole warps. Each warp counts as 32 threads,
     // even if some of its lanes have left the kernel, or if it is the last warp of the block and
     // has fewer threads.
     uint32_t count = uint32_t(std::popcount(w.current.mask));

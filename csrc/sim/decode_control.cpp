@@ -185,13 +185,13 @@ const ptx::Variable& Decoder::passed(const Operand& operand) const {
 void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arguments,
                          const std::vector<Operand>& results) const {
     if (f.entry) malformed("`" + f.name + "` is a kernel, which cannot be called");
-    const auto check = [&](const char* what, const std::vector<Operand>& given,
+    const auto check = [&](const char* what, const std::vector<Operand>& operands,
                            const std::vector<ptx::Parameter>& wanted) {
-        if (given.size() != wanted.size())
+        if (operands.size() != wanted.size())
             malformed("`" + f.name + "` has " + std::to_string(wanted.size()) + " " + what +
-                      "s, but the call has " + std::to_string(given.size()));
-        for (size_t n = 0; n < given.size(); ++n) {
-            const ptx::Variable& v = passed(given[n]);
+                      "s, but the call has " + std::to_string(operands.size()));
+        for (size_t n = 0; n < operands.size(); ++n) {
+            const ptx::Variable& v = passed(operands[n]);
             const ptx::Parameter& p = wanted[n];
             uint64_t here = 0, there = 0;
             const bool alike = v.bytes() == p.bytes() &&

@@ -80,9 +80,9 @@ TextureObjectBytes encode(const TextureObject& object) {
     return bytes;
 }
 
-std::optional<TextureObject> texture_object_in(const std::byte* given) {
+std::optional<TextureObject> texture_object_in(const std::byte* source) {
     TextureObjectBytes bytes;
-    std::memcpy(bytes.data(), given, bytes.size());
+    std::memcpy(bytes.data(), source, bytes.size());
     uint64_t word;
     std::memcpy(&word, bytes.data(), sizeof word);
     if (word != mark) return {};

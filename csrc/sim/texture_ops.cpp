@@ -306,9 +306,9 @@ void query_texture(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) { w.lanes<uint32_t>(a.value[0])[i] = values[i]; });
 }
 
-FaultText describe_surface_fault(const Warp& given, const Op& op, int lane, Access access,
+FaultText describe_surface_fault(const Warp& warp, const Op& op, int lane, Access access,
                                  Fault fault) {
-    Warp& w = const_cast<Warp&>(given);  // registers are only read
+    Warp& w = const_cast<Warp&>(warp);  // registers are only read
     const TextureAccess& a = access_of(w, op);
     const BoundObject f = find_object(w, op, lane, handle_of(w, op, lane));
     const TextureObject& o = f.object;
