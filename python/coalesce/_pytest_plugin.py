@@ -16,7 +16,9 @@ from typing import Any
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:
     """Return the lines that pytest shows if a comparison with a count of a profile fails.
 
-    Return None for all other comparisons. pytest then shows its own explanation.
+    pytest calls this function for a failed ``assert left op right``, where `op` is an operator such
+    as "==". If neither side is a count of a profile, return None. pytest then shows its own
+    explanation.
     """
     data = sys.modules.get("coalesce.profiling.data")
     assertions = sys.modules.get("coalesce.profiling.assertions")

@@ -64,7 +64,10 @@ def check_peer(name: str, operation: str, device: Device) -> None:
 
 
 def run_numpy(operation: str, arrays: Sequence[Any]) -> tuple[np.ndarray[Any, Any], Batch]:
-    """Run an operation with NumPy. Return its result, and a function that times more runs."""
+    """Run an operation with NumPy on `arrays`. Return its result, and a function that times runs.
+
+    The function takes the number of runs, and returns a list of their times.
+    """
     call = _call(np, operation, arrays)
     return call(), partial(_on_the_clock, call)
 
@@ -77,10 +80,11 @@ def run_on_gpu(
     clock: GpuClock,
     repeats: Repeats,
 ) -> tuple[np.ndarray[Any, Any], Batch, int]:
-    """Run an operation with another library, called `name`, on a GPU.
+    """Run an operation on a GPU with the library `name`, such as "cupy".
 
-    Return the result as a NumPy array, a function that times more runs, and the number of repeats
-    in each run.
+    Return three things: the result as a NumPy array, a function that times runs with `clock`, and
+    the number of repeats in each run. The function takes the number of runs, and returns a list of
+    their times.
     """
     run = _with_torch if name == "torch" else _with_cupy
     if name in COPIES:

@@ -35,7 +35,8 @@ class Benchmark(BenchmarkData):
         The peak rates of the GPU: the largest GFLOP/s and GB/s that its maker publishes. None if
         the package does not know them.
     options : dict
-        The options of the operation, such as ``{"tile": 16}``. For `out`, this is its dtype.
+        The options of the operation, such as ``{"tile": 16}``. The value of ``"out"`` is the dtype
+        of the array.
     l2 : {"kept", "flushed"} or None
         What L2 holds when a run begins. None if all times are modelled, or measured on the CPU.
     gpu_state : GpuState or None

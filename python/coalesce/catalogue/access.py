@@ -39,10 +39,10 @@ def run_access(
     scratch: Scratch | None = None,
     **options: Any,
 ) -> tuple[Any, Run]:
-    """Run `coalesce.access`. Return a pair: the result, and a `Run` with the launches.
+    """Run `coalesce.access`. Return a pair: the result, and a `Run`.
 
-    `options` are the options of the pattern, such as ``stride=2``. `device`, `timed`, `counts`,
-    `launcher` and `scratch` are options of `Run`.
+    The `Run` has a record of each launch. `options` are the options of the pattern, such as
+    ``stride=2``. `device`, `timed`, `counts`, `launcher` and `scratch` are options of `Run`.
     """
     entry = catalogue.find("access", pattern, argument="pattern")
     passed = {name: value for name, value in options.items() if value is not None}

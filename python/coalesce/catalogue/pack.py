@@ -44,7 +44,8 @@ def prepared(
 
     The result is a dict by name: ``{"a": ..., "b": ..., "a_map": ...}``. The items "a" and "b"
     are the operands, or rounded or reordered copies of them. "a_map" is the tensor map of a, for
-    kernels that need one. `others` are the other arrays of the call.
+    kernels that need one. `run` is the call that allocates the copies, and `others` are its other
+    arrays.
     """
     if entry.preparation == "pack_a":
         arrays = _strips(run, a, run.multiprocessors)

@@ -44,9 +44,10 @@ def run_matmul(
     tile: int | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.matmul`. Return a pair: the result, and a `Run` with the launches.
+    """Run `coalesce.matmul`. Return a pair: the result, and a `Run`.
 
-    `how` has the options of `Run`. The other parameters are those of `coalesce.matmul`.
+    The `Run` has a record of each launch. `how` has the options of `Run`. The other parameters are
+    those of `coalesce.matmul`.
     """
     entry = None if catalogue.is_best(variant) else catalogue.find("matmul", variant)
     if entry is not None:
@@ -181,9 +182,10 @@ def run_transpose(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.transpose`. Return a pair: the result, and a `Run` with the launches.
+    """Run `coalesce.transpose`. Return a pair: the result, and a `Run`.
 
-    `how` has the options of `Run`. The other parameters are those of `coalesce.transpose`.
+    The `Run` has a record of each launch. `how` has the options of `Run`. The other parameters are
+    those of `coalesce.transpose`.
     """
     variant = best.of_one_matrix(variant)
     entry = catalogue.find("transpose", variant)
@@ -196,9 +198,10 @@ def run_transpose(
 def run_row_sums(
     a: Array, *, variant: str = "warp_per_row", shared: str = "static", **rest: Any
 ) -> tuple[Array, Run]:
-    """Run `coalesce.row_sums`. Return a pair: the result, and a `Run` with the launches.
+    """Run `coalesce.row_sums`. Return a pair: the result, and a `Run`.
 
-    `rest` has the argument `out` and the options of `Run`.
+    The `Run` has a record of each launch. `rest` has the argument `out` and the options of `Run`.
+
     """
     require.choice("shared", shared, ("static", "dynamic"))
     if shared == "dynamic":
@@ -212,9 +215,10 @@ def run_row_sums(
 
 
 def run_column_sums(a: Array, *, variant: str = "column_tiles", **rest: Any) -> tuple[Array, Run]:
-    """Run `coalesce.column_sums`. Return a pair: the result, and a `Run` with the launches.
+    """Run `coalesce.column_sums`. Return a pair: the result, and a `Run`.
 
-    `rest` has the argument `out` and the options of `Run`.
+    The `Run` has a record of each launch. `rest` has the argument `out` and the options of `Run`.
+
     """
     return run_sums("column_sums", a, variant, **rest)
 
@@ -228,7 +232,7 @@ def run_sums(
 ) -> tuple[Array, Run]:
     """Compute the sums of the rows or of the columns of a matrix.
 
-    Return a pair: the result, and a `Run` with their records. `how` has the options of
+    Return a pair: the result, and a `Run` with a record of each launch. `how` has the options of
     `Run`.
     """
     variant = best.of_one_matrix(variant)

@@ -265,7 +265,7 @@ class Run:
         return packed
 
     def transposed(self, operand: Operand) -> Any:
-        """Compute the transpose of a matrix with a kernel of this package, and return it."""
+        """Return the transpose of a matrix as a new array. A kernel of this package computes it."""
         rows, cols = operand.shape
         array = self.ready(operand)
         result = self.scratch((cols, rows), operand.dtype)

@@ -45,7 +45,7 @@ class Operation:
     choice: str = "variant"
 
     def run(self, arrays: Sequence[Any], options: Mapping[str, Any], **how: Any) -> tuple[Any, Run]:
-        """Run the operation. Return a pair: the result, and a `Run` with the launches.
+        """Run the operation. Return a pair: the result, and a `Run` with a record of each launch.
 
         `how` has the options of `Run`.
 

@@ -125,7 +125,7 @@ def _refuse_gpu(device: Device) -> None:
 def of_operation(
     operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any]
 ) -> tuple[Any, Findings]:
-    """Run an operation and check all of its launches. Return the result and the findings."""
+    """Run an operation on `arrays`, and check its launches. Return the result and the findings."""
     where = devices.resolve("sim" if device is None else device)
     _refuse_gpu(where)
     title = operation

@@ -136,7 +136,8 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Va
 def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
     """Return the largest error of an element, as a fraction of ``max|a| * max|b| * K``.
 
-    An element is a sum of K products, so its absolute value is at most this number.
+    `result` is the computed product of `a` and `b`, and `exact` is the right one. An element is a
+    sum of K products, so its absolute value is at most ``max|a| * max|b| * K``.
     """
     scale = np.abs(a).astype(np.float64).max() * np.abs(b).astype(np.float64).max() * a.shape[1]
     return float(np.abs(result.astype(np.float64) - exact).max() / scale)
@@ -190,7 +191,10 @@ def _ratio(value: float | None) -> str:
 
 
 def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[str]:
-    """Return sentences that say what the columns mean and where the numbers come from."""
+    """Return sentences that say what the columns mean and where the numbers come from.
+
+    The table has `rows`. The matrices have `n` rows and columns.
+    """
     notes = [
         "",
         (

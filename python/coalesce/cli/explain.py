@@ -30,7 +30,8 @@ def of_operation(
     """Profile variants of an operation on n x n matrices.
 
     For one variant, the result is a `Profile`. For several, it is a `Comparison`. `option_texts`
-    are the options of the operation, such as ``["tile=16"]``.
+    are the options of the operation, such as ``["tile=16"]``. `settings` are other arguments of
+    `coalesce.profile`, such as ``sample=0.1``.
     """
     names = variants or [catalogue.variants(operation).names[0]]
     definition = table.operation(operation)
@@ -55,7 +56,8 @@ def operands(
 ) -> tuple[Any, ...]:
     """Return arrays of random numbers for a variant.
 
-    For the pattern "gather" of `access`, also add an array of random indices to `options`.
+    Matrices have `n` rows and columns, and vectors have `n` elements. For the pattern "gather" of
+    `access`, also add an array of random indices to `options`.
     """
     if operation != "access":
         a, b = demo.operands(n or _SIDE, dtype)

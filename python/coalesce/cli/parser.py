@@ -19,7 +19,7 @@ KERNEL_ARGUMENTS = (
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Return the options of a command line. If it has a mistake, print a message and exit."""
+    """Return the options of the command line `words`. For a mistake, print a message and exit."""
     parser = build()
     # argparse does not know the arguments of the kernel, which may follow the options. It returns
     # them as unknown arguments.

@@ -54,7 +54,7 @@ def bench(
 
     `option_texts` are the options of the operation, such as ``["tile=16"]``. `shape` is M, N and K
     of a product, or the rows and the columns of one matrix. Without `shape`, matrices are `size` x
-    `size`.
+    `size`. `runs`, `l2` and `repeats` are those of `coalesce.benchmark`.
     """
     catalogue.check_operation(operation)
     options = dict(option(text) for text in option_texts)
@@ -106,7 +106,7 @@ def check_plot(path: str) -> None:
 
 
 def write_plot(timed: Benchmark, path: str) -> None:
-    """Write the bars of a benchmark to a file."""
+    """Plot the times of the benchmark `timed` as bars, and write the plot to a file."""
     axes = timed.plot()
     figure: Any = axes.figure
     figure.savefig(path)
@@ -130,7 +130,10 @@ def report(
     dtype: str,
     device: str | None,
 ) -> Benchmark:
-    """Write a page about an operation to `path`. Return the benchmark that the page shows."""
+    """Write a page about an operation to `path`. Return the benchmark that the page shows.
+
+    The parameters are the same as for `bench`.
+    """
     _check_folder(path)
     if size is None:
         size = _LENGTH["sim"] if operation == "access" else _SIDE
@@ -156,7 +159,8 @@ def _profile(operation: str, one: RowRequest, arrays: Sequence[Any], timed: Benc
 def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> Markup:
     """Return the body of the HTML page: the benchmark, the profiles and their comparisons.
 
-    `timed` is the benchmark, and `profiles` is a dict from the names of the variants to profiles.
+    `title` is the heading of the page. `timed` is the benchmark, and `profiles` is a dict from the
+    names of the variants to their profiles.
     """
     parts = [tag("h1", title), benchmark_html.report(timed)]
     links = [tag("a", name, href=f"#{name}") for name in profiles]

@@ -49,7 +49,9 @@ def run_file(
 ) -> None:
     """Compile a kernel, run it, and print its arrays.
 
-    For the simulator, also print the counts of the launch. For a GPU, also print the kernel's time.
+    `file`, `entry` and `words` name the kernel and its arguments (see `kernel_of`). `shared_bytes`
+    is the dynamic shared memory per block. For the simulator, also print the counts of the launch.
+    For a GPU, also print the kernel's time.
     """
     from coalesce.arrays import devices
 

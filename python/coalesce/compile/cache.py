@@ -34,7 +34,7 @@ def key_of(*parts: Any) -> str:
 
 
 def load(key: str) -> tuple[str, bytes | None, dict[str, Any]] | None:
-    """Return the PTX, the cubin and the notes of an entry.
+    """Return the PTX, the cubin and the notes of the entry `key` (see `key_of`).
 
     The notes are a dict with further results, such as the compiler's warnings. If there is no such
     entry, or if it is damaged, return None.
@@ -53,7 +53,10 @@ def load(key: str) -> tuple[str, bytes | None, dict[str, Any]] | None:
 
 
 def store(key: str, ptx: str, cubin: bytes | None, notes: dict[str, Any]) -> None:
-    """Write an entry. If it cannot be written, do nothing."""
+    """Write the entry `key`: the PTX, the cubin (machine code) and the notes, as for `load`.
+
+    If the entry cannot be written, do nothing.
+    """
     text = ptx.encode()
     line = json.dumps({**notes, "ptx_bytes": len(text)}).encode()
     body = line + b"\n" + text + (cubin or b"")

@@ -32,7 +32,9 @@ _NULL = 1
 
 
 def registers(cubin: bytes | None, entry: str) -> int:
-    """Return how many registers each thread of kernel `entry` uses, or 0 if this is not known.
+    """Return how many registers each thread of kernel `entry` of a cubin uses.
+
+    The result is 0 if this is not known, for example if `cubin` is None.
 
     Examples
     --------
@@ -43,10 +45,10 @@ def registers(cubin: bytes | None, entry: str) -> int:
 
 
 def functions(cubin: bytes | None) -> Mapping[str, int]:
-    """Return a dict from the name of each function in the PTX to its address.
+    """Return a dict from the name of each function in a cubin to its address.
 
-    The address is the value of a pointer to the function. Functions whose address is not known are
-    left out.
+    The names are the same as in the PTX. The address is the value of a pointer to the function.
+    Functions whose address is not known are left out.
 
     Examples
     --------

@@ -73,7 +73,8 @@ def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
 
     The description contains the registers per thread of each kernel, the addresses of functions,
     the names of parameters, and the machine code as text. ``csrc/cudart/code_file.hpp`` explains
-    its format. `machine` is the cubin, or None.
+    its format. `ptx` and `machine` are the PTX and the cubin of the module; `machine` may be None.
+    `arch` is the compute capability of the simulated GPU, such as 90.
     """
     from coalesce.compile import cubin, disassembler, nvrtc
     from coalesce.cxx import signature

@@ -48,7 +48,7 @@ def compile_whole(
 
     `expressions` are the template instantiations to compile. If there are none, the function
     compiles the instantiations that the removed host code launches. With `entry`, the name of a
-    kernel, it compiles only those of this kernel. For the other parameters, see
+    kernel, it compiles only those of this kernel. The other parameters are the same as for
     `nvrtc.compile_cuda`.
     """
     first: CompileError | None = None

@@ -28,7 +28,7 @@ class Macro:
 def of_launches(layouts: Iterable[Layout]) -> dict[str, Macro]:
     """Return a dict of all macros that launch a kernel, directly or through another macro.
 
-    Its keys are the names of the macros.
+    The keys are the names of the macros. `layouts` are the files of the program.
     """
     macros: dict[str, Macro] = {}
     for layout in layouts:

@@ -162,7 +162,8 @@ class Canvas:
         """Draw a line. `d` has its points in the syntax of SVG, such as "M0 0h10".
 
         `stroke` is its colour, and `weight` is its width in pixels. With `dash`, it is a dashed
-        line: for "3 2", the dashes have 3 pixels, and the gaps have 2.
+        line: for "3 2", the dashes have 3 pixels, and the gaps have 2. `opacity` and `data` are
+        the same as for `rect`.
         """
         extra = f' stroke-dasharray="{dash}"' if dash else ""
         if opacity != 1:
@@ -170,9 +171,10 @@ class Canvas:
         self._shape("path", f'd="{d}"{extra}', None, stroke, weight, "", data)
 
     def fill(self, boxes: list[Box], paint: Paint, data: Data | None = None) -> None:
-        """Fill several rectangles with a colour. All of them are one element of the SVG.
+        """Fill several rectangles with the colour `paint`. Together, they are one SVG element.
 
-        `boxes` has the rectangles: x, y, width and height.
+        `boxes` has an (x, y, width, height) tuple for each rectangle. `data` is the same as for
+        `rect`.
         """
         d = "".join(
             f"M{number(x)} {number(y)}h{number(w)}v{number(h)}h-{number(w)}z"
@@ -181,10 +183,10 @@ class Canvas:
         self._shape("path", f'd="{d}"', paint, None, 1, "", data)
 
     def hatch(self, boxes: list[Box], paint: Paint, data: Data | None = None) -> None:
-        """Fill several rectangles with diagonal lines.
+        """Fill several rectangles with diagonal lines of the colour `paint`.
 
-        In pictures, such lines mean bytes that are moved but not used. `boxes` has the rectangles:
-        x, y, width and height.
+        In pictures, such lines mean bytes that are moved but not used. `boxes` has an
+        (x, y, width, height) tuple for each rectangle. `data` is the same as for `rect`.
         """
         tint, lines = [], []
         for x, y, width, height in boxes:
@@ -211,11 +213,11 @@ class Canvas:
         bold: bool = False,
         most: float = 0,
     ) -> None:
-        """Write a line of text with its baseline at y.
+        """Write the line of text `content` with its baseline at y.
 
-        `size` is the font size in pixels. `anchor` says which point of the line is at x: its
-        "start", "middle" or "end". If the line would be wider than `most` pixels, the letters are
-        made smaller. With 0, there is no limit.
+        `size` is the font size in pixels, and `paint` is the colour. `anchor` says which point of
+        the line is at x: its "start", "middle" or "end". If the line would be wider than `most`
+        pixels, the letters are made smaller. With 0, there is no limit.
         """
         if most:
             size = min(size, size * most / text_width(content, size, bold))
@@ -240,7 +242,8 @@ class Canvas:
     ) -> None:
         """Write several short texts on the same baseline.
 
-        `entries` has an (x, text) pair for each text. The text is centred at the coordinate x.
+        `entries` has an (x, text) pair for each text. The text is centred at the coordinate x. The
+        other parameters are the same as for `text`.
         """
         if not entries:
             return
@@ -272,7 +275,7 @@ class Canvas:
         return y + 14
 
     def legend(self, y: float, entries: list[Swatch]) -> float:
-        """Draw the legend in one or more rows. Return the y below it."""
+        """Draw a legend of `entries` in one or more rows, from y on. Return the y below it."""
         x = MARGIN
         for entry in entries:
             wide = 22 + text_width(entry.word, 11)

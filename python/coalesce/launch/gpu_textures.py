@@ -75,7 +75,10 @@ class TextureObjects:
                     self._surfaces.append(made)
 
     def handle(self, host: HostArray) -> int:
-        """Return the handle of the object for an argument. The kernel gets this handle."""
+        """Return the handle of the texture or surface object for the argument `host`.
+
+        The kernel gets this handle.
+        """
         handle: int = self._objects[id(host)].handle
         return handle
 

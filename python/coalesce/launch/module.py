@@ -158,8 +158,8 @@ class Module:
 
         For a parameter that is a structure, the item describes its members. For any other
         parameter, it is None. The list is empty if the structures are not known, for example
-        because the source is PTX. If the kernel is a template, `expression` is its instantiation,
-        such as ``"scale<float, 4>"``.
+        because the source is PTX. `entry` is the kernel's name in the PTX. If the kernel is a
+        template, `expression` is its instantiation, such as ``"scale<float, 4>"``.
         """
         if self.is_ptx:
             return []

@@ -125,7 +125,10 @@ def scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
 def check_places(
     parameters: Sequence[Parameter], arguments: Sequence[Argument], device: Device
 ) -> None:
-    """Raise ValueError if an argument is an array in the memory of a device other than `device`."""
+    """Raise ValueError if an argument is an array in the memory of a device other than `device`.
+
+    `parameters` are the parameters of the arguments, in the same order. Messages name them.
+    """
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, GpuArray) and device.kind == "sim":
             raise ValueError(

@@ -184,9 +184,10 @@ class Packer:
         self.pointers: list[tuple[int, Parameter, Any]] = []  # offset, parameter, array
 
     def pack(self, parameter: Parameter, structure: Structure, value: Any) -> bytes:
-        """Return the bytes of a structure whose value is `value`.
+        """Return the bytes of a structure with the members' values in `value`.
 
-        After this call, `pointers` lists the arrays that the structure points to.
+        `parameter` is the parameter of the kernel that gets the structure. After this call,
+        `pointers` lists the arrays that the structure points to.
         """
         self._bytes = bytearray(parameter.bytes)
         self._structure(str(parameter), parameter.name, structure, value, 0)

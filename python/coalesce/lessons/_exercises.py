@@ -76,8 +76,8 @@ class Verdict:
     text : str
         What is wrong. If the exercise is solved, the counts.
     help : str
-        A call that shows a hint, as text. After each failed check, this is the call for the next
-        hint of the exercise.
+        The Python call that shows a hint: ``"lessons.exercise('brighten').hint(1)"``. Each failed
+        check names the next hint, and in the end the solution.
 
     Examples
     --------

@@ -121,7 +121,7 @@ def _timing(row: Mapping[str, Any]) -> Timing:
 
 
 def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: Timing) -> Any:
-    """Return a dict for the file of recorded times: a variant of an operation, and its time `t`.
+    """Return the time `t` of a variant as a dict for the file of recorded times.
 
     `options` are the variant's options, and `n` is the size of the matrices. If `t` was not
     measured, ValueError is raised.
@@ -146,7 +146,7 @@ def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: 
 
 
 def sweep_row(sweep: Sweep) -> Any:
-    """Return a dict for the file of recorded times: an access pattern, and its bandwidths.
+    """Return a sweep as a dict for the file of recorded times: the pattern and its bandwidths.
 
     ValueError is raised if the bandwidths were not measured.
     """

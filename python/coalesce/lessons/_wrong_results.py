@@ -23,9 +23,10 @@ def _same(out: Array, variant: Array) -> bool:
 
 
 def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = ()) -> str:
-    """Return a sentence about a wrong result: the mistake, or which elements are wrong.
+    """Return a sentence about the wrong result `out`: the mistake, or which elements are wrong.
 
-    `known` has the results of common mistakes, as (sentence, wrong result) pairs.
+    `expected` is the right result. `known` has the results of common mistakes, as
+    (sentence, wrong result) pairs.
     """
     written = ~np.isnan(out) if out.dtype.kind == "f" else np.ones(out.shape, bool)
     wrong = ~close(out, expected)
@@ -45,7 +46,8 @@ def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = 
 def recognized(out: Array, expected: Array, known: Sequence[tuple[str, Array]]) -> str:
     """Return the sentence of `known` whose wrong result is `out`. If there is none, return "".
 
-    `known` has the results of common mistakes, as (sentence, wrong result) pairs.
+    `known` has the results of common mistakes, as (sentence, wrong result) pairs. `expected` is the
+    right result.
     """
     for sentence, variant in [*known, *_variants(expected)]:
         if variant.size == out.size and _same(out.ravel(), variant.ravel()):

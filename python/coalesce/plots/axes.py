@@ -85,7 +85,7 @@ def _style(theme: Theme | None) -> dict[str, Any]:
 
 
 def tidy(panel: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
-    """Remove the upper and right border of a plot, and draw a faint grid behind the data.
+    """Remove the upper and right border of the Axes `panel`, and draw a faint grid behind the data.
 
     `grid` says which axis has grid lines: "x", "y" or "both".
     """
@@ -95,7 +95,7 @@ def tidy(panel: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
 
 
 def legend_of_sources(panel: Axes, *, both: bool, marker: bool = False) -> None:
-    """Add a legend that says how measured times and estimates are drawn.
+    """Add a legend to the Axes `panel` that says how measured times and estimates are drawn.
 
     With `both`, the plot has measured times and estimates. Otherwise, it has only estimates. With
     `marker`, the plot has points instead of bars.

@@ -136,7 +136,7 @@ def value(number: float | None) -> str:
 
 
 def change(row: Row, i: int) -> str:
-    """Return how the i-th value differs from the first: ``"32x less"``, ``"the same"``."""
+    """Return how the i-th value of a row differs from the first: ``"32x less"``, ``"the same"``."""
     first, now = row.values[0], row.values[i]
     if first is None or now is None:
         return ""

@@ -190,6 +190,8 @@ class Example:
     def picture(self, title: str = "") -> Picture | None:
         """Draw the lanes, and the cache lines or the banks of shared memory that they access.
 
+        `title` is a line above the picture.
+
         For some asynchronous copies, a picture would show another number than a GPU counts. Then
         the result is None, and `not_drawn` gives the reason.
         """
@@ -210,7 +212,7 @@ class Example:
     def matrix(self, title: str = "") -> Picture | None:
         """Draw the matrix that the lanes access, and mark the accessed cells.
 
-        Return None if the accessed array is not a matrix.
+        `title` is a line above the picture. Return None if the accessed array is not a matrix.
         """
         from coalesce import draw
 

@@ -139,9 +139,9 @@ def lines(
 ) -> tuple[Line, ...]:
     """Group the instructions by source line, and the memory accesses of a line by array and kind.
 
-    `source` is the text of the kernel's file. `advise` is a function that returns the sentence
-    about an access. `errors` is a function that returns standard errors. It is None if no counts
-    were estimated from a sample.
+    `rows` are the instructions, and `source` is the text of the kernel's file. `advise` is a
+    function that returns the sentence about an access. `errors` is a function that returns the
+    standard error of a sum (see `Errors`), or None if no counts were estimated from a sample.
     """
     column = rows.column
     totals = {"sectors": 0, "wavefronts": 0}

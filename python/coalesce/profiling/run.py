@@ -111,7 +111,8 @@ def of_prepared(
 
     Return the profile, and the times of the launch. `passed` are the arguments that the user
     passed. They are needed to launch the kernel on a GPU, after the simulation. If `passed` is
-    None, the kernel is only simulated. `title` is the title of the report.
+    None, the kernel is only simulated. `settings` are those of `coalesce.profile`, and `title` is
+    the title of the report.
     """
     kernel = launch.kernel
     on_gpu = launch.device.kind == "cuda" and passed is not None

@@ -92,7 +92,8 @@ class Sentence:
 def totals(accesses: Sequence[Access], errors: Errors | None = None) -> list[Total]:
     """Return the sums of the accesses, one for each memory and kind of access.
 
-    The order is the same as in Nsight Compute's tables.
+    The order is the same as in Nsight Compute's tables. `errors` is a function that returns the
+    standard error of a sum, or None if no counts were estimated from a sample.
     """
     groups: dict[tuple[int, int], list[Access]] = {}
     for access in accesses:

@@ -57,6 +57,8 @@ def main(words: Sequence[str] | None = None) -> None:
 def assemble(ptx: str, arch: int, options: Sequence[str]) -> tuple[bytes | None, str, str]:
     """Assemble PTX with ptxas. Return the machine code, the messages of ptxas, and an error.
 
+    `arch` is the number of the architecture, such as 90. `options` are options for ptxas.
+
     - If ptxas succeeds, the result is (machine code, messages, "").
     - If the PTX has a mistake, the result is (None, messages, ""). The messages describe the
       mistake.

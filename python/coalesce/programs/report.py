@@ -103,7 +103,10 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
 
 
 def write_html(outcome: Outcome, title: str, path: str) -> None:
-    """Write an HTML page to `path`: a table of the kernels, the findings, and the profiles."""
+    """Write an HTML page to `path`: a table of the kernels, the findings, and the profiles.
+
+    `title` is the heading of the page.
+    """
     from coalesce.profiling import html as profile_html
     from coalesce.render import markup
 

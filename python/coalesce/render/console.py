@@ -17,7 +17,7 @@ _ASCII = str.maketrans("█▉▊▋▌▍▎▏▒▲✓│±…↳", "######||
 
 
 def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
-    """Return the text of `render`, after checking `width` and `color`, which come from the user."""
+    """Check `width` and `color`, which the user passed. Then return ``render(item, ...)``."""
     # require imports numpy, which takes long. `render` also serves programs that do without numpy.
     from coalesce.common import require
 

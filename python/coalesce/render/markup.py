@@ -61,7 +61,7 @@ _PAGE = Markup(
 
 
 def joined(parts: Iterable[str], between: str = "") -> Markup:
-    """Join several pieces to one piece of HTML. `between` is put between the pieces.
+    """Join the pieces in `parts` to one piece of HTML, with `between` between two pieces.
 
     Pieces of text are escaped. Pieces of HTML (`Markup`) are not changed.
     """
@@ -103,8 +103,8 @@ def row(cells: Content, style: str = "") -> Markup:
 def cell(content: Content, style: str = "", align: str = "left", span: int = 1) -> Markup:
     """Return a cell of a table.
 
-    `style` is CSS, such as "color:red". `align` is "left", "right" or "center". `span` is the
-    number of columns that the cell covers.
+    `content` is text or HTML. `style` is CSS, such as "color:red". `align` is "left", "right" or
+    "center". `span` is the number of columns that the cell covers.
     """
     attributes = {"colspan": str(span)} if span > 1 else {}
     base = f"text-align:{align};vertical-align:top;padding:1px 8px;border:0;white-space:nowrap"
@@ -137,7 +137,10 @@ def image(picture: Drawing) -> Markup:
 
 
 def image_of(svg: str, alt: str, style: str = "max-width:100%", **attributes: str) -> Markup:
-    """Return an ``<img>`` that contains the whole SVG. `alt` is the text in place of the image."""
+    """Return an ``<img>`` that contains the whole SVG. `alt` is the text in place of the image.
+
+    `style` is CSS, and `attributes` are other attributes of the element.
+    """
     return tag("img", None, style, alt=alt, src=data_url(svg), **attributes)
 
 

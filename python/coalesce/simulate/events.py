@@ -436,7 +436,7 @@ class Trace:
         some = self[self.space == "global"]
         columns = {name: getattr(some, name) for name in wavefronts.COLUMNS}
         names = [array.name for array in self.arrays]
-        return wavefronts.derive(columns, names, self.omitted, lanes, line_bytes)
+        return wavefronts.group_into_wavefronts(columns, names, self.omitted, lanes, line_bytes)
 
     def __len__(self) -> int:
         return len(self.warp)

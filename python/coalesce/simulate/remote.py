@@ -105,10 +105,10 @@ def run(
 ) -> Result:
     """Simulate several lists of blocks. Each list is a job.
 
-    `chosen` has the lists. A list contains linear numbers of blocks. `exemplars` is the number of
-    executions of each memory instruction to keep as examples. `progress` is called with two
-    numbers: how many blocks are finished, and how many there are. The attribute `groups` of the
-    result has the counts of each list.
+    `chosen` has the lists. A list contains linear numbers of blocks. `executor` runs the jobs.
+    `exemplars` is the number of executions of each memory instruction to keep as examples.
+    `progress` is called with two numbers: how many blocks are finished, and how many there are. The
+    attribute `groups` of the result has the counts of each list.
     """
     shipped = _shipped(launch)
     total, done = sum(map(len, chosen)), 0
@@ -140,8 +140,9 @@ def run_blocks(
 ) -> tuple[Any, dict[str, np.ndarray[Any, Any]] | None, list[Any]]:
     """Simulate some blocks on one core of the CPU. This is the function that a job runs.
 
-    Return a tuple of three: the counts, the recorded events (None if none were recorded), and a
-    list of the arrays and variables.
+    `blocks` are the linear numbers of the blocks. `exemplars` is the number of executions of each
+    memory instruction to keep as examples. Return a tuple of three: the counts, the recorded events
+    (None if none were recorded), and a list of the arrays and variables.
     """
     program = _program(launch)
     for name, value in launch.variables:

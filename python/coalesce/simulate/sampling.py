@@ -72,7 +72,7 @@ class Estimate:
         return spread * math.sqrt(1 - self.share)
 
     def metrics(self, of_sample: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-        """Estimate the metrics of the whole grid from the metrics of the sample.
+        """Estimate the metrics of the whole grid from `of_sample`, the metrics of the sample.
 
         Return two dicts from names of metrics to numbers: the estimates, and their standard errors.
         A sum, such as the number of requests, is multiplied by `scale`. A ratio or a percentage is

@@ -140,7 +140,7 @@ class Wavefronts(Sequence[WavefrontAccess]):
         return f"{tables.as_text(heads, rows)}\n{note}"
 
 
-def derive(
+def group_into_wavefronts(
     events: Mapping[str, Any], arrays: Sequence[str], omitted: int, lanes: int, line_bytes: int
 ) -> Wavefronts:
     """Group the accesses of warps to global memory into wavefronts. See `Trace.wavefronts`.

@@ -55,8 +55,8 @@ def registers(
 ) -> dict[str, Array]:
     """Return the registers of a warp, as a dict from names to masked arrays of 32 lanes.
 
-    `session` is the stepped block, and `listing` has the instructions of the kernel. Registers that
-    do not hold a value are left out.
+    `launch` is the stepped launch, and `session` is the stepped block. `listing` has the
+    instructions of the kernel. Registers that do not hold a value are left out.
     """
     values: dict[str, Array] = {}
     known = session.registers(warp)
@@ -92,7 +92,7 @@ def variables_of(
 
     A value is a masked array with an element for each of the 32 lanes. The dict has the scalar
     parameters of the kernel, and the variables whose registers are known. `names` is a dict from a
-    variable to its registers.
+    variable to its registers. The other parameters are the same as for `registers`.
     """
     values: dict[str, Array] = {}
     for parameter, argument in zip(
@@ -118,7 +118,10 @@ def variables_of(
 
 
 def shared_arrays(kernel: BaseKernel, session: sim.Stepping) -> dict[str, Array]:
-    """Return a dict from the shared variables of a block to their values, as masked arrays."""
+    """Return a dict from the shared variables of a block to their values, as masked arrays.
+
+    `session` is the stepped block.
+    """
     data, written = session.shared()
     place: dict[str, tuple[int, int]] = {}
     dynamic: tuple[int, int] | None = None
