@@ -201,7 +201,6 @@ def run_row_sums(
     """Run `coalesce.row_sums`. Return a pair: the result, and a `Run`.
 
     The `Run` has a record of each launch. `rest` has the argument `out` and the options of `Run`.
-
     """
     require.choice("shared", shared, ("static", "dynamic"))
     if shared == "dynamic":
@@ -218,7 +217,6 @@ def run_column_sums(a: Array, *, variant: str = "column_tiles", **rest: Any) -> 
     """Run `coalesce.column_sums`. Return a pair: the result, and a `Run`.
 
     The `Run` has a record of each launch. `rest` has the argument `out` and the options of `Run`.
-
     """
     return run_sums("column_sums", a, variant, **rest)
 
