@@ -1,1 +1,2 @@
-// The target coalesce_headers, whose precompiled header others use, needs a file.
+// An empty source file, because the target coalesce_headers needs one. Other targets use its
+// precompiled header.

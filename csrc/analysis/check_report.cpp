@@ -233,7 +233,7 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
 
     auto& details = f->details;
     if (at_once) {
-        if (!equal) details.push_back("it is not defined which value remains");
+        if (!equal) details.push_back("any of the values may remain");
     } else if (lockstep) {
         details.push_back(
             same_warp

@@ -193,7 +193,7 @@ void check_cooperative(const sim::Program& program, const LaunchRequest& request
     if (launch.blocks && launch.blocks->size() != launch.grid.count())
         throw LaunchError(program.kernel +
                           ": the blocks of a cooperative launch wait for each other, so all blocks "
-                          "must be simulated; do not select only some of them");
+                          "must be simulated; leave out sample and blocks");
     if (launch.grid.count() <= held) return;
     throw LaunchError(
         program.kernel +

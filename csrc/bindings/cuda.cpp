@@ -199,7 +199,8 @@ void run_on_host_arrays(cuda::PlannedCall& call, const py::tuple& arrays,
         memory.push_back(static_cast<char*>(buffers.back()->data()));
         if (buffers.back()->size() < call.bytes_of(i))
             throw std::invalid_argument(
-                "an array became smaller after the launch was prepared; pass the array again");
+                "an array became smaller during the call; do not change arrays while a call uses "
+                "them");
     }
     const ReleasedGil release;
     call.run(memory, [&] {

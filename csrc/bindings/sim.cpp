@@ -57,8 +57,8 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
     if (!(array.flags() & py::array::c_style))
         throw py::value_error("array of `" + name + "` must be C-contiguous");
     if (!undefined.is_none() && py::array_t<bool>::ensure(undefined).nbytes() != array.nbytes())
-        throw py::value_error("undefined of `" + name +
-                              "` must be a bool array with one element per byte of the array");
+        throw py::value_error("the mask of undefined bytes of `" + name +
+                              "` must be a bool array with one element per byte of `" + name + "`");
     if (offset > uint64_t(array.nbytes()))
         throw py::value_error("offset of `" + name + "` is outside the array");
     if (view_bytes && *view_bytes > uint64_t(array.nbytes()) - offset)
@@ -68,7 +68,8 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
         if (texture->size() == sim::texture_object_bytes)
             object = sim::texture_object_in(reinterpret_cast<const std::byte*>(texture->data()));
         if (!object || object->bytes() > uint64_t(array.nbytes()))
-            throw py::value_error("texture of `" + name + "` is not a texture object of the array");
+            throw py::value_error("the texture object of `" + name +
+                                  "` does not describe this array");
     }
     return BufferArgument{std::move(array), std::move(name), writable, std::move(undefined),
                           offset,           view_bytes,      object};

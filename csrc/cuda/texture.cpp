@@ -130,13 +130,14 @@ void Texture::create() {
         constexpr int texture_alignment = 14;  // a CUdevice_attribute
         const int alignment = std::max(device_.attribute(texture_alignment), 1);
         if (elements_ % Address(alignment) != 0)
-            throw LaunchError(what_ +
-                              " shares memory with another argument, so the texture cannot use a "
-                              "copy of the array. On a GPU, the address of the linear memory of a "
-                              "texture must be a multiple of " +
-                              std::to_string(alignment) + "; this address is " +
-                              std::to_string(elements_ % Address(alignment)) +
-                              " bytes too high. Pass a copy of the array");
+            throw LaunchError(
+                what_ +
+                " shares memory with another argument, and begins inside this memory. "
+                "On a GPU, the linear memory of a texture must begin at a multiple "
+                "of " +
+                std::to_string(alignment) + " bytes; this array begins " +
+                std::to_string(elements_ % Address(alignment)) +
+                " bytes after one. Pass a copy of the array");
         resource.type = linear_resource;
         resource.of.linear = {elements_, format_of(d_), d_.channels,
                               d_.extent[0] * texel_bytes(d_)};

@@ -8,10 +8,10 @@
 // plain launch gets the modelled time of the last counted launch.
 //
 // In a counted launch with a large grid, only the first blocks are counted: as many as the GPU
-// holds at once. When all of them have ended, the remaining blocks run as in a plain launch. If
-// one of the first blocks waited for a remaining block, this wait would never end. On a GPU, it
-// need not end either: there, a remaining block starts only after one of the first blocks has
-// ended. Cooperative launches and launches with clusters are counted as a whole.
+// holds at once. When all of them have ended, the remaining blocks run as in a plain launch. So
+// a first block must not wait for a remaining block. On a GPU, such a wait may never end either:
+// a remaining block starts only after one of the first blocks has ended. Cooperative launches and
+// launches with clusters are counted as a whole.
 #include <bit>
 #include <cstdio>
 #include <cstring>

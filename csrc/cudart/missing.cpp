@@ -1,4 +1,5 @@
-// The functions of the API that are not simulated. Each one prints this once and returns an error.
+// The functions of the API that are not simulated. Each one prints that it is not simulated (only
+// once), and returns an error.
 #include <string>
 
 #include "cudart/api.hpp"

@@ -7,7 +7,7 @@
 //   COALESCE_PROGRAM_REPORT  the file for the report at exit (report.cpp)
 //   COALESCE_PROGRAM_CHECK   "1": check launches and the host's use of memory
 //   COALESCE_PROGRAM_KEEP    a folder for launches that are profiled afterwards (snapshots.hpp)
-//   COALESCE_PROGRAM_HELPER  the Python that reads modules loaded at run time (jit.hpp)
+//   COALESCE_PROGRAM_HELPER  the path of Python, which reads modules loaded at run time (jit.hpp)
 //   COALESCE_PROGRAM_NVRTC   NVIDIA's libnvrtc.so (csrc/cudart/nvrtc.cpp)
 //   COALESCE_PROGRAM_LAUNCHES "first", "all" or the number of the launch to keep
 #pragma once

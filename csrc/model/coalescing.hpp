@@ -5,8 +5,8 @@
 // the same line, the request looks up this line only once.
 //
 // Atomics and reductions may send a sector several times. If several lanes access the same element,
-// the sector is sent once for each of these lanes. If a sector has several such elements, the one
-// that the most lanes access decides.
+// the sector is sent once for each of these lanes. If a sector has several such elements, only the
+// element that the most lanes access is counted.
 //
 // Both rules reproduce the hardware counters
 // l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st,red,atom} and memory_l1_tag_requests_global of

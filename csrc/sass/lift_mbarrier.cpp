@@ -1,9 +1,9 @@
 // mbarriers: barriers in shared memory (sim/mbarrier.hpp).
 //
-// On the hardware, the word of an mbarrier has another layout in machine code than the one that the
-// simulator uses for PTX. The simulator uses its own layout for machine code, too. This is possible
-// because a program may use the state that an arrival returns only to wait for the phase. In both
-// layouts, the highest bit of the state is the parity of the phase.
+// On the hardware, the word of an mbarrier has another layout than on the simulator. The simulator
+// uses its own layout for machine code, too. Programs do not see the difference: an arrival returns
+// the state of the mbarrier, but a program may only wait for the phase with it. In both layouts,
+// the highest bit of the state is the parity of the phase.
 #include "sass/lifter.hpp"
 
 namespace coalesce::sass {

@@ -1,11 +1,11 @@
 // Finds instructions that diverged lanes may execute together by chance.
 //
 // METHOD
-// Diverged lanes reconverge at the barrier that was set before the branch (BSSY, BSYNC). But there
-// may be no barrier. Or the lanes of both sides of the branch may execute the same instructions
-// before they reach the barrier. Then each side executes these instructions separately, or both
-// sides execute them together if they happen to arrive at the same time. How often such an
-// instruction is executed therefore differs from run to run.
+// Diverged lanes reconverge at the barrier that was set before the branch (BSSY, BSYNC). But some
+// branches have no barrier. With others, both sides of the branch execute the same instructions
+// before they reach the barrier. In both cases, the sides execute such instructions together if
+// they happen to arrive at the same time, and separately otherwise. How often such an instruction
+// is executed therefore differs from run to run.
 //
 // To find these instructions, we start at both sides of a branch and follow the code. The search
 // stops at barriers that were set before the branch. It does not stop at barriers that are set

@@ -174,8 +174,8 @@ uint64_t Decoder::address_of_symbol(const Operand& operand) {
     const ptx::Function* const f = module_.find_function(name);
     if (f && f->entry)
         throw UnsupportedInstruction("the code takes the address of the kernel " + name +
-                                     "; kernels have no address on the simulator, because a kernel "
-                                     "cannot launch another one");
+                                     "; the simulator does not support addresses of kernels, or "
+                                     "launches from kernels");
     if (f)
         throw UnsupportedInstruction("the code takes the address of the function " + name +
                                      ", but " + name + " has no body in this module");

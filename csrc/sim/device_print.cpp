@@ -265,7 +265,9 @@ void throw_assertion(const Warp& w, const Op& op, uint64_t expression_address,
     std::string message = "assertion failed: " + expression + "\n  in " + function + "\n  " +
                           where(*w.block->program, op) + "\n  " + thread_name(w, lane);
     const int others = std::popcount(w.current.mask) - 1;
-    if (others > 0) message += "; " + std::to_string(others) + " more of its warp";
+    if (others > 0)
+        message += " and " + std::to_string(others) +
+                   (others == 1 ? " other thread" : " other threads") + " of its warp";
     throw LaunchError(message);
 }
 

@@ -169,9 +169,10 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
             detail += "and its last bytes are past the end";
         if (-offset <= int64_t(b->whole_before) &&
             offset + int64_t(op.memory().bytes) <= int64_t(b->bytes + b->whole_after))
-            detail += ". `" + name +
-                      "` is a view of an array that contains the address; pass "
-                      "coalesce.pointer(array, n) if the kernel may access all of the array";
+            detail +=
+                ". `" + name +
+                "` is a view of an array that contains the address; if the kernel may "
+                "access all of the array, pass the view itself, not coalesce.pointer(view, 0)";
     }
     return {message, detail};
 }
@@ -198,8 +199,10 @@ FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::
     const std::string has = shared  ? "the block has "
                             : local ? "the thread has "
                                     : "the parameters have ";
-    detail = "the address is byte " + std::to_string(int64_t(address)) + ", and " + has +
-             plural(size, "byte") + (shared || local ? " of " + name : "");
+    // An address in shared memory has 32 bits. An address before its start is shown as negative.
+    const int64_t byte = shared ? int64_t(int32_t(uint32_t(address))) : int64_t(address);
+    detail = "the address is byte " + std::to_string(byte) + ", and " + has + plural(size, "byte") +
+             (shared || local ? " of " + name : "");
     if (shared && fault == Fault::outside && w.block->launch->shared_bytes == 0)
         detail += "; for dynamic shared memory, launch kernel[grid, block, shared_bytes]";
     if (shared) {
@@ -229,10 +232,10 @@ std::string memory_fault(const Warp& w, const Op& op, Access access, ptx::Space 
     auto [message, detail] = describe_fault(w, op, lane, access, space, fault, addresses[lane]);
     if (!detail.empty()) message += "\n  " + detail;
     message += "\n  " + where(*w.block->program, op);
-    message += "\n  " + thread_name(w, lane) + ", " + lane_list(faulty) + " of its warp";
-    const int others = std::popcount(faulty) - 1;
-    if (others > 0) message += "; " + std::to_string(others) + " more like it";
-    return message;
+    message += "\n  " + thread_name(w, lane);
+    const uint64_t others = uint64_t(std::popcount(faulty) - 1);
+    if (others > 0) message += " and " + plural(others, "other thread");
+    return message + ", " + lane_list(faulty) + " of " + (others > 0 ? "their" : "its") + " warp";
 }
 
 }  // namespace
@@ -384,9 +387,9 @@ void throw_deadlock(const Block& block) {
                                                   : " to reconverge after a branch, in ";
             message += where(program, op);
         }
-        message += "\n    (first " + thread_name(*group.warp, std::countr_zero(group.lanes)) +
-                   ", " + lane_list(group.lanes) + " of warp " + std::to_string(group.warp->index) +
-                   ")";
+        message += "\n    (the first is " +
+                   thread_name(*group.warp, std::countr_zero(group.lanes)) + ", " +
+                   lane_list(group.lanes) + " of warp " + std::to_string(group.warp->index) + ")";
     }
     if (gone) {
         message +=

@@ -199,7 +199,7 @@ template <Watch watch>
     const int columns = x.operand == 'a' ? x.k : x.n, rows = x.operand == 'b' ? x.k : x.m;
     for (int i = 1; i < warp_size; ++i) {
         if (base[i] == base[0] && (!strides || strides[i] == strides[0])) continue;
-        throw_misuse(w, op, i, "the threads of a warp name different matrices");
+        throw_misuse(w, op, i, "the threads of a warp pass different matrices");
     }
     const uint64_t stride = strides ? strides[0] : uint64_t(x.by_rows ? columns : rows);
     // PTX ISA, wmma.load and wmma.store: rows and columns must begin at multiples of 16 bytes.

@@ -138,7 +138,7 @@ void mbarrier_update(Warp& w, const Op& op) {
                 if (kind == MbarrierUpdate::init_word &&
                     !Mbarrier::from_machine_code(amount, w.lanes<const uint32_t>(op.operand[2])[i],
                                                  amount))
-                    throw_misuse(w, op, i, "the word that is stored is not that of an mbarrier");
+                    throw_misuse(w, op, i, "the stored word is not the state of an mbarrier");
                 if (amount == 0 || amount > Mbarrier::most_arrivals)
                     throw_misuse(w, op, i, "an mbarrier can expect 1 to 1,048,575 arrivals; got #",
                                  {amount});

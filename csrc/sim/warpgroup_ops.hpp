@@ -147,7 +147,7 @@ inline SharedMatrix shared_matrix(Warp& w, const Op& op, Locator at) {
     const uint64_t* const bits = w.lanes<const uint64_t>(at);
     for (int lane = 1; lane < warp_size; ++lane) {
         if (bits[lane] != bits[0])
-            throw_misuse(w, op, lane, "the threads of a warp name different matrix descriptors");
+            throw_misuse(w, op, lane, "the threads of a warp pass different matrix descriptors");
     }
     return SharedMatrix(bits[0]);
 }
@@ -166,7 +166,7 @@ void warpgroup_product(Warp& w, const Op& op) {
                      {w.block->threads});
     const LaneMask adds = p.adds_negated ? ~w.predicate(p.adds) : w.predicate(p.adds);
     if (adds != 0 && adds != all_lanes)
-        throw_misuse(w, op, 0, "the threads of a warp name different values of scale-d");
+        throw_misuse(w, op, 0, "the threads of a warp pass different values of scale-d");
 
     const int bits = x.a_type == Element::b1 ? 32 : bits_of(x.a_type);
     const int depth = 256 / bits;

@@ -379,7 +379,7 @@ def test_a_null_pointer() -> None:
         (np.zeros(3, object), "dtype object, which a kernel cannot read"),
         (np.zeros(3, "U4"), "which a kernel cannot read"),
         (np.zeros(3, "M8[s]"), "which a kernel cannot read"),
-        (np.zeros(3, ">f4"), "not in this machine's byte order"),
+        (np.zeros(3, ">f4"), "does not have this machine's byte order"),
         (np.ma.zeros(3, np.float32), "masked array"),
         ("x", "needs an array of float32; got str"),
     ],

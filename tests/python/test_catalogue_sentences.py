@@ -28,7 +28,7 @@ WORDS = (
     r"(?P<words>\d+) words of shared memory for (?P<products>\d+) multiplications"
     r"(?:, not (?P<tiled>\d+))?"
 )
-QUARTER = r"16-byte loads of a and b, a quarter as many"
+QUARTER = r"16-byte loads of a and b: a quarter as many loads"
 CLAIMS = (
     PER_ITERATION,
     LOADS_AND_STORES,
@@ -41,7 +41,7 @@ CLAIMS = (
     WORDS,
     QUARTER,
 )
-COSTS = r"sector|wavefront|conflict|-way|words of|as many\."
+COSTS = r"sector|wavefront|conflict|-way|words of|as many loads\."
 
 VARIANTS = [(v.operation, v.name) for v in coalesce.variants() if v.operation != "access"]
 
@@ -164,7 +164,7 @@ ACCESS: dict[str, tuple[str, Any]] = {
         lambda: (sectors_of("stride", stride=2), sectors_of("stride", stride=8)),
     ),
     "permuted": (
-        "The lanes of a warp read its 32 elements in any order: {} sectors, as in order.",
+        "The lanes of a warp read 32 neighbours in any order: {} sectors, whatever the order.",
         lambda: (sectors_of("permuted"),),
     ),
     "broadcast": (

@@ -116,7 +116,7 @@ def test_local_memory_has_no_picture():
     trace = kernel.trace(1, 32, np.zeros(64, np.int32), np.int32(1)).select(space="local")
     with pytest.raises(ValueError, match="event 0 accesses local memory"):
         draw.event(trace)
-    with pytest.raises(ValueError, match="it is not known which arrays"):
+    with pytest.raises(ValueError, match="the arrays that its events access are not known"):
         draw.steps(trace)
 
 

@@ -43,14 +43,14 @@ def test_read_past_the_end():
         "`a` has shape (64, 32), float32; the address is a[64, 3], 12 bytes past its end" in message
     )
     assert "kernel rows, line 4:   out[i] = a[i * n + 3];" in message
-    assert "thread (0, 0, 0) in block (1, 0, 0), lanes 0-31 of its warp; 31 more like it" in message
+    assert "in block (1, 0, 0) and 31 other threads, lanes 0-31 of their warp" in message
 
 
 def test_only_the_lanes_outside_are_named():
     a, out = np.zeros((60, 32), np.float32), np.zeros(64, np.float32)
     message = fault(READ_ROWS, a, out, 32, grid=1, block=64)
     assert "a[60, 3]" in message
-    assert "thread (60, 0, 0) in block (0, 0, 0), lanes 28-31 of its warp; 3 more" in message
+    assert "(60, 0, 0) in block (0, 0, 0) and 3 other threads, lanes 28-31 of their warp" in message
 
 
 def test_write_before_the_start():
@@ -132,7 +132,7 @@ def test_barrier_in_a_branch():
     assert message.startswith("a barrier is reached by only some threads of the block")
     assert "40 threads wait at the barrier in kernel half, line 4:   __syncthreads();" in message
     assert "24 threads wait to reconverge after a branch, in kernel half, line 6" in message
-    assert "(first thread (40, 0, 0) in block (0, 0, 0), lanes 8-31 of warp 1)" in message
+    assert "(the first is thread (40, 0, 0) in block (0, 0, 0), lanes 8-31 of warp 1)" in message
 
 
 def test_barrier_that_some_of_those_left_miss():
@@ -216,7 +216,7 @@ def test_failed_assert():
     assert message.startswith("assertion failed: a[threadIdx.x] < n")
     assert "kernel check, line 2" in message
     assert "thread (30, 0, 0)" in message
-    assert "1 more of its warp" in message
+    assert "and 1 other thread of its warp" in message
 
 
 def test_trap():

@@ -51,10 +51,10 @@ def test_global_memory(addresses, width, kind, words):
 @pytest.mark.parametrize(
     ("lanes", "step", "kind", "words"),
     [
-        ([0, 1, 4, 5, 9, 30], 4, "partial", "some lanes between are inactive"),
+        ([0, 1, 4, 5, 9, 30], 4, "partial", "some lanes in between are inactive"),
         ([0, 1, 4, 5, 9, 30], 64, "stride", "Neighbouring lanes are 16 elements (64 bytes) apart"),
-        (range(0, 32, 4), 4, "partial", "some lanes between are inactive"),
-        (range(0, 32, 4), -4, "partial", "some lanes between are inactive"),
+        (range(0, 32, 4), 4, "partial", "some lanes in between are inactive"),
+        (range(0, 32, 4), -4, "partial", "some lanes in between are inactive"),
         (range(0, 32, 4), 8, "stride", "Active lanes are 8 elements (32 bytes) apart"),
         (range(8, 20), 4, "contiguous", "Contiguous."),
     ],

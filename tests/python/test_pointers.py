@@ -114,8 +114,8 @@ X = np.zeros((4, 5), np.float32)
         (X, (21,), IndexError, r"index 21 is outside the array of shape \(4, 5\)"),
         (X, (-1,), IndexError, "index -1 is outside"),
         (X, (1, 5), IndexError, "index 1, 5 is outside"),
-        (X, (1.0,), TypeError, "index must be integers; got float 1.0"),
-        (X, (True,), TypeError, "index must be integers; got bool True"),
+        (X, (1.0,), TypeError, "index must consist of integers; got float 1.0"),
+        (X, (True,), TypeError, "index must consist of integers; got bool True"),
     ],
 )
 def test_wrong_pointers_are_named(array, index, error, message):

@@ -424,7 +424,7 @@ def test_faults(on_simulator, statement, message):
     assert "line 3" in text
     if "multiple" in message:
         assert "thread (0, 0, 0) in block (0, 0, 0)" in text
-        assert "31 more like it" in text
+        assert "31 other threads" in text
 
 
 def test_read_only_arrays_are_not_written(on_simulator):

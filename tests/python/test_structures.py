@@ -337,9 +337,11 @@ def test_fields_in_another_byte_order_are_refused(fields: list[Any], device: str
     x = np.zeros(1, np.float32)
     kernel[1, 1](native[0], native, x)
     assert x[0] == 4
-    with pytest.raises(TypeError, match=r"`s` \(S\) has dtype .*not in this machine's byte order"):
+    with pytest.raises(
+        TypeError, match=r"`s` \(S\) has dtype .*does not have this machine's byte order"
+    ):
         kernel[1, 1](other[0], native, x)
-    with pytest.raises(TypeError, match=r"`p` .*not in this machine's byte order"):
+    with pytest.raises(TypeError, match=r"`p` .*does not have this machine's byte order"):
         kernel[1, 1](native[0], other, x)
     kernel[1, 1](other[0].astype(other.dtype.newbyteorder("=")), native, x)
     assert x[0] == 4

@@ -660,7 +660,7 @@ def test_arguments_are_checked() -> None:
         run[1, 32](y, y)
     with pytest.raises(TypeError, match=r"needs coalesce.texture\(array\)"):
         run[1, 32](coalesce.surface(y.reshape(1, 32)), y)
-    with pytest.raises(TypeError, match="Pass the NumPy array"):
+    with pytest.raises(TypeError, match="needs the NumPy array itself"):
         run[1, 32](coalesce.texture(y.reshape(1, 32)), coalesce.texture(y))
     several = coalesce.Kernel(
         "__global__ void k(cudaSurfaceObject_t *s) { surf1Dwrite(1.0f, s[0], 0); }", device="sim"

@@ -3,7 +3,7 @@
 // Splitting the loop over k changes no address: each thread still reads K elements of a and of b.
 // A step of the inner loop costs 1 + 4 sectors: in total TILE times as many as in 07_tiled. Tiling
 // saves sectors because threads share what they load, not because of the order of the loop. (The
-// result needs the inner loop: without it, only one of TILE products is added.)
+// inner loop is necessary: without it, only one of every TILE products would be added.)
 
 #ifndef REAL
 #define REAL float

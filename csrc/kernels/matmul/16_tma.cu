@@ -7,8 +7,8 @@
 // A thread executes 128 multiply-adds for 6 loads of 16 bytes.
 //
 // THE RING is shared memory for 4 stages of 32 steps of k. Each stage has two barriers: `full`
-// counts the bytes that arrive, and `empty` counts the warps that are done with the stage. When a
-// stage begins, one warp starts copies into the place of the stage before the previous one. So the
+// counts the bytes that arrive, and `empty` counts the warps that are done with the stage. When
+// stage s begins, one warp starts the copies of stage s + 2, into the place of stage s - 2. So the
 // warps hardly ever wait. The loop body has 8 steps in one basic block: 17 KB of code, which fits
 // in the instruction cache. The number of iterations is hidden from the compiler, which would
 // unroll the loop. The multiply-adds go along one row to the right, along the next to the left.

@@ -367,8 +367,8 @@ class DeviceArray:
         self._alive()
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(
-                f"this DeviceArray is on {self.device}, not on the device that dl_device names; "
-                "call get() to copy it to the host"
+                f"this DeviceArray is on {self.device}, not on the device of the argument "
+                "dl_device; call get() to copy it to the host"
             )
         exported = self.copy() if copy else self
         if self._simulated:

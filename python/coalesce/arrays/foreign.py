@@ -30,7 +30,7 @@ def require_gpu_array(value: Any, name: str = "the array") -> GpuArray:
     """
     array = find_gpu_array(value, name)
     if array is None:
-        raise TypeError(f"{type(value).__name__} is not an array in a GPU's memory")
+        raise TypeError(f"{name} must be an array in a GPU's memory; got {type(value).__name__}")
     return array
 
 

@@ -122,7 +122,7 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     if len(places) != len(whole):
         raise IndexError(
             f"index must be one integer, or {array.ndim} integers: one for each axis of shape "
-            f"{array.shape}; got {len(places)}"
+            f"{array.shape}; got {len(places)} integers"
         )
     for place, size in zip(places, whole, strict=True):
         if not 0 <= place < size:
@@ -139,7 +139,7 @@ def _integer(value: Any) -> int:
             return operator.index(value)
         except TypeError:
             pass
-    raise TypeError(f"index must be integers; got {require.shown(value)}")
+    raise TypeError(f"index must consist of integers; got {require.shown(value)}")
 
 
 def whole_of(view: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int] | None:

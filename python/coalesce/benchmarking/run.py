@@ -409,9 +409,9 @@ def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, A
     if peer in gpu_peers.NAMES:
         return
     if "out" in options:
-        raise ValueError(f"variant {peer!r} has no option out; leave out one of them")
+        raise ValueError(f"variant {peer!r} has no option out; leave out the option or the variant")
     if catalogue_operands.is_bfloat16(dtype):
-        raise TypeError(f"variant {peer!r} does not take bfloat16; leave it out")
+        raise TypeError(f"variant {peer!r} does not take bfloat16; leave out this variant")
 
 
 def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:

@@ -282,5 +282,6 @@ def _of_peaks(benchmark: BenchmarkData) -> Iterator[str]:
     if benchmark.l2 != "flushed" and moved and max(moved) < peaks.cache_bytes:
         yield (
             f"The arrays, {of_bytes(max(moved))}, fit into the L2 cache, "
-            f"{of_bytes(peaks.cache_bytes)}: they need not come from DRAM, and GB/s may exceed it."
+            f"{of_bytes(peaks.cache_bytes)}: the GPU can read them from L2, "
+            "so GB/s may be higher than the peak of DRAM."
         )

@@ -129,7 +129,7 @@ def tile_of(entry: ops.Variant, tile: Any) -> int:
         return entry.tiles[-1] if entry.tiles else 0
     if not entry.tiles:
         raise ValueError(
-            f"variant {entry.name!r} of {entry.operation} has no tile; "
+            f"variant {entry.name!r} of {entry.operation} has no option tile; "
             f"got tile={require.shown(tile)}. Leave out tile"
         )
     wanted = require.integer("tile", tile)

@@ -97,10 +97,9 @@ def _masks(
         elif simulated_memory.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
-                    f"undefined contains the name of {parameter}, which is a DeviceArray. Leave "
-                    "out this name; undefined is only for NumPy arrays. In a DeviceArray, the "
-                    "check knows the undefined elements: those of coalesce.empty that were never "
-                    "written"
+                    f"undefined contains the name of {parameter}, which is a DeviceArray; pass "
+                    "only names of NumPy arrays. In a DeviceArray of coalesce.empty, the check "
+                    "itself finds the elements that were never written"
                 )
             mask = simulated_memory.undefined(argument.array)
             if mask is not None:

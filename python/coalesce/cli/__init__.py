@@ -85,7 +85,7 @@ def _devices(options: argparse.Namespace) -> int:
         memory = f"{device.memory / 2**30:.0f} GiB" if device.memory else ""
         checked = {None: "", True: "yes", False: "no"}[device.checked]
         rows.append((device.name, device.description, f"{major}.{minor}", memory, checked))
-    heads = ("name", "device", "compute capability", "memory", "checked on hardware")
+    heads = ("name", "device", "compute capability", "memory", "checked against a GPU")
     console().print(tables.table(heads, rows, wrap=heads[2:]), soft_wrap=True)
     if listed[0].kind != "cuda":
         console().print(

@@ -214,8 +214,9 @@ def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[st
     unmodelled = [row.variant for row in rows if row.not_modelled]
     if unmodelled:
         notes.append(
-            f"-: no time is modelled for {', '.join(unmodelled)}. Bulk copies load their operands. "
-            "Such copies are not requests of warps, so the two ratios would mean little."
+            f"-: no time is modelled for {', '.join(unmodelled)}, because they load their operands "
+            "by bulk copies. These copies are not requests of warps, so the two ratios would mean "
+            "little."
         )
     notes.append("max. error: difference from NumPy in float64, divided by N * max|a| * max|b|.")
     by_time = sorted(
@@ -228,5 +229,5 @@ def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[st
         if n < DEFAULT_SIZE["sim"]:
             command += f" --size {n}"
         notes.append(f"Why, line by line: {command}")
-    notes.append("To learn what the numbers mean: the lessons, notebooks/README.md in a checkout.")
+    notes.append("The lessons explain these numbers: see notebooks/README.md in the repository.")
     return notes

@@ -12,6 +12,7 @@ from typing import Any, Literal, NoReturn
 
 import coalesce
 
+SIMULATED = "sim, sim:a100, ..."
 OPERATION_ARGUMENT = "an argument of the operation, for example tile=16"
 KERNEL_ARGUMENTS = (
     "the name of the kernel, if the file has several; then the kernel's arguments in order"
@@ -68,7 +69,7 @@ def parse_program(words: Sequence[str]) -> argparse.Namespace:
     else:
         parser.add_argument("file", nargs=1, help="an executable")
     _add_program(parser)
-    _add_device(parser, "sim")
+    _add_device(parser, "sim", names=SIMULATED)
     _add_compiler(parser)
     options = parser.parse_args(_joined(words[1:]))
     options.command = command
@@ -197,13 +198,13 @@ def _add_exec(commands: Any) -> None:
     program = _command(
         commands,
         "exec",
-        "run a CUDA program that is built already",
+        "run a CUDA program that is already built",
         PROGRAM["exec"],
         "coalesce exec ./a.out -- 1000",
     )
     program.add_argument("file", help="an executable")
     _add_program(program)
-    _add_device(program, "sim")
+    _add_device(program, "sim", names=SIMULATED)
     _add_compiler(program)
 
 
@@ -215,8 +216,8 @@ def _add_bench(commands: Any) -> None:
         "Time variants of an operation on arrays of random numbers and print a table. Times are "
         "measured on a GPU and modelled on the simulator. Each result is compared with NumPy's. "
         "You can also time other libraries: numpy, and on a GPU cublas, cublas_tf32, cupy and "
-        "torch. Beside transposes, memcpy and cupy_copy copy the matrix. Options of one variant "
-        "follow its name: --variants 'split_k tile=32,split_k tile=64'.",
+        "torch. With transpose, you can also time two plain copies: memcpy and cupy_copy. Options "
+        "of one variant follow its name: --variants 'split_k tile=32,split_k tile=64'.",
         "coalesce bench matmul --variants naive,tiled,numpy --size 256",
     )
     bench.add_argument("operation", help="matmul, transpose, row_sums, column_sums or access")
@@ -235,8 +236,8 @@ def _add_bench(commands: Any) -> None:
         type=_repeats,
         default=1,
         metavar="N",
-        help="repeat the call N times in each run, in a CUDA graph; auto makes runs of 10 ms "
-        "(default: 1)",
+        help="repeat the call N times in each run, in a CUDA graph; auto: so often that a run "
+        "takes 10 ms (default: 1)",
     )
     bench.add_argument(
         "--runs",
@@ -273,7 +274,7 @@ def _add_check(commands: Any) -> None:
     check.add_argument("argument", nargs="*", metavar="[ENTRY] ARGUMENT", help=KERNEL_ARGUMENTS)
     _add_kernel(check, required=True)
     _add_compiler(check)
-    _add_device(check, "sim")
+    _add_device(check, "sim", names=SIMULATED)
 
 
 def _add_report(commands: Any) -> None:
@@ -333,8 +334,8 @@ def _add_explain(commands: Any) -> None:
         "--wavefront",
         type=int,
         metavar="BYTES",
-        help="also derive the cache lines that wavefronts of 64 lanes would access on an AMD GPU; "
-        "a cache line has 64 (MI200) or 128 (MI300) bytes",
+        help="also estimate how many cache lines of BYTES bytes an AMD GPU would access, in "
+        "wavefronts of 64 lanes; BYTES is 64 for an MI200 and 128 for an MI300",
     )
     _add_kernel(kernel, required=False)
     _add_compiler(kernel)
@@ -429,12 +430,15 @@ def _add_arrays(parser: Any, default: str, *, vectors: bool = True) -> None:
     )
 
 
-def _add_device(parser: Any, default: str | None = None, words: str = "") -> None:
-    """Add --device. `words` describe the default in the help."""
+def _add_device(
+    parser: Any,
+    default: str | None = None,
+    words: str = "",
+    names: str = f"cuda, cuda:1, {SIMULATED}",
+) -> None:
+    """Add --device. In the help, `words` describe the default, and `names` are the devices."""
     words = words or default or "the first GPU, or else the simulator"
-    parser.add_argument(
-        "--device", default=default, help=f"cuda, cuda:1, sim, sim:a100, ... (default: {words})"
-    )
+    parser.add_argument("--device", default=default, help=f"{names} (default: {words})")
 
 
 def _add_files(parser: Any, html: str = "also write an HTML page") -> None:

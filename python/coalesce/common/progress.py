@@ -53,8 +53,8 @@ def reporter(
     if progress is not None and not isinstance(progress, bool):
         if not callable(progress):
             raise TypeError(
-                f"progress must be True, False, None, or a function of two numbers: the finished "
-                f"{unit}, and all {unit}; got {type(progress).__name__}"
+                f"progress must be True, False, None, or a function of two numbers: the number "
+                f"of finished {unit} and the number of all {unit}; got {type(progress).__name__}"
             )
         yield progress
         return

@@ -1,4 +1,4 @@
-// What kernels can use of the C++ standard library; standard_library.py says why it is here.
+// Parts of the C++ standard library for kernels; standard_library.py says why they are here.
 namespace std {
 using ::abs;
 using ::acos;

@@ -160,7 +160,7 @@ def steps(
     accesses = _accesses(trace)
     if not accesses:
         raise ValueError(
-            "trace has no event to draw: it is not known which arrays its events access"
+            "trace has no event that can be drawn: the arrays that its events access are not known"
         )
 
     def panels(step: int, members: list[Events]) -> list[Matrix]:

@@ -224,8 +224,8 @@ def _texture(parameter: Parameter, value: Texture) -> HostArray:
     kind = "surface" if value.is_surface else "texture"
     if parameter.bytes != 8 or parameter.kind not in ("word", "scalar"):
         raise TypeError(
-            f"argument {parameter} cannot be {value!r}, because the kernel does not declare this "
-            f"parameter as cuda{kind.capitalize()}Object_t. Pass the NumPy array"
+            f"argument {parameter} needs the NumPy array itself; got {value!r}. Only a parameter "
+            f"of type cuda{kind.capitalize()}Object_t accepts a {kind} object"
         )
     wrong = "cudaTextureObject_t" if value.is_surface else "cudaSurfaceObject_t"
     if wrong in parameter.spelled:
@@ -295,8 +295,8 @@ def _host_array(parameter: Parameter, passed: np.ndarray[Any, Any]) -> HostArray
         )
     if not is_native(dtype):
         raise TypeError(
-            f"argument {parameter} has dtype {dtype}, not in this machine's byte order; "
-            f"convert it: {parameter.name}.astype({parameter.name}.dtype.newbyteorder('='))"
+            f"argument {parameter} has dtype {dtype}, which does not have this machine's byte "
+            f"order; convert it: {parameter.name}.astype({parameter.name}.dtype.newbyteorder('='))"
         )
     code = code_of(dtype)
     fits = parameter.kind == "word" or not parameter.accepted or code in parameter.accepted

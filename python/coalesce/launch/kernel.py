@@ -153,8 +153,8 @@ class BaseKernel:
         require.text("entry", entry)
         if "<" in entry and entry not in self._module.compiled(self._device).lowered:
             raise ValueError(
-                f"{entry!r} was not compiled with this kernel, which has other template "
-                f"arguments. To compile it, call coalesce.Kernel(source, {entry!r})"
+                f"{entry!r} was not compiled with this kernel; this kernel has other "
+                f"template arguments. To compile {entry!r}, call coalesce.Kernel(source, {entry!r})"
             )
         other = type(self).__new__(type(self))
         other.instruction_limit = self.instruction_limit

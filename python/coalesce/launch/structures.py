@@ -217,8 +217,9 @@ class Packer:
             if value.dtype.itemsize == structure.bytes:
                 if not is_native(value.dtype):
                     raise TypeError(
-                        f"argument {shown} has dtype {value.dtype}, not in this machine's byte "
-                        f"order; convert it: {path}.astype({path}.dtype.newbyteorder('='))"
+                        f"argument {shown} has dtype {value.dtype}, which does not have this "
+                        f"machine's byte order; convert it: "
+                        f"{path}.astype({path}.dtype.newbyteorder('='))"
                     )
                 if wrong := wrong_layout(structure, value.dtype):
                     raise TypeError(

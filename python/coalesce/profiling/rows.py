@@ -1,8 +1,8 @@
 """The rows of a profile: the counts of each instruction, of each access and of each source line.
 
 - An *instruction* is a machine instruction, or a PTX instruction if the kernel's PTX was counted.
-- An *access* has all instructions of one source line that load from the same array, or all that
-  store to it. These are several instructions if the compiler unrolled a loop.
+- An *access* has the loads of one source line from one array, or the stores of the line to the
+  array. It has several instructions if, for example, the compiler unrolled a loop.
 - A *line* has all accesses of one source line.
 
 Requests, sectors and wavefronts have the same meaning as in Nsight Compute. A wavefront is the work
