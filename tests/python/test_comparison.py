@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce.profiling.comparison_data import Row
+from coalesce.profiling.comparison_text import change
 
 SCALE = """\
 extern "C" __global__ void scale(float* x, float* y) {
@@ -151,3 +153,17 @@ def test_mistakes(transposes):
         coalesce.compare(transposes[0])
     with pytest.raises(TypeError, match="profiles must be of type Profile; got dict"):
         coalesce.compare(transposes[0], {})
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((15.15, 100.0), "+85 points"),
+        ((100.0, 0.0), "-100 points"),
+        ((66.41, 66.6), "+0.2 points"),  # a small change is not shown as +0
+        ((50.0, 49.96), "-0.04 points"),
+        ((50.0, 50.0), "the same"),
+    ],
+)
+def test_changes_of_percentages(values, shown):
+    assert change(Row("bytes used per global load, %", values), 1) == shown

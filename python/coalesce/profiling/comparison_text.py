@@ -143,7 +143,7 @@ def change(row: Row, i: int) -> str:
     if first == now:
         return "the same"
     if "%" in row.name:
-        return f"{now - first:+.0f} points"
+        return f"{now - first:{'+.0f' if abs(now - first) >= 1 else '+.1g'}} points"
     if not first:
         return "new"
     if not now:
