@@ -355,7 +355,8 @@ void Lifter::convert(const Instruction& in) {
         source = raw(o, 2);
     } else if (from == "f32") {
         source = real(o);
-    } else if (is_float(from) && (o.kind == Kind::real || o.kind == Kind::integer)) {
+    } else if (is_float(from) &&
+               (o.kind == Operand::Kind::real || o.kind == Operand::Kind::integer)) {
         source = constant(immediate(o, half_bits(o, from == "bf16")));
     } else if (is_float(from)) {
         Operand whole = o;
