@@ -211,11 +211,14 @@ InstructionCounts AccessCosts::of(size_t i) const {
     e.bytes = program_.instructions[i].bytes;
     e.mask = sim::all_lanes;
     for (const bool global : {false, true}) {
-        for (const bool uniform : {false, true}) {
-            const uint64_t times = regular_[i].times[global][uniform];
+        for (const Pattern pattern : {uniform, consecutive, apart}) {
+            const uint64_t times = regular_[i].times[global][pattern];
             if (times == 0) continue;
             e.space = global ? ptx::Space::global : ptx::Space::shared;
-            e.shape = uniform ? sim::Shape::uniform : sim::Shape::consecutive;
+            e.shape = pattern == uniform       ? sim::Shape::uniform
+                      : pattern == consecutive ? sim::Shape::consecutive
+                                               : sim::Shape::strided;
+            e.stride = model::line_bytes;
             InstructionCounts one;
             add(one, e);
             for (const Counter& c : counters) one.*c.value *= times;

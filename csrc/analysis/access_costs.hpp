@@ -31,18 +31,11 @@ class AccessCosts {
     // Adds the cost of an access. Returns the number of its shared-memory wavefronts, which is 0
     // for other memory.
     uint32_t add(const sim::MemoryEvent& e) {
-        // An access is called regular if all lanes use the same address (uniform) or neighbouring
-        // lanes use neighbouring addresses (consecutive). Regular accesses are frequent, and all
-        // regular accesses of an instruction cost the same. Therefore only their number is kept. A
-        // consecutive access to global memory is regular only if its first address is the start of
-        // a line.
         const bool global = e.space == ptx::Space::global;
-        const bool uniform = e.shape == sim::Shape::uniform;
-        const bool regular = uniform || (e.shape == sim::Shape::consecutive &&
-                                         (!global || e.first % model::line_bytes == 0));
-        if (regular && (global || e.space == ptx::Space::shared) && !is_copy(e)) {
-            ++regular_[e.pc].times[global][uniform];
-            return global ? 0 : uniform ? 1 : uint32_t(model::groups_of(e.bytes));
+        const Pattern pattern = pattern_of(e, global);
+        if (pattern != irregular && (global || e.space == ptx::Space::shared) && !is_copy(e)) {
+            ++regular_[e.pc].times[global][pattern];
+            return global ? 0 : pattern == uniform ? 1 : uint32_t(model::groups_of(e.bytes));
         }
         return add_irregular(e);
     }
@@ -68,10 +61,35 @@ class AccessCosts {
     void clear();
 
   private:
-    // The number of regular accesses of an instruction by full warps. The first index selects
-    // shared or global memory. The second index selects consecutive or uniform addresses.
+    // The patterns of regular accesses. All regular accesses of an instruction with the same
+    // pattern cost the same, whatever their addresses are. Regular accesses are frequent, and only
+    // their number is kept. All lanes are active.
+    enum Pattern : uint8_t {
+        uniform,      // all lanes use the same address
+        consecutive,  // neighbouring lanes use neighbouring addresses; in global memory, the first
+                      // address is the start of a line
+        apart,        // in global memory: the stride is a multiple of the size of a line. So each
+                      // lane uses a line, and a sector, of its own.
+        irregular,
+    };
+    static Pattern pattern_of(const sim::MemoryEvent& e, bool global) {
+        constexpr auto line_bytes = int64_t{model::line_bytes};
+        switch (e.shape) {
+            case sim::Shape::uniform:
+                return uniform;
+            case sim::Shape::consecutive:
+                return !global || e.first % model::line_bytes == 0 ? consecutive : irregular;
+            case sim::Shape::strided:
+                return global && e.stride % line_bytes == 0 ? apart : irregular;
+            case sim::Shape::scattered:
+                break;
+        }
+        return irregular;
+    }
+    // The number of regular accesses of an instruction. The first index selects shared or global
+    // memory. The second index is the pattern.
     struct Regular {
-        uint64_t times[2][2] = {};
+        uint64_t times[2][irregular] = {};
     };
 
     // An irregular access of an instruction to shared or global memory, and how often it was

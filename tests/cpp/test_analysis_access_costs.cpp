@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -76,6 +77,41 @@ TEST(AccessCosts, RepeatedAccessesCostTheSame) {
             sum = {};
         }
         EXPECT_EQ(costs.of(0), sum);
+    }
+}
+
+// If the stride is a multiple of the size of a line, only the number of the accesses is kept. Their
+// cost must be the one that the addresses of all lanes have.
+TEST(AccessCosts, LanesInDifferentLinesCostTheSameAtEveryAddress) {
+    std::mt19937_64 random(2);
+    sim::Program program;
+    program.instructions.resize(1);
+    for (const sim::Access access : {sim::Access::load, sim::Access::atomic}) {
+        program.instructions[0].access = access;
+        for (int n = 0; n < 300; ++n) {
+            const auto bytes = uint8_t(4 << random() % 3);
+            program.instructions[0].bytes = bytes;
+            MemoryEvent e;
+            e.access = access;
+            e.bytes = bytes;
+            e.mask = sim::all_lanes;
+            e.shape = Shape::strided;
+            e.stride = int64_t(1 + random() % 70) * (random() % 2 ? 128 : -128);
+            e.first = (1 << 20) + random() % 4096 * bytes;
+            std::array<uint64_t, sim::warp_size> addresses;
+            for (int lane = 0; lane < sim::warp_size; ++lane)
+                addresses[size_t(lane)] = e.address(lane);
+            std::ranges::sort(addresses);
+            const model::Footprint f = model::footprint_of(addresses.data(), sim::warp_size);
+            AccessCosts costs(program);
+            costs.add(e);
+            const InstructionCounts c = costs.of(0);
+            EXPECT_EQ(c.sectors, access == sim::Access::atomic ? f.repeated : f.sectors);
+            EXPECT_EQ(c.theoretical_sectors, f.sectors);
+            EXPECT_EQ(c.lines, f.lines);
+            EXPECT_EQ(c.distinct_bytes, uint64_t(f.elements) * bytes);
+            EXPECT_EQ(c.divided, model::may_be_divided(f, sim::warp_size) ? 1 : 0);
+        }
     }
 }
 
