@@ -209,21 +209,14 @@ MemoryRequest BlockRequests::scattered(const sim::Block& block, const sim::Memor
 // Returns true if the request is the next one that is expected, and proceeds to the request after
 // it.
 inline bool BlockRequests::is_expected(OfWarp& own, const MemoryRequest& r) {
-    if (own.wavefronts) {
-        if (own.next == own.end || own.next->pc != MemoryRequest::pause ||
-            own.next->first != own.wavefronts)
-            return false;
-        own.wavefronts = 0;
-        ++own.next;
-    }
-    if (own.next == own.end) return false;
-    const MemoryRequest& next = *own.next;
-    if (next.pc != r.pc || next.stride != r.stride || next.scattered != r.scattered) return false;
+    const MemoryRequest* const next = own.expected();
+    if (!next || next->pc != r.pc || next->stride != r.stride || next->scattered != r.scattered)
+        return false;
     const bool same = r.scattered
                           ? std::equal(addresses_, addresses_ + std::popcount(uint32_t(r.stride)),
-                                       &expected_->addresses[next.first])
-                          : next.first == r.first;
-    own.next += same;
+                                       &expected_->addresses[next->first])
+                          : next->first == r.first;
+    if (same) own.proceed(next);
     return same;
 }
 
@@ -240,6 +233,7 @@ void BlockRequests::stop_comparing() {
             own_->addresses.insert(own_->addresses.end(), from,
                                    from + std::popcount(uint32_t(r.stride)));
         }
+        warps_[warp].next = warps_[warp].end = nullptr;
     }
     expected_ = nullptr;
 }

@@ -117,7 +117,7 @@ class BlockRequests {
     void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
         OfWarp& own = warps_[warp.index];
         own.wavefronts += wavefronts;
-        if (e.space != ptx::Space::shared) add(warp, e);
+        if (e.space != ptx::Space::shared && !repeats(own, e)) add(warp, e);
     }
     // Adds to the number of operations that the warp executed.
     void execute(const sim::Warp& warp, uint32_t operations) {
@@ -144,10 +144,27 @@ class BlockRequests {
 
   private:
     struct OfWarp {
-        // The next request that is expected and the end of the expected requests.
+        // The next request that is expected and the end of the expected requests. Both are null if
+        // the block is not compared.
         const MemoryRequest *next = nullptr, *end = nullptr;
         uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
         uint64_t operations = 0;
+
+        // Returns the next request that is expected. Before it, a pause may be expected, of as many
+        // cycles as this warp has just paused. Returns null if another pause or no request is
+        // expected.
+        [[nodiscard]] const MemoryRequest* expected() const {
+            const MemoryRequest* request = next;
+            if (wavefronts && (request == end || request->pc != MemoryRequest::pause ||
+                               request++->first != wavefronts))
+                return nullptr;
+            return request == end ? nullptr : request;
+        }
+        // Proceeds to the request after `request`, which expected() has returned.
+        void proceed(const MemoryRequest* request) {
+            next = request + 1;
+            wavefronts = 0;
+        }
     };
     // The array that an instruction accessed last, and the difference between an address in this
     // array and the relative address.
@@ -156,6 +173,26 @@ class BlockRequests {
         [[nodiscard]] bool has(uint64_t address) const { return address - begin < bytes; }
     };
 
+    // Returns true if the access is the next request that is expected, and proceeds to the request
+    // after it. This is a short way for the most frequent accesses: their form is not `other`, and
+    // the instruction accesses the same array as before. For all others it returns false, and add()
+    // compares them.
+    [[nodiscard]] bool repeats(OfWarp& own, const sim::MemoryEvent& e) {
+        const MemoryRequest* const request = own.expected();
+        if (!request || request->pc != e.pc || request->scattered ||
+            request->form == uint32_t(RequestForm::other) || e.shape == sim::Shape::scattered)
+            return false;
+        const int64_t stride = e.shape == sim::Shape::strided   ? e.stride
+                               : e.shape == sim::Shape::uniform ? 0
+                                                                : e.bytes;
+        const uint64_t last = e.first + uint64_t(stride) * (sim::warp_size - 1);
+        const Origin& origin = origin_of_[e.pc];
+        if (request->stride != stride || e.first - origin.difference != request->first ||
+            !origin.has(e.first) || !origin.has(last))
+            return false;
+        own.proceed(request);
+        return true;
+    }
     void add(const sim::Warp& warp, const sim::MemoryEvent& e);
     [[nodiscard]] MemoryRequest regular(const sim::Block& block, const sim::MemoryEvent& e,
                                         int64_t stride);
