@@ -300,7 +300,7 @@ B = np.ones((3, 4), np.float32)
         ((A, B[None]), {}, ValueError, r"b must have 2 dimensions \(K, N\); got shape \(1, "),
         ((A, A), {}, ValueError, r"a has shape \(2, 3\) and b has shape \(2, 3\)"),
         ((A, B), {"variant": "tield"}, ValueError, "'tield'; did you mean 'tiled'"),
-        ((A, B), {"variant": "xyz"}, ValueError, "There are: naive, naive_2d"),
+        ((A, B), {"variant": "xyz"}, ValueError, "The known names are naive, naive_2d"),
         ((A, B), {"variant": 3}, TypeError, "variant must be a string; got int"),
         ((A, B), {"tile": 12}, ValueError, "tile must be one of 8, 16, 32; got 12"),
         ((A, B), {"tile": 8.0}, TypeError, "tile must be an integer; got float"),

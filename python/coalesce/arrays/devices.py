@@ -133,7 +133,7 @@ def gpu_status() -> GpuStatus:
         return GpuStatus(
             "no driver",
             f"NVIDIA's driver library was not found ({driver['detail']}). To use a GPU, install "
-            f"the driver, release {_needed_release()} or newer; the simulator needs none.",
+            f"the driver, release {_needed_release()} or newer; the simulator needs no driver.",
         )
     if driver["status"] == "ok":
         needed = _nvrtc_major()

@@ -157,11 +157,11 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
         ) from None
     if typestr[:1] == ">" or interface.get("mask") is not None:
         which = (
-            "a mask"
+            "a mask; fill the masked elements, and pass an array without a mask"
             if interface.get("mask") is not None
-            else f"big-endian elements (typestr {typestr!r})"
+            else f"big-endian elements (typestr {typestr!r}); convert it to little-endian first"
         )
-        raise TypeError(f"{name} is a GPU array with {which}; a kernel cannot use such an array")
+        raise TypeError(f"{name} is a GPU array with {which}")
     shape = _extents(f"{where} 'shape'", interface["shape"], least=0)
     data = interface["data"]
     if not isinstance(data, tuple | list) or len(data) != 2:

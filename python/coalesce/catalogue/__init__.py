@@ -295,7 +295,7 @@ def check_operation(operation: str) -> None:
 def _unknown(what: str, name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return f"unknown {what}: {name!r}{hint} There are: {', '.join(known)}"
+    return f"unknown {what}: {name!r}{hint} The known names are {', '.join(known)}"
 
 
 def _described(entry: ops.Variant) -> Variant:

@@ -246,7 +246,7 @@ def find_entry(
             f'entry="{_instantiation(source, wanted)}"'
         )
     mangled = (
-        '. Names in parentheses are mangled names of C++; extern "C" avoids them'
+        '. A name in parentheses is a mangled C++ name; extern "C" in the source avoids it'
         if "(as " in listed
         else ""
     )
