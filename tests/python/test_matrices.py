@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import many_kernels
 import numpy as np
 import pytest
 
@@ -191,10 +192,49 @@ TYPES = [
     ((16, 16, 8), "float", "wmma::precision::tf32", "f4", "float", "f4"),
     ((8, 8, 4), "double", "double", "f8", "double", "f8"),
 ]
+LAYOUTS = [("row", "col", "row"), ("col", "row", "col")]
+
+
+def padded_shape(shape: tuple[int, int]) -> tuple[int, int]:
+    """Return the shape of an array with padded rows, to test strides."""
+    return (shape[0] // 16 * 16 + 32, shape[1] // 16 * 16 + 32)
+
+
+def source_of_product(
+    shape: tuple[int, int, int],
+    cuda: str,
+    precision: str,
+    sum_type: str,
+    layouts: tuple[str, str, str],
+) -> str:
+    m, n, k = shape
+    a, b, c = (
+        padded_shape(s)[0 if layout == "col" else 1]
+        for s, layout in zip(((m, k), (k, n), (m, n)), layouts, strict=True)
+    )
+    text = WMMA
+    for name, value in {
+        "A_LAYOUT": f"{layouts[0]}_major", "B_LAYOUT": f"{layouts[1]}_major",
+        "C_LAYOUT": f"mem_{layouts[2]}_major", "A_STRIDE": a, "B_STRIDE": b, "C_STRIDE": c,
+        "M, N, K, P": f"{m}, {n}, {k}, {precision}", "M, N, K, C": f"{m}, {n}, {k}, {sum_type}",
+        "const A*": f"const {cuda}*", "const C*": f"const {sum_type}*", "C* d": f"{sum_type}* d",
+    }.items():  # fmt: skip
+        text = text.replace(name, str(value))
+    return text
+
+
+PRODUCTS = many_kernels.together(
+    (
+        source_of_product(shape, cuda, precision, sum_type, layouts)
+        for shape, cuda, precision, _, sum_type, _ in TYPES
+        for layouts in LAYOUTS
+    ),
+    "k",
+)
 
 
 @pytest.mark.usefixtures("machine_code")
-@pytest.mark.parametrize("layouts", [("row", "col", "row"), ("col", "row", "col")])
+@pytest.mark.parametrize("layouts", LAYOUTS)
 @pytest.mark.parametrize(("shape", "cuda", "precision", "kind", "sum_type", "sum_kind"), TYPES)
 def test_fragments_of_mma_h(
     shape: tuple[int, int, int],
@@ -211,28 +251,19 @@ def test_fragments_of_mma_h(
     a, b, c = (rng.integers(low, 5, s) for s in ((m, k), (k, n), (m, n)))
     wanted = (a @ b + c).astype(sum_kind)  # small integers are exact in all types
 
-    def stored(x: np.ndarray, layout: str, dtype: str) -> tuple[np.ndarray, int]:
-        # padded rows, to test strides
-        padded = np.zeros(np.array(x.shape) // 16 * 16 + 32, np.float64)
+    def stored(x: np.ndarray, layout: str, dtype: str) -> np.ndarray:
+        padded = np.zeros(padded_shape(x.shape), np.float64)
         padded[: x.shape[0], : x.shape[1]] = x
         padded = padded.T if layout == "col" else padded
         if dtype == "u2":  # bfloat16
             padded = padded.astype("f4").view("u4") >> 16
-        return np.ascontiguousarray(padded.astype(dtype)), padded.shape[1]
+        return np.ascontiguousarray(padded.astype(dtype))
 
-    (pa, sa), (pb, sb), (pc, sc) = (
+    pa, pb, pc = (
         stored(x, layout, t)
         for x, layout, t in zip((a, b, c), layouts, (kind, kind, sum_kind), strict=True)
     )
-    text = WMMA
-    for name, value in {
-        "A_LAYOUT": f"{layouts[0]}_major", "B_LAYOUT": f"{layouts[1]}_major",
-        "C_LAYOUT": f"mem_{layouts[2]}_major", "A_STRIDE": sa, "B_STRIDE": sb, "C_STRIDE": sc,
-        "M, N, K, P": f"{m}, {n}, {k}, {precision}", "M, N, K, C": f"{m}, {n}, {k}, {sum_type}",
-        "const A*": f"const {cuda}*", "const C*": f"const {sum_type}*", "C* d": f"{sum_type}* d",
-    }.items():  # fmt: skip
-        text = text.replace(name, str(value))
-    program = kernel(text)
+    program = kernel(*PRODUCTS[source_of_product(shape, cuda, precision, sum_type, layouts)])
     for run in ("plain", "profile", "check"):
         d = np.zeros_like(pc)
         if run == "plain":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import many_kernels
 import numpy as np
 import pytest
 from counter_cases.case import KERNELS
@@ -290,44 +291,42 @@ def test_modifiers_of_other_instructions_are_refused(instruction: str) -> None:
         coalesce.Kernel(changed, device="sim")[1, 1]()
 
 
-@pytest.mark.usefixtures("machine_code")
-@pytest.mark.parametrize(
-    ("code", "spaces"),
-    [
-        # The usual ways of waiting.
-        ("wait(b, 0); sum = x[t];", ""),
-        ("if (!done(b, 0)) wait(b, 0); sum = x[t] + s[t];", ""),
-        ("bool ok = done(b, 0); sum = x[t]; if (!ok) wait(b, 0); sum += s[t];", ""),
-        ("while (!done(b, 0)) __nanosleep(20); sum = x[t];", ""),
-        # Only a value depends on the test.
-        ("sum = done(b, 0) ? x[t] + 1 : x[t] + 2;", ""),
-        # Accesses depend on it: in a loop, at a branch, by their address or by their number.
-        ("while (!done(b, 0)) sum += ((volatile const float*)x)[t];", "global"),
-        ("if (done(b, 0)) sum = s[t];", "shared"),
-        ("sum = x[done(b, 0) ? t : 32 + t / 2];", "global"),
-        ("int n = 0; while (!done(b, 0)) ++n; sum = s[(t + n) % 32 * 2];", "shared"),
-        ("int n = 1; while (!done(b, 0)) ++n; for (int i = 0; i < n; ++i) sum += x[i * 32 + t];",
-         "global"),
-        ("s[t] = done(b, 0); __syncwarp(); sum = x[int(s[31 - t]) * t];", "global"),
-        ("int ok = done(b, 0); ok = __shfl_xor_sync(~0u, ok, 1); sum = x[ok * t];", "global"),
-        # Bulk copies and products of matrices.
-        ("wait(b, 0); if (t == 0) { expect(b, 128); bring(at(s), x, 128, b); }", ""),
-        ("if (done(b, 0) && t == 0) { expect(b, 128); bring(at(s), x, 128, b); }", "copies"),
-        ("wait(b, 0); multiply(sum);", ""),
-        ("if (__any_sync(~0u, done(b, 0))) multiply(sum);", "tensor"),
-    ],
-)  # fmt: skip
-def test_accesses_that_depend_on_a_test_are_not_exact(code: str, spaces: str) -> None:
-    k = kernel(
-        HELPERS
-        + f"""
-    __device__ void multiply(float& sum) {{
-        float d[4] = {{sum}};
+PRODUCT = """
+    __device__ void multiply(float& sum) {
+        float d[4] = {sum};
         asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
-                     " {{%0, %1, %2, %3}}, {{%4, %4, %4, %4}}, {{%4, %4}}, {{%0, %1, %2, %3}};"
+                     " {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%4, %4}, {%0, %1, %2, %3};"
                      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(threadIdx.x));
         sum = d[0];
-    }}
+    }"""
+# What a kernel does with the tests of an mbarrier, and which of its accesses depend on them.
+TESTS = [
+    # The usual ways of waiting.
+    ("wait(b, 0); sum = x[t];", ""),
+    ("if (!done(b, 0)) wait(b, 0); sum = x[t] + s[t];", ""),
+    ("bool ok = done(b, 0); sum = x[t]; if (!ok) wait(b, 0); sum += s[t];", ""),
+    ("while (!done(b, 0)) __nanosleep(20); sum = x[t];", ""),
+    # Only a value depends on the test.
+    ("sum = done(b, 0) ? x[t] + 1 : x[t] + 2;", ""),
+    # Accesses depend on it: in a loop, at a branch, by their address or by their number.
+    ("while (!done(b, 0)) sum += ((volatile const float*)x)[t];", "global"),
+    ("if (done(b, 0)) sum = s[t];", "shared"),
+    ("sum = x[done(b, 0) ? t : 32 + t / 2];", "global"),
+    ("int n = 0; while (!done(b, 0)) ++n; sum = s[(t + n) % 32 * 2];", "shared"),
+    ("int n = 1; while (!done(b, 0)) ++n; for (int i = 0; i < n; ++i) sum += x[i * 32 + t];",
+     "global"),
+    ("s[t] = done(b, 0); __syncwarp(); sum = x[int(s[31 - t]) * t];", "global"),
+    ("int ok = done(b, 0); ok = __shfl_xor_sync(~0u, ok, 1); sum = x[ok * t];", "global"),
+    # Bulk copies and products of matrices.
+    ("wait(b, 0); if (t == 0) { expect(b, 128); bring(at(s), x, 128, b); }", ""),
+    ("if (done(b, 0) && t == 0) { expect(b, 128); bring(at(s), x, 128, b); }", "copies"),
+    ("wait(b, 0); multiply(sum);", ""),
+    ("if (__any_sync(~0u, done(b, 0))) multiply(sum);", "tensor"),
+]  # fmt: skip
+
+
+def source_of_test(code: str) -> str:
+    return f"""
     extern "C" __global__ void k(const float* x, float* out) {{
         __shared__ __align__(128) float s[64];
         __shared__ __align__(8) unsigned long long barrier;
@@ -342,7 +341,16 @@ def test_accesses_that_depend_on_a_test_are_not_exact(code: str, spaces: str) ->
         __syncthreads();
         out[t] = sum;
     }}"""
-    )
+
+
+TESTING = many_kernels.together((source_of_test(code) for code, _ in TESTS), "k")
+
+
+@pytest.mark.usefixtures("machine_code")
+@pytest.mark.parametrize(("code", "spaces"), TESTS)
+def test_accesses_that_depend_on_a_test_are_not_exact(code: str, spaces: str) -> None:
+    source, entry = TESTING[source_of_test(code)]
+    k = kernel(HELPERS + PRODUCT + source, entry)
     p = k.profile(1, 32, np.ones(4096, np.float32), np.zeros(32, np.float32), caches=False)
     requests = {
         "global": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import many_kernels
 import numpy as np
 import pytest
 
@@ -99,15 +100,23 @@ KERNELS["stmatrix"] = """
     out[t] = tile[t];"""
 
 
-def profile_of(name: str) -> Profile:
-    source = f"""{PRELUDE}
+def source_of(name: str) -> str:
+    return f"""
     extern "C" __global__ void kernel(float *x, float *out, int *index) {{
         int t = threadIdx.x;
         {KERNELS[name]}
     }}"""
+
+
+TOGETHER = many_kernels.together(map(source_of, KERNELS), "kernel")
+
+
+def profile_of(name: str) -> Profile:
+    source, entry = TOGETHER[source_of(name)]
+    kernel = coalesce.Kernel(PRELUDE + source, entry, device="sim")
     index = np.random.default_rng(5).integers(0, 1024, 1024).astype(np.int32)
     x, out = np.ones(4096, np.float32), np.zeros(4096, np.float32)
-    return coalesce.Kernel(source, device="sim").profile(1, 32, x, out, index % 256, caches=False)
+    return kernel.profile(1, 32, x, out, index % 256, caches=False)
 
 
 def executed(profile: Profile) -> Iterator[Instruction]:

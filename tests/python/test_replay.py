@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import many_kernels
 import numpy as np
 import pytest
 
@@ -10,18 +11,22 @@ import coalesce
 WRITTEN = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
 
 
-def profile(body, parameters, grid, block, *arguments):
-    """Profile a kernel with this body.
+def source_of(body, parameters):
+    """Return a kernel with this body.
 
     The body may use `i`, the thread's index in the grid, and `lane`, its lane.
     """
-    source = f"""
-    struct Point {{ float x, y, z; }};
+    return f"""
     extern "C" __global__ void f({parameters}) {{
         const int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
         const int warp = threadIdx.x / 32;
         {body}
     }}"""
+
+
+def profile(body, parameters, grid, block, *arguments):
+    """Profile a kernel with this body."""
+    source = "struct Point { float x, y, z; };" + source_of(body, parameters)
     return coalesce.Kernel(source, "f", device="sim").profile(grid, block, *arguments)
 
 
@@ -149,20 +154,11 @@ DIFFERENT = {
     "lanes": "if (lane < block % 3) sum += c[i];",
     "shared_memory": "tile[lane * (1 + block % 2)] = sum; sum += tile[lane];",
 }
+PLACES = ["before", "between", "after"]
 
 
-@pytest.mark.parametrize("place", ["before", "between", "after"])
-@pytest.mark.parametrize("what", DIFFERENT)
-def test_blocks_are_replayed_with_their_own_addresses(what, place):
-    """The bytes from DRAM show which lines the replayed requests access."""
-    blocks, threads = 40, 96
-    n = blocks * threads
-    random = np.random.default_rng(0)
-    index = np.int32(random.permutation(n))
-    a, b, c = random.random((3, n), np.float32)
-    do = {
-        there: DIFFERENT[what] if there == place else "" for there in ("before", "between", "after")
-    }
+def source_with_a_difference(what, place):
+    do = {there: DIFFERENT[what] if there == place else "" for there in PLACES}
     body = f"""
     const int block = blockIdx.x;
     __shared__ float tile[64];
@@ -177,8 +173,27 @@ def test_blocks_are_replayed_with_their_own_addresses(what, place):
     {do["after"]}
     out[i] = sum;"""
     parameters = "const float *a, const float *b, const float *c, const int *index, float *out"
+    return source_of(body, parameters)
+
+
+REPLAYED = many_kernels.together(
+    (source_with_a_difference(what, place) for what in DIFFERENT for place in PLACES), "f"
+)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_blocks_are_replayed_with_their_own_addresses(what, place):
+    """The bytes from DRAM show which lines the replayed requests access."""
+    blocks, threads = 40, 96
+    n = blocks * threads
+    random = np.random.default_rng(0)
+    index = np.int32(random.permutation(n))
+    a, b, c = random.random((3, n), np.float32)
     out = np.zeros(n, np.float32)
-    p = profile(body, parameters, blocks, threads, a, b, c, index, out)
+    source, entry = REPLAYED[source_with_a_difference(what, place)]
+    kernel = coalesce.Kernel(source, entry, device="sim")
+    p = kernel.profile(blocks, threads, a, b, c, index, out)
     i = np.arange(n)
     block, lane = i // threads, i % 32
     of_c = {
