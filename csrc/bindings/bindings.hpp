@@ -7,24 +7,16 @@
 #include <functional>
 #include <type_traits>
 
-#include "bindings/function.hpp"
-
 namespace coalesce::bindings {
 
-// A class whose functions and read-only properties need little code (function.hpp).
+// A class with read-only properties. pybind11 compiles templates for each type of function that it
+// binds. So that few are compiled, the functions of all properties of a class have the same type.
 template <class T, class... Options>
 class Class : public pybind11::class_<T, Options...> {
   public:
     using pybind11::class_<T, Options...>::class_;
-    // `f` is a member of T, or a function whose first parameter is a T. While it runs, there is a
-    // Guard. Call method() and property() before def(), which returns a pybind11::class_.
-    template <auto f, class Guard = NoGuard>
-    Class& method(const char* name, Parameters parameters = {}, const char* doc = "") {
-        pybind11::setattr(*this, name, function<f, Guard>(*this, true, name, parameters, doc));
-        return *this;
-    }
     // `get` is a member of T, or a function that takes a T. If it returns a C++ object, Python gets
-    // a copy.
+    // a copy. Call property() before def(), which returns a pybind11::class_.
     template <auto get>
     Class& property(const char* name, const char* doc = "") {
         pybind11::object (*const read)(T&) = [](T& self) -> pybind11::object {
@@ -34,19 +26,10 @@ class Class : public pybind11::class_<T, Options...> {
             else
                 return pybind11::cast(std::invoke(get, self));
         };
-        const Function getter = property_getter<T>(read);
-        const pybind11::handle type(reinterpret_cast<PyObject*>(&PyProperty_Type));
-        pybind11::setattr(*this, name, type(getter, pybind11::none(), pybind11::none(), doc));
+        this->def_property_readonly(name, read, doc);
         return *this;
     }
 };
-
-// Adds a function to a module.
-template <auto f, class Guard = NoGuard>
-void add_function(pybind11::module_& m, const char* name, Parameters parameters = {},
-                  const char* doc = "") {
-    m.add_object(name, function<f, Guard>(m, false, name, parameters, doc), true);
-}
 
 void add_errors(pybind11::module_& m);
 void add_sim(pybind11::module_ m);

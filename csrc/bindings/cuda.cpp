@@ -245,27 +245,28 @@ void add_compiler(py::module_& m) {
     Class<cuda::Nvrtc>(m, "Nvrtc", "The CUDA C++ compiler, from the library at a path.")
         .property<&cuda::Nvrtc::version>("version")
         .property<&cuda::Nvrtc::architectures>("architectures")
-        .method<[](const cuda::Nvrtc& nvrtc, const std::string& source, const std::string& name,
-                   const std::vector<std::string>& options,
-                   const std::vector<std::pair<std::string, std::string>>& headers,
-                   const std::vector<std::string>& expressions) {
-            cuda::Compilation result;
-            {
-                const ReleasedGil release;
-                result = nvrtc.compile(source, name, options, headers, expressions);
-            }
-            return py::make_tuple(result.ptx, py::bytes(result.cubin), result.log, result.lowered);
-        }>("compile",
-           {py::arg("source"), py::arg("name"), py::arg("options"), py::arg("headers"),
-            py::arg("expressions")},
-           "-> (ptx, cubin, log, lowered names); CompileError.")
-        .def(py::init<const std::string&>(), py::arg("path"));
+        .def(py::init<const std::string&>(), py::arg("path"))
+        .def(
+            "compile",
+            [](const cuda::Nvrtc& nvrtc, const std::string& source, const std::string& name,
+               const std::vector<std::string>& options,
+               const std::vector<std::pair<std::string, std::string>>& headers,
+               const std::vector<std::string>& expressions) {
+                cuda::Compilation result;
+                {
+                    const ReleasedGil release;
+                    result = nvrtc.compile(source, name, options, headers, expressions);
+                }
+                return py::make_tuple(result.ptx, py::bytes(result.cubin), result.log,
+                                      result.lowered);
+            },
+            py::arg("source"), py::arg("name"), py::arg("options"), py::arg("headers"),
+            py::arg("expressions"), "-> (ptx, cubin, log, lowered names); CompileError.");
 }
 
 void add_devices(py::module_& m) {
-    add_function<status_of_driver>(m, "driver_status", {},
-                                   "Whether there is a driver and what it sees.");
-    add_function<&cuda::needed_driver>(m, "needed_driver", {}, "13 -> \"580\"; \"\" if not known.");
+    m.def("driver_status", status_of_driver, "Whether there is a driver and what it sees.");
+    m.def("needed_driver", &cuda::needed_driver, "13 -> \"580\"; \"\" if not known.");
     Class<cuda::Device, std::unique_ptr<cuda::Device, py::nodelete>>(m, "Device")
         .property<&cuda::Device::ordinal>("ordinal")
         .property<&cuda::Device::name>("name")
@@ -273,63 +274,82 @@ void add_devices(py::module_& m) {
         .property<&cuda::Device::total_memory>("total_memory")
         .property<&cuda::Device::generation>("generation")
         .property<&cuda::Device::last_kernel>("last_kernel")
-        .method<&cuda::Device::attribute>("attribute", {py::arg("number")})
-        .method<[](cuda::Device& device, uint64_t stream, const std::string& what) {
-            device.synchronize(stream_of(stream), what);
-        },
-                ReleasedGil>("synchronize",
-                             {py::arg("stream") = 0, py::arg("what") = "waiting for the GPU"})
-        .method<[](cuda::Device& device, uint64_t milliseconds, uint64_t stream,
-                   const std::string& what) {
-            return device.finishes_within(stream_of(stream),
-                                          std::chrono::milliseconds(milliseconds), what);
-        },
-                ReleasedGil>("finishes_within", {py::arg("milliseconds"), py::arg("stream") = 0,
-                                                 py::arg("what") = "waiting for the GPU"})
-        .method<[](cuda::Device& device, uint64_t first, uint64_t second) {
-            device.order(stream_of(first), stream_of(second));
-        },
-                ReleasedGil>("order", {py::arg("first"), py::arg("second")},
-                             "Makes later work on `second` wait for the current work on `first`.")
-        .method<[](cuda::Device& device, uint64_t target, int value, size_t bytes) {
-            device.fill(target, static_cast<unsigned char>(value), bytes, nullptr);
-        },
-                ReleasedGil>("fill", {py::arg("target"), py::arg("value"), py::arg("bytes")})
-        .method<&cuda::Device::allocate, ReleasedGil>("allocate",
-                                                      {py::arg("bytes"), py::arg("what")})
-        .method<&cuda::Device::prepare_staging, ReleasedGil>("prepare_staging")
-        .method<[](cuda::Device& device) {
-            const cuda::Device::CurrentContext current(device);
-            cuda::HostMemory::trim();
-            return device.pool().trim();
-        }>("trim")
-        .method<[](cuda::Device& device) {
-            const cuda::Pool::Usage usage = device.pool().usage();
-            return py::make_tuple(usage.in_use, usage.cached);
-        }>("usage")
-        .method<[](cuda::Device& device, uint64_t target, const py::object& source,
-                   uint64_t stream) {
-            const Buffer buffer(source, false);
-            const ReleasedGil release;
-            device.to_device(target, buffer.data(), buffer.size(), stream_of(stream));
-        }>("to_device", {py::arg("target"), py::arg("source"), py::arg("stream") = 0})
-        .method<[](cuda::Device& device, const py::object& target, uint64_t source,
-                   uint64_t stream) {
-            const Buffer buffer(target, true);
-            const ReleasedGil release;
-            device.to_host(buffer.data(), source, buffer.size(), stream_of(stream));
-        }>("to_host", {py::arg("target"), py::arg("source"), py::arg("stream") = 0})
-        .method<[](cuda::Device& device, const py::object& target) {
-            const Buffer buffer(target, true);
-            const ReleasedGil release;
-            device.prefault(buffer.data(), buffer.size());
-        }>("prefault", {py::arg("target")})
-        .method<[](cuda::Device& device, uint64_t target, uint64_t source, size_t bytes,
-                   uint64_t stream) { device.copy(target, source, bytes, stream_of(stream)); },
-                ReleasedGil>(
-            "copy", {py::arg("target"), py::arg("source"), py::arg("bytes"), py::arg("stream") = 0})
         .def(py::init([](int ordinal) { return &cuda::Device::get(ordinal); }), py::arg("ordinal"),
-             py::call_guard<ReleasedGil>());
+             py::call_guard<ReleasedGil>())
+        .def("attribute", &cuda::Device::attribute, py::arg("number"))
+        .def(
+            "synchronize",
+            [](cuda::Device& device, uint64_t stream, const std::string& what) {
+                device.synchronize(stream_of(stream), what);
+            },
+            py::arg("stream") = 0, py::arg("what") = "waiting for the GPU",
+            py::call_guard<ReleasedGil>())
+        .def(
+            "finishes_within",
+            [](cuda::Device& device, uint64_t milliseconds, uint64_t stream,
+               const std::string& what) {
+                return device.finishes_within(stream_of(stream),
+                                              std::chrono::milliseconds(milliseconds), what);
+            },
+            py::arg("milliseconds"), py::arg("stream") = 0, py::arg("what") = "waiting for the GPU",
+            py::call_guard<ReleasedGil>())
+        .def(
+            "order",
+            [](cuda::Device& device, uint64_t first, uint64_t second) {
+                device.order(stream_of(first), stream_of(second));
+            },
+            py::arg("first"), py::arg("second"), py::call_guard<ReleasedGil>(),
+            "Makes later work on `second` wait for the current work on `first`.")
+        .def(
+            "fill",
+            [](cuda::Device& device, uint64_t target, int value, size_t bytes) {
+                device.fill(target, static_cast<unsigned char>(value), bytes, nullptr);
+            },
+            py::arg("target"), py::arg("value"), py::arg("bytes"), py::call_guard<ReleasedGil>())
+        .def("allocate", &cuda::Device::allocate, py::arg("bytes"), py::arg("what"),
+             py::call_guard<ReleasedGil>())
+        .def("prepare_staging", &cuda::Device::prepare_staging, py::call_guard<ReleasedGil>())
+        .def("trim",
+             [](cuda::Device& device) {
+                 const cuda::Device::CurrentContext current(device);
+                 cuda::HostMemory::trim();
+                 return device.pool().trim();
+             })
+        .def("usage",
+             [](cuda::Device& device) {
+                 const cuda::Pool::Usage usage = device.pool().usage();
+                 return py::make_tuple(usage.in_use, usage.cached);
+             })
+        .def(
+            "to_device",
+            [](cuda::Device& device, uint64_t target, const py::object& source, uint64_t stream) {
+                const Buffer buffer(source, false);
+                const ReleasedGil release;
+                device.to_device(target, buffer.data(), buffer.size(), stream_of(stream));
+            },
+            py::arg("target"), py::arg("source"), py::arg("stream") = 0)
+        .def(
+            "to_host",
+            [](cuda::Device& device, const py::object& target, uint64_t source, uint64_t stream) {
+                const Buffer buffer(target, true);
+                const ReleasedGil release;
+                device.to_host(buffer.data(), source, buffer.size(), stream_of(stream));
+            },
+            py::arg("target"), py::arg("source"), py::arg("stream") = 0)
+        .def(
+            "prefault",
+            [](cuda::Device& device, const py::object& target) {
+                const Buffer buffer(target, true);
+                const ReleasedGil release;
+                device.prefault(buffer.data(), buffer.size());
+            },
+            py::arg("target"))
+        .def(
+            "copy",
+            [](cuda::Device& device, uint64_t target, uint64_t source, size_t bytes,
+               uint64_t stream) { device.copy(target, source, bytes, stream_of(stream)); },
+            py::arg("target"), py::arg("source"), py::arg("bytes"), py::arg("stream") = 0,
+            py::call_guard<ReleasedGil>());
 }
 
 void add_memory(py::module_& m) {
@@ -337,7 +357,7 @@ void add_memory(py::module_& m) {
         .property<&cuda::Memory::address>("address")
         .property<[](const cuda::Memory& memory) { return memory.device().ordinal(); }>("ordinal")
         .property<&cuda::Memory::lost>("lost")
-        .method<&cuda::Memory::used_elsewhere>("used_elsewhere");
+        .def("used_elsewhere", &cuda::Memory::used_elsewhere);
     py::class_<cuda::PinnedMemory>(m, "PinnedMemory", py::buffer_protocol())
         .def(py::init([](int ordinal, size_t bytes) {
                  const ReleasedGil release;
@@ -357,57 +377,41 @@ void add_memory(py::module_& m) {
 }
 
 void add_launches(py::module_& m) {
-    Class<cuda::LoadedModule, std::shared_ptr<cuda::LoadedModule>>(m, "LoadedModule")
-        .method<[](cuda::LoadedModule& module, const std::string& name) {
-            const cuda::LoadedModule::Global variable = module.global(name);
-            return py::make_tuple(variable.address, variable.bytes);
-        }>("variable", {py::arg("name")},
-           "-> (address, bytes) of a __device__ or __constant__ variable")
+    py::class_<cuda::LoadedModule, std::shared_ptr<cuda::LoadedModule>>(m, "LoadedModule")
         .def(py::init([](int ordinal, const py::bytes& image, const std::string& name) {
                  const auto text = static_cast<std::string>(image);
                  const ReleasedGil release;
                  return std::make_shared<cuda::LoadedModule>(cuda::Device::get(ordinal), text,
                                                              name);
              }),
-             py::arg("ordinal"), py::arg("image"), py::arg("name"));
+             py::arg("ordinal"), py::arg("image"), py::arg("name"))
+        .def(
+            "variable",
+            [](cuda::LoadedModule& module, const std::string& name) {
+                const cuda::LoadedModule::Global variable = module.global(name);
+                return py::make_tuple(variable.address, variable.bytes);
+            },
+            py::arg("name"), "-> (address, bytes) of a __device__ or __constant__ variable");
     Class<cuda::Function, std::shared_ptr<cuda::Function>>(m, "Function")
         .property<&cuda::Function::name>("name")
-        .method<resources_of>("resources")
         .def(py::init<std::shared_ptr<cuda::LoadedModule>, std::string>(), py::arg("module"),
-             py::arg("name"), py::call_guard<ReleasedGil>());
-    add_function<[](cuda::Function& function, Triple grid, Triple block, unsigned shared,
-                    bool cooperative) {
-        cuda::admit(function, {grid, block, shared, cooperative});
-    }>(m, "admit",
-       {py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-        py::arg("cooperative") = false},
-       "Raises LaunchError if the kernel cannot run with this geometry.");
-    add_function<launch>(
-        m, "launch",
-        {py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-         py::arg("values"), py::arg("stream") = 0, py::arg("cooperative") = false});
-    add_function<time>(
-        m, "time",
-        {py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-         py::arg("values"), py::arg("stream"), py::arg("runs"), py::arg("cooperative") = false},
-        "-> (median ms, spread, runs)");
-    Class<cuda::PlannedCall>(m, "PlannedCall")
-        .method<&cuda::PlannedCall::to_device>(
-            "to_device", {py::arg("array"), py::arg("at"), py::arg("place"), py::arg("bytes")})
-        .method<&cuda::PlannedCall::to_host>(
-            "to_host", {py::arg("array"), py::arg("at"), py::arg("place"), py::arg("bytes")})
-        .method<[](cuda::PlannedCall& call, std::shared_ptr<cuda::Function> function, Triple grid,
-                   Triple block, unsigned shared, const py::list& arguments) {
-            std::vector<cuda::PlannedCall::Argument> values;
-            for (const py::handle value : arguments) values.push_back(argument_of_step(value));
-            call.launch(std::move(function), {grid, block, shared, false}, std::move(values));
-        }>("launch", {py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-                      py::arg("arguments")})
-        .method<run_on_host_arrays>("run", {py::arg("arrays"), py::arg("waiting")})
-        .method<[](cuda::PlannedCall& call, const std::vector<cuda::Address>& addresses) {
-            call.enqueue(addresses);
+             py::arg("name"), py::call_guard<ReleasedGil>())
+        .def("resources", resources_of);
+    m.def(
+        "admit",
+        [](cuda::Function& function, Triple grid, Triple block, unsigned shared, bool cooperative) {
+            cuda::admit(function, {grid, block, shared, cooperative});
         },
-                ReleasedGil>("enqueue", {py::arg("addresses")})
+        py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
+        py::arg("cooperative") = false,
+        "Raises LaunchError if the kernel cannot run with this geometry.");
+    m.def("launch", launch, py::arg("function"), py::arg("grid"), py::arg("block"),
+          py::arg("shared"), py::arg("values"), py::arg("stream") = 0,
+          py::arg("cooperative") = false);
+    m.def("time", time, py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
+          py::arg("values"), py::arg("stream"), py::arg("runs"), py::arg("cooperative") = false,
+          "-> (median ms, spread, runs)");
+    py::class_<cuda::PlannedCall>(m, "PlannedCall")
         .def(py::init([](int ordinal, size_t workspace, const std::string& what, bool overlap,
                          bool pinned_result) {
                  return std::make_unique<cuda::PlannedCall>(
@@ -415,95 +419,126 @@ void add_launches(py::module_& m) {
                      cuda::PlannedCall::Options{overlap, pinned_result});
              }),
              py::arg("ordinal"), py::arg("workspace"), py::arg("what"), py::kw_only(),
-             py::arg("overlap") = false, py::arg("pinned_result") = false);
-    add_function<&cuda::enough_runs>(m, "enough_runs", {py::arg("times_ms")});
-    add_function<[](std::vector<double> times_ms) { return cuda::summarize(times_ms).spread; }>(
-        m, "spread", {py::arg("times_ms")});
-    add_function<[](uint64_t address, const std::string& element,
-                    std::pair<uint64_t, uint64_t> shape, uint64_t row_bytes,
-                    std::pair<uint32_t, uint32_t> box, bool swizzled) {
-        return py::bytes(cuda::tensor_map({address,
-                                           element,
-                                           shape.first,
-                                           shape.second,
-                                           row_bytes,
-                                           {box.first, box.second},
-                                           swizzled}));
-    }>(m, "tensor_map",
-       {py::arg("address"), py::arg("element"), py::arg("shape"), py::arg("row_bytes"),
-        py::arg("box"), py::arg("swizzled")},
-       "-> the 128 bytes of a tensor map; LaunchError.");
+             py::arg("overlap") = false, py::arg("pinned_result") = false)
+        .def("to_device", &cuda::PlannedCall::to_device, py::arg("array"), py::arg("at"),
+             py::arg("place"), py::arg("bytes"))
+        .def("to_host", &cuda::PlannedCall::to_host, py::arg("array"), py::arg("at"),
+             py::arg("place"), py::arg("bytes"))
+        .def(
+            "launch",
+            [](cuda::PlannedCall& call, std::shared_ptr<cuda::Function> function, Triple grid,
+               Triple block, unsigned shared, const py::list& arguments) {
+                std::vector<cuda::PlannedCall::Argument> values;
+                for (const py::handle value : arguments) values.push_back(argument_of_step(value));
+                call.launch(std::move(function), {grid, block, shared, false}, std::move(values));
+            },
+            py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
+            py::arg("arguments"))
+        .def("run", run_on_host_arrays, py::arg("arrays"), py::arg("waiting"))
+        .def(
+            "enqueue",
+            [](cuda::PlannedCall& call, const std::vector<cuda::Address>& addresses) {
+                call.enqueue(addresses);
+            },
+            py::arg("addresses"), py::call_guard<ReleasedGil>());
+    m.def("enough_runs", &cuda::enough_runs, py::arg("times_ms"));
+    m.def(
+        "spread", [](std::vector<double> times_ms) { return cuda::summarize(times_ms).spread; },
+        py::arg("times_ms"));
+    m.def(
+        "tensor_map",
+        [](uint64_t address, const std::string& element, std::pair<uint64_t, uint64_t> shape,
+           uint64_t row_bytes, std::pair<uint32_t, uint32_t> box, bool swizzled) {
+            return py::bytes(cuda::tensor_map({address,
+                                               element,
+                                               shape.first,
+                                               shape.second,
+                                               row_bytes,
+                                               {box.first, box.second},
+                                               swizzled}));
+        },
+        py::arg("address"), py::arg("element"), py::arg("shape"), py::arg("row_bytes"),
+        py::arg("box"), py::arg("swizzled"), "-> the 128 bytes of a tensor map; LaunchError.");
     Class<cuda::Texture>(m, "Texture")
         .property<&cuda::Texture::handle>("handle")
         .property<&cuda::Texture::in_array>("in_array")
-        .method<&cuda::Texture::destroy, ReleasedGil>("destroy")
-        .method<[](cuda::Texture& texture, uint64_t stream) { texture.fill(stream_of(stream)); },
-                ReleasedGil>("fill", {py::arg("stream")})
-        .method<[](cuda::Texture& texture, uint64_t stream) {
-            texture.read_back(stream_of(stream));
-        },
-                ReleasedGil>("read_back", {py::arg("stream")})
         .def(py::init(&make_texture), py::arg("ordinal"), py::arg("described"), py::arg("elements"),
-             py::arg("what"));
-    add_function<launcher_of>(
-        m, "launcher",
-        {py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-         py::arg("parameters"), py::arg("fallback"), py::arg("stream") = py::none()});
+             py::arg("what"))
+        .def("destroy", &cuda::Texture::destroy, py::call_guard<ReleasedGil>())
+        .def(
+            "fill",
+            [](cuda::Texture& texture, uint64_t stream) { texture.fill(stream_of(stream)); },
+            py::arg("stream"), py::call_guard<ReleasedGil>())
+        .def(
+            "read_back",
+            [](cuda::Texture& texture, uint64_t stream) { texture.read_back(stream_of(stream)); },
+            py::arg("stream"), py::call_guard<ReleasedGil>());
+    m.def("launcher", launcher_of, py::arg("function"), py::arg("grid"), py::arg("block"),
+          py::arg("shared"), py::arg("parameters"), py::arg("fallback"),
+          py::arg("stream") = py::none());
     add_bound(m);
-    add_function<[](const py::type& type, const std::string& name) {
+    m.def("register_numpy_scalar", [](const py::type& type, const std::string& name) {
         KnownTypes::get().add_numpy_scalar(reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr()),
                                            scalar_code(name));
-    }>(m, "register_numpy_scalar");
-    add_function<[](const py::type& type) {
+    });
+    m.def("register_device_array", [](const py::type& type) {
         KnownTypes::get().set_device_array(reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr()));
-    }>(m, "register_device_array");
-    add_function<[](const std::string& name) { return scalar_code(name); }>(m, "scalar_code");
+    });
+    m.def("scalar_code", [](const std::string& name) { return scalar_code(name); });
 }
 
 // The parts of a benchmark's clock, and cuBLAS, which benchmarks compare kernels with.
 void add_clock(py::module_& m) {
     static const std::string what = "timing work on the GPU";
     Class<cuda::Events>(m, "Events")
-        .method<[](cuda::Events& events, size_t event, uint64_t stream) {
-            events.record(event, stream_of(stream), what);
-        }>("record", {py::arg("event"), py::arg("stream") = 0})
-        .method<[](cuda::Events& events, size_t event) { events.wait(event, what); }, ReleasedGil>(
-            "wait", {py::arg("event")})
-        .method<[](cuda::Events& events, size_t begin, size_t end) {
-            return events.between(begin, end, what);
-        }>("between", {py::arg("begin"), py::arg("end")}, "-> milliseconds; call `wait` first")
         .def(py::init([](int ordinal, size_t count) {
                  return std::make_unique<cuda::Events>(cuda::Device::get(ordinal), count);
              }),
-             py::arg("ordinal"), py::arg("count"), py::call_guard<ReleasedGil>());
+             py::arg("ordinal"), py::arg("count"), py::call_guard<ReleasedGil>())
+        .def(
+            "record",
+            [](cuda::Events& events, size_t event, uint64_t stream) {
+                events.record(event, stream_of(stream), what);
+            },
+            py::arg("event"), py::arg("stream") = 0)
+        .def(
+            "wait", [](cuda::Events& events, size_t event) { events.wait(event, what); },
+            py::arg("event"), py::call_guard<ReleasedGil>())
+        .def(
+            "between",
+            [](cuda::Events& events, size_t begin, size_t end) {
+                return events.between(begin, end, what);
+            },
+            py::arg("begin"), py::arg("end"), "-> milliseconds; call `wait` first");
     Class<cuda::Graph>(m, "Graph", "Records the work that this thread enqueues on `stream`.")
         .property<[](const cuda::Graph& graph) {
             return reinterpret_cast<uintptr_t>(graph.stream());
         }>("stream")
-        .method<&cuda::Graph::finish, ReleasedGil>("finish")
-        .method<[](cuda::Graph& graph, uint64_t stream) { graph.launch(stream_of(stream)); },
-                ReleasedGil>("launch", {py::arg("stream") = 0})
         .def(py::init([](int ordinal) {
                  return std::make_unique<cuda::Graph>(cuda::Device::get(ordinal));
              }),
-             py::arg("ordinal"), py::call_guard<ReleasedGil>());
+             py::arg("ordinal"), py::call_guard<ReleasedGil>())
+        .def("finish", &cuda::Graph::finish, py::call_guard<ReleasedGil>())
+        .def(
+            "launch", [](cuda::Graph& graph, uint64_t stream) { graph.launch(stream_of(stream)); },
+            py::arg("stream") = 0, py::call_guard<ReleasedGil>());
     Class<cuda::Cublas>(m, "Cublas")
         .property<&cuda::Cublas::version>("version")
-        .method<[](cuda::Cublas& cublas, std::array<int, 3> extents,
-                   std::array<cuda::Address, 3> addresses, const std::string& operands,
-                   const std::string& result, bool tf32, uint64_t stream) {
-            const auto [a, b, out] = addresses;
-            cublas.multiply({extents, a, b, out, operands, result, tf32}, stream_of(stream));
-        },
-                ReleasedGil>(
-            "multiply",
-            {py::arg("extents"), py::arg("addresses"), py::arg("operands"), py::arg("result"),
-             py::arg("tf32"), py::arg("stream") = 0},
-            "Enqueues the product of an M x K and a K x N matrix; `extents` are M, N and K.")
         .def(py::init([](const std::string& path, int ordinal) {
                  return std::make_unique<cuda::Cublas>(path, cuda::Device::get(ordinal));
              }),
-             py::arg("path"), py::arg("ordinal"), py::call_guard<ReleasedGil>());
+             py::arg("path"), py::arg("ordinal"), py::call_guard<ReleasedGil>())
+        .def(
+            "multiply",
+            [](cuda::Cublas& cublas, std::array<int, 3> extents,
+               std::array<cuda::Address, 3> addresses, const std::string& operands,
+               const std::string& result, bool tf32, uint64_t stream) {
+                const auto [a, b, out] = addresses;
+                cublas.multiply({extents, a, b, out, operands, result, tf32}, stream_of(stream));
+            },
+            py::arg("extents"), py::arg("addresses"), py::arg("operands"), py::arg("result"),
+            py::arg("tf32"), py::arg("stream") = 0, py::call_guard<ReleasedGil>(),
+            "Enqueues the product of an M x K and a K x N matrix; `extents` are M, N and K.");
 }
 
 }  // namespace
@@ -514,11 +549,9 @@ void add_cuda(py::module_ m) {
     add_memory(m);
     add_launches(m);
     add_clock(m);
-    add_function<&dlpack::export_array>(
-        m, "to_dlpack",
-        {py::arg("owner"), py::arg("address"), py::arg("shape"), py::arg("dtype"),
-         py::arg("ordinal"), py::arg("versioned")});
-    add_function<&dlpack::import_array>(m, "from_dlpack", {py::arg("capsule")});
+    m.def("to_dlpack", &dlpack::export_array, py::arg("owner"), py::arg("address"),
+          py::arg("shape"), py::arg("dtype"), py::arg("ordinal"), py::arg("versioned"));
+    m.def("from_dlpack", &dlpack::import_array, py::arg("capsule"));
 }
 
 }  // namespace coalesce::bindings

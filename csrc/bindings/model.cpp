@@ -18,7 +18,7 @@ namespace coalesce::bindings {
 
 namespace {
 
-py::dict figures_of(const model::Gpu& g) {
+py::dict as_dict(const model::Gpu& g) {
     py::dict d;
     d["name"] = std::string(g.name);
     d["title"] = std::string(g.title);
@@ -138,130 +138,110 @@ py::dict as_dict(const model::Occupancy& o) {
     return d;
 }
 
-namespace {
-
-py::list all_gpus() {
-    py::list list;
-    for (const model::Gpu& g : model::gpus()) list.append(figures_of(g));
-    return list;
-}
-
-py::dict occupancy_of(const std::string& gpu, uint32_t threads, uint32_t registers,
-                      uint32_t shared_bytes) {
-    return as_dict(model::occupancy(gpu_named(gpu), threads, registers, shared_bytes));
-}
-
-py::dict time_of(const std::string& gpu, uint32_t threads, uint32_t registers,
-                 uint32_t shared_bytes, const std::map<std::string, double>& work) {
-    model::Work w;
-    for_each_field(w, [&](const char* name, auto& value) {
-        const auto at = work.find(name);
-        if (at == work.end()) return;
-        if (!(at->second >= 0 && at->second < 0x1p63))
-            throw py::value_error(std::string("work: ") + name + " must be from 0 to 2**63");
-        value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
-    });
-    const model::Gpu& g = gpu_named(gpu);
-    return as_dict(
-        model::modelled_time(g, model::occupancy(g, threads, registers, shared_bytes), w));
-}
-
-std::vector<uint64_t> sectors(const std::vector<uint64_t>& addresses, uint32_t bytes,
-                              uint32_t size) {
-    if (bytes == 0 || bytes > 64 || size == 0)
-        throw py::value_error("bytes must be from 1 to 64, and size must be at least 1");
-    return model::sectors_of(addresses, bytes, size);
-}
-
-uint32_t packed_sectors(uint32_t lanes, uint32_t bytes) {
-    if (lanes > 64 || bytes > 64)
-        throw py::value_error("there must be at most 64 lanes, of at most 64 bytes each");
-    return model::packed_sectors(lanes, bytes);
-}
-
-std::optional<uint32_t> counted_sectors(const std::vector<uint64_t>& addresses, uint8_t bytes,
-                                        uint32_t mask, const std::string& kind,
-                                        const std::string& opcode,
-                                        const std::vector<uint64_t>& targets,
-                                        uint32_t target_mask) {
-    const sim::MemoryEvent e = scattered(addresses, bytes, mask, kind);
-    const model::Footprint f = model::footprint(e);
-    if (kind == "atomic") return f.repeated;
-    if (kind != "copy" || !sim::traits_of(opcode).passes_l1) return f.sectors;
-    if (target_mask == 0) return std::nullopt;
-    const sim::MemoryEvent target = scattered(targets, bytes, target_mask, "store");
-    return model::bypassing_copy(e, target).sectors;
-}
-
-auto shared_groups(const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
-                   const std::string& kind, const std::string& opcode,
-                   const std::vector<uint64_t>& sources, uint32_t source_mask) {
-    const sim::MemoryEvent e = scattered(addresses, bytes, mask, kind);
-    const sim::MemoryEvent source =
-        source_mask ? scattered(sources, bytes, source_mask, "load") : sim::MemoryEvent{};
-    const sim::Traits traits = sim::traits_of(opcode);
-    const bool atomic = kind == "atomic", copy = kind == "copy";
-    const int groups = traits.matrix ? model::groups_of(bytes) : model::turns_of(e);
-    py::list groups_and_turns;
-    for (int group = 0; group < groups; ++group) {
-        const sim::LaneMask lanes = model::group_mask(group, sim::warp_size / groups);
-        const uint32_t turns = atomic ? model::atomic_turns(e, mask & lanes, traits.form)
-                               : copy ? model::copy_turns(source, e, lanes)
-                                      : model::most_words(e, mask & lanes);
-        groups_and_turns.append(py::make_tuple(mask & lanes, turns));
-    }
-    const char* names[] = {"", "", "half-warps", "", "quarter-warps"};
-    return py::make_tuple(groups_and_turns, atomic ? model::atomic_passes(traits.form) : 1,
-                          !copy && (!atomic || traits.form == sim::AtomicForm::counting),
-                          traits.matrix ? "matrices" : names[groups]);
-}
-
-auto l1_cycles(const std::vector<uint64_t>& addresses, uint32_t bytes) {
-    if (addresses.empty() || addresses.size() > sim::warp_size || bytes == 0 || bytes > 16)
-        throw py::value_error("there must be 1 to 32 addresses, and bytes must be from 1 to 16");
-    const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - int(addresses.size()));
-    const model::L1Cycles c =
-        model::l1_cycles(mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });
-    return py::make_tuple(c.lookups, c.data);
-}
-
-}  // namespace
-
 void add_model(py::module_ m) {
-    add_function<&all_gpus>(m, "gpus", {}, "The simulated GPUs: a dict of figures for each.");
-    add_function<&occupancy_of>(
-        m, "occupancy",
-        {py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes")},
+    m.def(
+        "gpus",
+        [] {
+            py::list list;
+            for (const model::Gpu& g : model::gpus()) list.append(as_dict(g));
+            return list;
+        },
+        "The simulated GPUs: a dict of figures for each.");
+    m.def(
+        "occupancy",
+        [](const std::string& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
+            return as_dict(model::occupancy(gpu_named(gpu), threads, registers, shared_bytes));
+        },
+        py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
         "Blocks that a multiprocessor holds at once, what limits them (limit), bytes of L1, "
         "warps per block. If registers is 0, it is unknown.");
-    add_function<&time_of>(m, "time",
-                           {py::arg("gpu"), py::arg("threads"), py::arg("registers"),
-                            py::arg("shared_bytes"), py::arg("work")},
-                           "The time model on counts from elsewhere, such as a recording.");
+    m.def(
+        "time",
+        [](const std::string& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes,
+           const std::map<std::string, double>& work) {
+            model::Work w;
+            for_each_field(w, [&](const char* name, auto& value) {
+                const auto at = work.find(name);
+                if (at == work.end()) return;
+                if (!(at->second >= 0 && at->second < 0x1p63))
+                    throw py::value_error(std::string("work: ") + name +
+                                          " must be from 0 to 2**63");
+                value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
+            });
+            const model::Gpu& g = gpu_named(gpu);
+            return as_dict(
+                model::modelled_time(g, model::occupancy(g, threads, registers, shared_bytes), w));
+        },
+        py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
+        py::arg("work"), "The time model on counts from elsewhere, such as a recording.");
     m.attr("SECTOR_BYTES") = model::sector_bytes;
     m.attr("LINE_BYTES") = model::line_bytes;
-    add_function<&sectors>(
-        m, "sectors",
-        {py::arg("addresses"), py::arg("itemsize"), py::arg("size") = model::sector_bytes},
+    m.def(
+        "sectors",
+        [](const std::vector<uint64_t>& addresses, uint32_t bytes, uint32_t size) {
+            if (bytes == 0 || bytes > 64 || size == 0)
+                throw py::value_error("bytes must be from 1 to 64, and size must be at least 1");
+            return model::sectors_of(addresses, bytes, size);
+        },
+        py::arg("addresses"), py::arg("itemsize"), py::arg("size") = model::sector_bytes,
         "The addresses of the sectors, or of other aligned units of `size` bytes, that the "
         "accesses touch, ascending.");
-    add_function<&packed_sectors>(
-        m, "packed_sectors", {py::arg("lanes"), py::arg("itemsize")},
+    m.def(
+        "packed_sectors",
+        [](uint32_t lanes, uint32_t bytes) {
+            if (lanes > 64 || bytes > 64)
+                throw py::value_error("there must be at most 64 lanes, of at most 64 bytes each");
+            return model::packed_sectors(lanes, bytes);
+        },
+        py::arg("lanes"), py::arg("itemsize"),
         "The smallest number of sectors that can hold a different element for each of the lanes.");
-    add_function<&counted_sectors>(
-        m, "counted_sectors",
-        {py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("kind"),
-         py::arg("opcode") = "", py::arg("targets") = std::vector<uint64_t>(),
-         py::arg("target_mask") = 0},
+    m.def(
+        "counted_sectors",
+        [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
+           const std::string& kind, const std::string& opcode, const std::vector<uint64_t>& targets,
+           uint32_t target_mask) -> std::optional<uint32_t> {
+            const sim::MemoryEvent e = scattered(addresses, bytes, mask, kind);
+            const model::Footprint f = model::footprint(e);
+            if (kind == "atomic") return f.repeated;
+            if (kind != "copy" || !sim::traits_of(opcode).passes_l1) return f.sectors;
+            if (target_mask == 0) return std::nullopt;
+            const sim::MemoryEvent target = scattered(targets, bytes, target_mask, "store");
+            return model::bypassing_copy(e, target).sectors;
+        },
+        py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("kind"),
+        py::arg("opcode") = "", py::arg("targets") = std::vector<uint64_t>(),
+        py::arg("target_mask") = 0,
         "The number of sectors that a GPU counts for an access to global memory. An atomic sends a "
         "sector several times if lanes access the same element. For an asynchronous copy, "
         "`targets` are the addresses in shared memory. If the copy bypasses L1, the number depends "
         "on them; without them it is None.");
-    add_function<&shared_groups>(
-        m, "shared_groups",
-        {py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("kind"),
-         py::arg("opcode") = "", py::arg("sources") = std::vector<uint64_t>(),
-         py::arg("source_mask") = 0},
+    m.def(
+        "shared_groups",
+        [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
+           const std::string& kind, const std::string& opcode, const std::vector<uint64_t>& sources,
+           uint32_t source_mask) {
+            const sim::MemoryEvent e = scattered(addresses, bytes, mask, kind);
+            const sim::MemoryEvent source =
+                source_mask ? scattered(sources, bytes, source_mask, "load") : sim::MemoryEvent{};
+            const sim::Traits traits = sim::traits_of(opcode);
+            const bool atomic = kind == "atomic", copy = kind == "copy";
+            const int groups = traits.matrix ? model::groups_of(bytes) : model::turns_of(e);
+            py::list groups_and_turns;
+            for (int group = 0; group < groups; ++group) {
+                const sim::LaneMask lanes = model::group_mask(group, sim::warp_size / groups);
+                const uint32_t turns = atomic ? model::atomic_turns(e, mask & lanes, traits.form)
+                                       : copy ? model::copy_turns(source, e, lanes)
+                                              : model::most_words(e, mask & lanes);
+                groups_and_turns.append(py::make_tuple(mask & lanes, turns));
+            }
+            const char* names[] = {"", "", "half-warps", "", "quarter-warps"};
+            return py::make_tuple(groups_and_turns, atomic ? model::atomic_passes(traits.form) : 1,
+                                  !copy && (!atomic || traits.form == sim::AtomicForm::counting),
+                                  traits.matrix ? "matrices" : names[groups]);
+        },
+        py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("kind"),
+        py::arg("opcode") = "", py::arg("sources") = std::vector<uint64_t>(),
+        py::arg("source_mask") = 0,
         "How the banks of shared memory serve an access. Returns the groups of lanes that are "
         "served one after another, the number of wavefronts of each turn, whether lanes that "
         "access the same word are served together, and what the groups are: half-warps, "
@@ -271,8 +251,18 @@ void add_model(py::module_ m) {
         "copy, the access is its destination, and `sources` are the addresses that it reads.");
     m.attr("BANKS") = model::banks;
     m.attr("WORD_BYTES") = model::word_bytes;
-    add_function<&l1_cycles>(
-        m, "l1_cycles", {py::arg("addresses"), py::arg("itemsize")},
+    m.def(
+        "l1_cycles",
+        [](const std::vector<uint64_t>& addresses, uint32_t bytes) {
+            if (addresses.empty() || addresses.size() > sim::warp_size || bytes == 0 || bytes > 16)
+                throw py::value_error(
+                    "there must be 1 to 32 addresses, and bytes must be from 1 to 16");
+            const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - int(addresses.size()));
+            const model::L1Cycles c =
+                model::l1_cycles(mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });
+            return py::make_tuple(c.lookups, c.data);
+        },
+        py::arg("addresses"), py::arg("itemsize"),
         "Cycles that L1 takes for a load of these lanes: lookups of tags, and wavefronts of data.");
 }
 

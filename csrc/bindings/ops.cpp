@@ -47,22 +47,26 @@ void add_ops(py::module_ m) {
         .property<&ops::Variant::dtype>("dtype")
         .property<&ops::Variant::hopper>("hopper")
         .property<&ops::Variant::tensor_maps>("tensor_maps")
-        .method<[](const ops::Variant& v, uint32_t tile, uint32_t item_size) {
-            return v.shared_bytes(tile == 0 ? 32 : tile, item_size);
-        }>("static_shared_bytes", {py::arg("tile") = 0, py::arg("item_size") = 4})
-        .method<&launch_of>(
-            "launch",
-            {py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0, py::arg("item_size") = 4,
-             py::arg("multiprocessors") = 132, py::arg("slices") = 1},
-            "(grid, block, dynamic shared bytes) for a shape; ValueError where it is empty.");
+        .def(
+            "static_shared_bytes",
+            [](const ops::Variant& v, uint32_t tile, uint32_t item_size) {
+                return v.shared_bytes(tile == 0 ? 32 : tile, item_size);
+            },
+            py::arg("tile") = 0, py::arg("item_size") = 4)
+        .def("launch", &launch_of, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
+             py::arg("item_size") = 4, py::arg("multiprocessors") = 132, py::arg("slices") = 1,
+             "(grid, block, dynamic shared bytes) for a shape; ValueError where it is empty.");
 
-    add_function<[] {
-        py::list all;
-        for (const ops::Variant& v : ops::variants()) {
-            all.append(py::cast(v, py::return_value_policy::reference));
-        }
-        return all;
-    }>(m, "variants", {}, "Every variant, in the order of the ladders.");
+    m.def(
+        "variants",
+        [] {
+            py::list all;
+            for (const ops::Variant& v : ops::variants()) {
+                all.append(py::cast(v, py::return_value_policy::reference));
+            }
+            return all;
+        },
+        "Every variant, in the order of the ladders.");
 }
 
 }  // namespace coalesce::bindings

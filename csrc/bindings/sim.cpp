@@ -193,15 +193,20 @@ void add_simulated_arrays(py::module_& m) {
              py::arg("undefined") = py::none(), py::arg("offset") = 0,
              py::arg("texture") = py::none(), py::arg("view_bytes") = py::none());
 
-    Class<sim::HeapArray, std::shared_ptr<sim::HeapArray>>(
+    py::class_<sim::HeapArray, std::shared_ptr<sim::HeapArray>>(
         m, "Memory", "An array in simulated device memory: host memory with a device address.")
-        .property<[](const sim::HeapArray& a) { return a.buffer().address; }>("address")
-        .method<[](const std::shared_ptr<sim::HeapArray>& a) {
-            return py::array_t<uint8_t>(py::ssize_t(a->buffer().bytes),
-                                        reinterpret_cast<uint8_t*>(a->buffer().host), py::cast(a));
-        }>("bytes", {}, "The memory as a NumPy array that keeps it alive.")
         .def(py::init(&sim::allocate_array), py::arg("shape"), py::arg("item_bytes"),
-             py::arg("type"), py::arg("address") = 0);
+             py::arg("type"), py::arg("address") = 0)
+        .def_property_readonly("address",
+                               [](const sim::HeapArray& a) { return a.buffer().address; })
+        .def(
+            "bytes",
+            [](const std::shared_ptr<sim::HeapArray>& a) {
+                return py::array_t<uint8_t>(py::ssize_t(a->buffer().bytes),
+                                            reinterpret_cast<uint8_t*>(a->buffer().host),
+                                            py::cast(a));
+            },
+            "The memory as a NumPy array that keeps it alive.");
 }
 
 std::optional<double> modelled_ms(const LaunchResult& r) {
@@ -254,55 +259,52 @@ void add_launch_result(py::module_& m) {
 }
 
 void add_program(py::module_& m) {
-    Class<SimulatedModule>(m, "SimulatedModule", "A module of PTX text, ready to be simulated.")
-        .property<&SimulatedModule::entries>("entries", "Names of the kernels.")
-        .method<&SimulatedModule::parameters>(
-            "parameters", {py::arg("entry")},
-            "(type, bytes, alignment, is_pointer) of each parameter.")
-        .method<&SimulatedModule::variables>(
-            "variables", {},
-            "(name, \"global\" or \"constant\", type, bytes, alignment) of each variable.")
-        .method<&SimulatedModule::read_variable>("read_variable", {py::arg("name")},
-                                                 "A variable's bytes.")
-        .method<&SimulatedModule::write_variable>(
-            "write_variable", {py::arg("name"), py::arg("value")},
-            "Sets a variable's bytes, for the launches that follow.")
-        .method<&SimulatedModule::why_ptx>(
-            "why_ptx", {py::arg("entry")},
-            "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
-            "not.")
-        .method<&SimulatedModule::exchanges>(
-            "exchanges", {py::arg("entry")},
-            "The instructions by which blocks may communicate: rows of no_counts(of_ptx=True).")
-        .method<[](SimulatedModule& p, const std::string& entry) {
-            std::vector<const char*> names;
-            for (const ptx::Space space : p.spaces_ordered_by_atomics(entry))
-                names.push_back(name_of(space));
-            return names;
-        }>("spaces_ordered_by_atomics", {py::arg("entry")},
-           "The state spaces in which addresses depend on the results of atomics.")
-        .method<&SimulatedModule::no_counts>(
-            "no_counts", {py::arg("entry"), py::arg("of_ptx") = false},
-            "The counts of a launch of no block: zeros, with the table's instructions.")
+    py::class_<SimulatedModule>(m, "SimulatedModule",
+                                "A module of PTX text, ready to be simulated.")
         .def(py::init<std::string, const std::string&, py::object,
                       std::map<std::string, uint64_t, std::less<>>, std::string>(),
              py::arg("ptx"), py::arg("source") = "", py::arg("listing") = py::none(),
              py::arg("functions") = py::dict(), py::arg("filename") = "")
+        .def_property_readonly("entries", &SimulatedModule::entries, "Names of the kernels.")
+        .def("parameters", &SimulatedModule::parameters, py::arg("entry"),
+             "(type, bytes, alignment, is_pointer) of each parameter.")
+        .def("variables", &SimulatedModule::variables,
+             "(name, \"global\" or \"constant\", type, bytes, alignment) of each variable.")
+        .def("read_variable", &SimulatedModule::read_variable, py::arg("name"),
+             "A variable's bytes.")
+        .def("write_variable", &SimulatedModule::write_variable, py::arg("name"), py::arg("value"),
+             "Sets a variable's bytes, for the launches that follow.")
         .def("launch", &launch_program, py::arg("entry"), py::arg("grid"), py::arg("block"),
              py::arg("shared_bytes"), py::arg("arguments"))
         .def("step", &step_program, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"),
              py::arg("block"), py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
-             "One block of a launch, by its linear number, to be stepped through.");
+             "One block of a launch, by its linear number, to be stepped through.")
+        .def("why_ptx", &SimulatedModule::why_ptx, py::arg("entry"),
+             "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
+             "not.")
+        .def("exchanges", &SimulatedModule::exchanges, py::arg("entry"),
+             "The instructions by which blocks may communicate: rows of no_counts(of_ptx=True).")
+        .def(
+            "spaces_ordered_by_atomics",
+            [](SimulatedModule& p, const std::string& entry) {
+                std::vector<const char*> names;
+                for (const ptx::Space space : p.spaces_ordered_by_atomics(entry))
+                    names.push_back(name_of(space));
+                return names;
+            },
+            py::arg("entry"),
+            "The state spaces in which addresses depend on the results of atomics.")
+        .def("no_counts", &SimulatedModule::no_counts, py::arg("entry"), py::arg("of_ptx") = false,
+             "The counts of a launch of no block: zeros, with the table's instructions.");
 }
 
 // Functions that make the objects that kernels get as arguments.
 void add_objects(py::module_& m) {
-    add_function<&make_tensor_map>(
-        m, "tensor_map",
-        {py::arg("address"), py::arg("element"), py::arg("extents"), py::arg("strides"),
-         py::arg("box"), py::arg("steps"), py::arg("swizzle") = 0, py::arg("nan") = false},
-        "The 128 bytes of a tensor map on the simulator, whose arguments are those of\n"
-        "cuTensorMapEncodeTiled: the innermost dimension comes first.");
+    m.def("tensor_map", &make_tensor_map, py::arg("address"), py::arg("element"),
+          py::arg("extents"), py::arg("strides"), py::arg("box"), py::arg("steps"),
+          py::arg("swizzle") = 0, py::arg("nan") = false,
+          "The 128 bytes of a tensor map on the simulator, whose arguments are those of\n"
+          "cuTensorMapEncodeTiled: the innermost dimension comes first.");
     m.def("texture_object", &make_texture_object,
           "The bytes of a texture or surface object on the simulator, of an array at address 0;\n"
           "ValueError if the object is not valid.");
@@ -319,8 +321,9 @@ void add_sim(py::module_ m) {
     add_launch_result(m);
     add_program(m);
     add_objects(m);
-    add_function<[] { return sim::name_of(sim::best_isa()); }>(
-        m, "instruction_set", {}, "The host instruction set the simulator uses.");
+    m.def(
+        "instruction_set", [] { return sim::name_of(sim::best_isa()); },
+        "The host instruction set the simulator uses.");
 }
 
 }  // namespace coalesce::bindings

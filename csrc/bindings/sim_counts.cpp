@@ -232,10 +232,9 @@ void add_sim_counts(py::module_& m) {
             "machine_code",
             "Whether the instructions are those of the machine code; else they are the PTX's.")
         .property<[](const Counts& c) { return c.code->kernel; }>("kernel", "The kernel's name.")
-        .method<&Counts::metrics>("metrics", {},
-                                  "The counts as a dict by Nsight Compute's metric names.")
-        .method<&kept_table>(
-            "table", {},
+        .def("metrics", &Counts::metrics, "The counts as a dict by Nsight Compute's metric names.")
+        .def(
+            "table", &kept_table,
             "One row for each PTX instruction of the kernel, as a dict of equally long arrays:\n"
             "where it stands (ptx_line; line and file of the CUDA source, line 0 for unknown; the\n"
             "function, 0 for the kernel itself), what it is (opcode, space, kind; whether only\n"

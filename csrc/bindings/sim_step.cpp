@@ -171,29 +171,23 @@ void add_sim_step(py::module_& m) {
             "memory", "(space, name, address, bytes, argument or -1) of each array and variable.")
         .property<[](StepSession& s) { return s.program.files; }>("files")
         .property<[](StepSession& s) { return s.program.source_file; }>("source_file")
-        .method<&listing>(
-            "listing", {},
-            "(text, opcode, PTX line, file, line, function, parameter or -1, bytes of a loaded "
-            "element or 0, whether a register may be wider than the type, registers written "
-            "with their bytes (0 for a predicate), registers read) of each instruction.")
-        .method<&position>("position", {py::arg("warp")},
-                           "(state, instruction, mask) of what the warp is about to do.")
-        .method<&step>("step", {py::arg("warp") = py::none()},
-                       "Executes an instruction: (warp, instruction, mask), or None.")
-        .method<&run>(
-            "run",
-            {py::arg("instructions"), py::arg("warp") = py::none(), py::arg("barrier") = false,
-             py::arg("off_lines") = py::none()},
-            "Executes until one of the instructions is reached; false if the block ends first.")
-        .method<&registers>(
-            "registers", {py::arg("warp")},
-            "(name, type, mask, bytes of 32 lanes) of each register that holds something.")
-        .method<&shared>("shared", {},
-                         "The bytes of shared memory, and which of them were written.")
-        .method<&take_events>(
-            "take_events", {},
-            "The memory events since the last call: (columns, how many more there were).")
-        .method<[](StepSession& s) { return s.stepper->take_output(); }>("take_output");
+        .def("listing", &listing,
+             "(text, opcode, PTX line, file, line, function, parameter or -1, bytes of a loaded "
+             "element or 0, whether a register may be wider than the type, registers written "
+             "with their bytes (0 for a predicate), registers read) of each instruction.")
+        .def("position", &position, py::arg("warp"),
+             "(state, instruction, mask) of what the warp is about to do.")
+        .def("step", &step, py::arg("warp") = py::none(),
+             "Executes an instruction: (warp, instruction, mask), or None.")
+        .def("run", &run, py::arg("instructions"), py::arg("warp") = py::none(),
+             py::arg("barrier") = false, py::arg("off_lines") = py::none(),
+             "Executes until one of the instructions is reached; false if the block ends first.")
+        .def("registers", &registers, py::arg("warp"),
+             "(name, type, mask, bytes of 32 lanes) of each register that holds something.")
+        .def("shared", &shared, "The bytes of shared memory, and which of them were written.")
+        .def("take_events", &take_events,
+             "The memory events since the last call: (columns, how many more there were).")
+        .def("take_output", [](StepSession& s) { return s.stepper->take_output(); });
 }
 
 }  // namespace coalesce::bindings
