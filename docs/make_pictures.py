@@ -121,7 +121,7 @@ def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
     record = recorded_ladder.read("ladder")
     ladder = recorded_ladder.at_ladder(record)
     speeds = {name.split()[0]: row.tflops for name, row in ladder.rungs.items()}
-    rungs = [rung for rung in coalesce.variants("matmul").names if rung in speeds]
+    rungs = [rung for rung in profiles if rung in speeds]
     loads = (
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
         "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",
