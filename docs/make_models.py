@@ -72,7 +72,7 @@ changes was fitted to the tiled matrix products.
 read of L2. Suppose that a multiprocessor reads a sector while a neighbour still waits for the same
 sector. Then the two reads are merged into one. Neighbours are multiprocessors of the same GPU
 processing cluster (GPC), which has about 16 of them. Nsight Compute calls the unit that merges
-reads L2 Request Coalescer (LRC).
+reads the *L2 Request Coalescer* (LRC).
 
 In the model, a read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM
 has it. During this time, reads of the neighbours can be merged with it. Both figures were fitted to

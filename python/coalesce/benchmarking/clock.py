@@ -36,10 +36,10 @@ class GpuClock:
     ) -> tuple[Batch, int]:
         """Return a pair: a function that times runs of `calls`, and the repeats in each run.
 
-        For example, ``batch(10)`` makes 10 runs and returns their times, if `batch` is the returned
-        function. `repeats` is the wanted number of repeats, or "auto". A run with several repeats
-        is a CUDA graph that repeats all calls. Without `graph`, the host repeats them. The time of
-        the run is divided by the number of repeats.
+        For example, after ``times, repeats = clock.batch(calls)``, ``times(10)`` makes 10 runs and
+        returns their times. `repeats` is the wanted number of repeats, or "auto". A run with
+        several repeats is a CUDA graph that repeats all calls. Without `graph`, the host repeats
+        them. The time of the run is divided by the number of repeats.
         """
         count = repeats if repeats != "auto" else self._repeats(calls)
         if count == 1:

@@ -74,8 +74,8 @@ class Finding:
         - ``"race"``: two accesses to the same address in no defined order, and at least one of them
           is a write;
         - ``"same_value"``: a race of two writes that write the same value;
-        - ``"lockstep"``: two lanes of a warp race, unless the warp executes each instruction for
-          all its lanes together, which CUDA does not guarantee;
+        - ``"lockstep"``: a race between two lanes of the same warp. There is no race if the warp
+          executes each instruction for all its lanes at once, but CUDA does not guarantee this;
         - ``"barrier"``, ``"warp_mask"``: a barrier or a warp operation that is used wrongly;
         - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is never freed;
         - ``"stopped"``: a trap, a failed assert or a limit ended the run;

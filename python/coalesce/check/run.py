@@ -92,14 +92,14 @@ def _masks(
         if not isinstance(argument, HostArray):
             if named:
                 raise ValueError(
-                    f"undefined must contain names of arrays; {parameter} is not an array"
+                    f"undefined= must contain names of arrays; {parameter} is not an array"
                 )
         elif simulated_memory.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
-                    f"undefined contains the name of {parameter}, which is a DeviceArray; pass "
-                    "only names of NumPy arrays. In a DeviceArray of coalesce.empty, the check "
-                    "itself finds the elements that were never written"
+                    f"undefined= must contain names of NumPy arrays; {parameter} is a DeviceArray. "
+                    "If coalesce.empty made it, leave its name out: the check itself finds the "
+                    "elements that were never written"
                 )
             mask = simulated_memory.undefined(argument.array)
             if mask is not None:

@@ -82,7 +82,7 @@ class Layout:
 
 
 def layout_of(text: str) -> Layout:
-    """Return the directives and macros of a file with this text. The parser does not run yet."""
+    """Return the directives and macros of a file with this text, without parsing the C++ code."""
     bare = _TOKEN.sub(_blank_token, text)
     directives = [
         # `bare` has spaces instead of string literals. Therefore the name of a header is read from

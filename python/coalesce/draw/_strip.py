@@ -69,7 +69,7 @@ class Strip:
         return self.cells[line][0], last_x + last_width
 
     def moved(self) -> list[Sector]:
-        """Return those sectors of the lines that are moved."""
+        """Return the moved sectors of all lines."""
         sectors = self.memory.sectors
         return [sectors[address] for address in self.cells if address in sectors]
 

@@ -100,8 +100,9 @@ class Example:
     def cost(self) -> int:
         """The cost of the access: wavefronts for shared memory, and sectors for other memory.
 
-        A GPU counts this number. For an atomic, it may be larger than `sectors`: if several lanes
-        access the same element, the sector is sent several times.
+        It is the number that a GPU counts. For an atomic, the cost may be larger than the number of
+        distinct sectors (`sectors`): if several lanes access the same element, its sector is sent
+        several times.
         """
         if self.space == "shared":
             passes, wavefronts = self._bank_passes
@@ -308,9 +309,10 @@ def examples(trace: Trace) -> Mapping[int, Examples]:
 
 
 def distinct(of_instruction: Sequence[Example]) -> Sequence[Example]:
-    """Return `Examples.distinct` of the examples `of_instruction`: at least one for each cost.
+    """Return examples of an instruction that differ in cost: at least one for each cost.
 
-    If `of_instruction` is another sequence, such as a tuple, return it unchanged.
+    `of_instruction` has all examples. If it is a tuple or a list instead of an `Examples`, return
+    it unchanged.
     """
     return of_instruction.distinct if isinstance(of_instruction, Examples) else of_instruction
 
