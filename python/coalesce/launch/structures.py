@@ -94,8 +94,8 @@ def wrong_layout(structure: Structure, dtype: np.dtype[Any]) -> str:
     Return a description of the first difference. If the layouts match, return "". The rules are:
 
     - A field with the name of a member must have the same offset, size and type as this member.
-    - A field with another name must have the same offset, size and type as some member. Only a
-      field of raw bytes (dtype "V") may be anywhere.
+    - A field whose name is not that of a member must have the same offset, size and type as any one
+      of the members. There is one exception: a field of raw bytes (dtype "V") may be anywhere.
     - Signed and unsigned integers count as the same type. Raw bytes match every type.
     - Fields must cover each member, except bit fields and members of unions.
     """
