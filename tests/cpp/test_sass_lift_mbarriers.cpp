@@ -114,7 +114,7 @@ TEST(SassLift, MistakesWithMbarriers) {
     const std::string arrive = "SYNCS.ARRIVE.TRANS64.ART0 RZ, [UR4], R8";
     fails({"UMOV UR4, 0x400", arrive}, "was not initialised");
     fails({"UMOV UR4, 0x400", "UMOV UR6, 0x1", "UMOV UR7, 0x0", "SYNCS.EXCH.64 URZ, [UR4], UR6"},
-          "not that of an mbarrier");
+          "not the state of an mbarrier");
     std::vector<std::string> code = initialised(0);
     fails(code, "can expect 1 to 1,048,575 arrivals; got 0");
     code = initialised(1);
