@@ -779,7 +779,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 3 %. Repeated measurements differ by as much. An
+# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 2 %. Repeated measurements differ by as much. An
 # earlier version of `split_k` was slower than cuBLAS for this shape.
 #
 # For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS. An earlier version of `tensor_map` was slower, because it
@@ -789,7 +789,7 @@ lessons.predict(
 #
 # ## Past the float32 pipes: tensor cores
 #
-# `tensor_map` reaches 84 % of the peak, and no kernel that multiplies in the float32 pipes can exceed the peak. But a
+# `tensor_map` reaches 85 % of the peak, and no kernel that multiplies in the float32 pipes can exceed the peak. But a
 # multiprocessor has another unit, the **tensor core**. One instruction of this unit multiplies small matrices. Here is a
 # product of float16 matrices; each warp computes 16 x 16 elements:
 

@@ -309,7 +309,7 @@ def test_traps_and_assertions(on_simulator):
     assert 'x[i] < n && "too large"' in text
     assert "thread (20, 0, 0)" in text
     assert "line 5" in text
-    assert "11 more" in text
+    assert "and 11 other threads of its warp" in text
     x[7] = -1
     with pytest.raises(coalesce.LaunchError, match=r"(?s)trap.*line 6.*thread \(7, 0, 0\)"):
         run(on_simulator, source, x, 32)
