@@ -294,9 +294,9 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
 - **A third search.** The first two searches made all their versions beforehand. A third program
   timed each version at once, and made the next versions by small changes to the fastest so far: two
   rows of the tile changed places, a row was computed from right to left, or the loads got another
-  order. It ran on four H200 and timed more than 2,500 versions. The best of them takes 1.6 % less
-  time at 4096 than the kernel before, and the kernel now follows it (`row_order` and
-  `column_order`). The gain is not what the model predicts, here 0.9 %: 8.6 % of the multiply-adds
+  order. It ran on four H200 and timed more than 2,500 versions. (It is not in the repository.) The
+  best of them takes 1.6 % less time at 4096 than the kernel before, and the kernel now follows it
+  (`row_order` and `column_order`). The gain is not what the model predicts, here 0.9 %: 8.6 % of the multiply-adds
   still have a bank conflict, instead of 9.6 %.
 - **Swapped sums.** A thread keeps its partial sums in an array. In the 34 fastest of the 1,730
   versions, neighbouring sums have changed places in this array, in pairs or groups of four. Then

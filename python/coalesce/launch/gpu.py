@@ -10,7 +10,7 @@ Arrays that share memory on the host also share memory on the GPU. There is also
 calls with only GPU arrays and scalars (csrc/bindings/launcher.hpp).
 
 If an argument is a view such as ``x[r:]``, the kernel may access all of `x`, so all of `x` is
-copied to the GPU. After the kernel, the view is copied back. Of the other bytes of `x`, only those
+copied to the GPU. After the kernel, the view is copied back. In the rest of `x`, only the bytes
 that the kernel has changed are copied back. Otherwise, two threads that launch kernels on different
 views of `x` would overwrite each other's results.
 """
