@@ -296,8 +296,8 @@ banks cost time: a multiply-add with two operands in the same bank takes two cyc
   rows of the tile changed places, a row was computed from right to left, or the loads got another
   order. It ran on four H200 and timed more than 2,500 versions. (It is not in the repository.) The
   best of them takes 1.6 % less time at 4096 than the kernel before, and the kernel now follows it
-  (`row_order` and `column_order`). The gain is not what the model predicts, here 0.9 %: 8.6 % of the multiply-adds
-  still have a bank conflict, instead of 9.6 %.
+  (`row_order` and `column_order`). The gain is not what the model predicts, here 0.9 %: 8.6 % of
+  the multiply-adds still have a bank conflict, instead of 9.6 %.
 - **Swapped sums.** A thread keeps its partial sums in an array. In the 34 fastest of the 1,730
   versions, neighbouring sums have changed places in this array, in pairs or groups of four. Then
   ptxas, the assembler, chooses better registers: it puts a sum and its value of B into different
