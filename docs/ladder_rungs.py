@@ -142,22 +142,21 @@ def section(ladder: Shape, units: dict[str, Any]) -> Iterator[str]:
 _INTRODUCTION = """\
 ## Rung by rung
 
-Each rung is compared with an earlier one, in the column *over*. Both gains say how many times as
-fast the rung is, at 4096 x 4096 x 4096. The *measured* gain follows from the times above. The
-*predicted* gain follows from counts alone:
+The table compares each rung with an earlier one, which the column *over* names. A gain of 2 means
+that the rung is twice as fast. The *measured* gain follows from the times above. The *predicted*
+gain follows from counts alone:
 
-- An H200 counted three things: executed instructions, requests to the load-store unit, and passes
-  of the data stage, which serves shared memory and L1. The table has these counts per multiply-add
-  of a warp.
+- An H200 counted executed instructions, requests to the load-store unit, and passes of the data
+  stage (the part of L1 that reads data). The table has these counts per multiply-add of a warp.
 - In one cycle, a multiprocessor can issue 4 instructions, start 4 multiply-adds of warps, take 0.8
   requests, and make one pass ([Caches and time](models.md)). So each unit needs a certain number of
   cycles per multiply-add. The unit that needs the most is the *bound*.
-- If nothing else limited the speed, the gain would be the ratio of the cycles of the two bounds.
-  For example, `naive` needs {naive:.2f} cycles for its passes, and `naive_2d` needs {naive_2d:.2f}
-  cycles for its requests. So the predicted gain is {naive:.2f} / {naive_2d:.2f} = {gain:.2f}.
+- The predicted gain is the ratio of the cycles of the two bounds. For example, `naive` needs
+  {naive:.2f} cycles for its passes, and `naive_2d` needs {naive_2d:.2f} cycles for its requests. So
+  the predicted gain is {naive:.2f} / {naive_2d:.2f} = {gain:.2f}.
 
-The model does not include waits. The text below the table says where they matter. Its figures come
-from counters of the H200, too."""
+The prediction ignores that warps wait. The text below the table says where this matters. Its
+figures come from counters of the H200, too."""
 
 # For each rung: the rung with which it is compared, and the text. section() fills in the numbers in
 # braces from `busy`. Names that begin with over_ are numbers of the other rung.
@@ -200,59 +199,57 @@ RUNGS = {
         "coalesced",
         """
         The loop is split into tiles, but the tiles are not stored in shared memory. The
-        loads are the same, and there are more instructions. The load-store unit stays the
-        bound, so the model predicts no change. But warps wait for data from L1 and L2 for
-        {far:.0f} % of their time, instead of {over_far:.0f} %, and the load-store unit is
-        busy for only {requests:.0f} %.
+        loads are the same, so the model predicts no change. But there are more
+        instructions, and warps wait for data from L1 and L2 for {far:.0f} % of their time,
+        instead of {over_far:.0f} %. The load-store unit is busy for only {requests:.0f} %
+        of the time.
         """,
     ),
     "tiled": (
         "coalesced",
         """
-        Tiles in shared memory: few loads go to global memory. But each multiply-add still
-        needs loads, now of shared memory. So the load-store unit stays the bound, with
-        fewer requests. It is busy for {requests:.0f} % of the time. Warps also wait at
-        barriers, for {barrier:.0f} % of their time.
+        The tiles are in shared memory, so few loads go to global memory. But each
+        multiply-add still needs loads, now of shared memory. So the load-store unit stays
+        the bound, with fewer requests. It is busy for {requests:.0f} % of the time. Warps
+        also wait at barriers, for {barrier:.0f} % of their time.
         """,
     ),
     "tiled_transposed": (
         "tiled",
         """
-        The tile of `b` is stored transposed, and its accesses have bank conflicts. So
-        there are six times as many passes. The data stage is busy for {data:.0f} % of the
-        time. The model assumes that the bound of `tiled` is always busy, too. But it is
-        busy for only {over_requests:.0f} % of the time, so the loss is a little smaller
-        than predicted.
+        The tile of `b` is stored transposed, and its accesses have bank conflicts. So there
+        are six times as many passes, and the data stage is busy for {data:.0f} % of the
+        time. The loss is a little smaller than predicted, because the bound of `tiled` is
+        busy for only {over_requests:.0f} % of the time.
         """,
     ),
     "blocktiled_1d": (
         "tiled",
         """
         Each thread computes 8 elements and uses each word of `b` 8 times. So it needs
-        fewer requests and passes. But a thread needs more registers, and a multiprocessor
-        holds only {warps:.0f} warps, instead of {over_warps:.0f}. They cannot hide all
-        waits: for barriers ({barrier:.0f} % of a warp's time) and for data from L1, L2
-        and DRAM ({far:.0f} %). The data stage is busy for only {data:.0f} %.
+        fewer requests and passes. But a thread needs more registers, so a multiprocessor
+        holds only {warps:.0f} warps, instead of {over_warps:.0f}. So few warps cannot hide
+        all waits. A warp waits at barriers for {barrier:.0f} % of its time, and for data
+        from L1, L2 and DRAM for {far:.0f} %. The data stage is busy for only {data:.0f} %
+        of the time.
         """,
     ),
     "blocktiled_2d": (
         "blocktiled_1d",
         """
         Each thread computes 8 x 8 elements and needs only a quarter of a word of shared
-        memory per multiply-add. Yet the gain is small: a multiprocessor holds only
-        {warps:.0f} warps, and they wait for shared memory for {shared:.0f} % of their
-        time, and for data from L1, L2 and DRAM for {far:.0f} %. No unit is busy for more
-        than {data:.0f} % of the time.
+        memory per multiply-add. Yet the gain is small, because a multiprocessor
+        holds only {warps:.0f} warps. They wait for shared memory for {shared:.0f} % of
+        their time, and for data from L1, L2 and DRAM for {far:.0f} %. No unit is busy for
+        more than {data:.0f} % of the time.
         """,
     ),
     "vectorized": (
         "blocktiled_2d",
         """
-        A load reads 16 bytes per lane, so there are fewer loads to wait for. The waits
-        for shared memory fall from {over_shared:.0f} % to {shared:.0f} % of a warp's
-        time. The model assumes that the bound of `blocktiled_2d`, the data stage, is
-        always busy. But it is busy for only {over_data:.0f} % of the time. So the gain is
-        larger than predicted.
+        A load reads 16 bytes per lane, so there are fewer loads to wait for. The gain is
+        larger than predicted, because warps also wait less: for shared memory, they wait
+        for {shared:.0f} % of their time, instead of {over_shared:.0f} %.
         """,
     ),
     "warptiled": (
@@ -270,10 +267,9 @@ RUNGS = {
         """
         Shared memory holds four tiles of each operand. Asynchronous copies fill three of
         them while the threads multiply the other one. These copies cost more
-        instructions, so the model predicts a loss. But warps no longer wait for
-        data from L1, L2 and DRAM ({far:.0f} % of their time, instead of {over_far:.0f}
-        %), and the schedulers are busy for {issue:.0f} % of the time, instead of
-        {over_issue:.0f} %.
+        instructions, so the model predicts a loss. But warps no longer wait for data from
+        L1, L2 and DRAM: {far:.0f} % of their time, instead of {over_far:.0f} %. So the
+        schedulers are busy for {issue:.0f} % of the time, instead of {over_issue:.0f} %.
         """,
     ),
     "tma": (
@@ -283,7 +279,8 @@ RUNGS = {
         for the copies. A thread computes 16 x 8 elements, so it needs few loads. Nearly
         all instructions are multiply-adds. The gain is larger than predicted, because the
         schedulers are also busier: {issue:.0f} % of the time, instead of {over_issue:.0f}
-        %. The counts do not include the kernel that packs `a`; the time does.
+        %. The counts leave out the kernel that packs `a`, but the time
+        includes it.
         """,
     ),
     "split_k": (
