@@ -39,10 +39,9 @@ If a cell of a table has one figure, prediction and measurement are exactly equa
 the cell has two figures: the prediction in bold, and then the measurement. [The
 glossary](../notebooks/glossary.md) explains the terms.
 
-The launches are in five sets, which the sections below describe. The counters were recorded by
-`python tests/record_counters.py shipped awkward programs unseen patterns`, which calls Nsight
-Compute with `--clock-control none` (the GPU keeps its usual clock rates). This table says on which
-GPU each set was recorded, and when:
+The launches are in five sets, which the sections below describe. This table says on which GPU each
+set was recorded, and when. (The command was `python tests/record_counters.py shipped awkward
+programs unseen patterns`.)
 
 """
 
@@ -51,14 +50,14 @@ A wavefront is one pass of shared memory. Two metrics count wavefronts:
 
 - `memory_l1_wavefronts_shared` counts the wavefronts that the addresses of the accesses need.
 - `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` also counts wavefronts that the hardware adds
-  when several warps want to use L1 at the same time. The hardware must then choose which warp is
-  first. The number of added wavefronts differs from run to run, so it cannot be predicted.
+  when several warps want to use L1 at the same time. Their number differs from run to run, so it
+  cannot be predicted.
 
-The last section of this page compares both metrics in kernels with only one warp. There, no two
-warps want to use L1 at the same time, so this cannot add wavefronts.
+The last section of this page compares both metrics in kernels with only one warp, where the
+hardware adds no such wavefronts.
 
-Some other counts differ from run to run on the GPU, too. This happens in three cases. For each
-case, the list names a kernel of the tables below as an example:
+Some other counts differ from run to run on the GPU, too. This happens in three cases (in brackets,
+an example from the tables below):
 
 - The lanes of a warp diverge, and no barrier reconverges them (`first_match`).
 - Warps repeat a compare-and-swap on the same word (`shared_counters`).
@@ -235,8 +234,8 @@ def counted() -> Iterator[str]:
     yield "## Whole programs"
     yield ""
     yield (
-        "These kernels are in `tests/kernels/programs.cu`. They test the rules by which the "
-        "simulator counts: the rules were fixed before these kernels were written. The counts of "
+        "These kernels are in `tests/kernels/programs.cu`. The rules by which the "
+        "simulator counts were fixed before these kernels were written. The counts of "
         "the GPU were recorded on {date}.".format(**sets["programs"].recording)
     )
     yield ""

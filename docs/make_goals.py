@@ -172,14 +172,13 @@ _INTRODUCTION = """\
 *Written by `docs/make_goals.py` from the recordings in `docs/measured`; do not edit.*
 
 This page lists each goal for the speed on an NVIDIA H200. If a goal is not reached, the last column
-says what limits the speed. [The ladder, measured](ladder.md) and [Speed on a GPU](gpu_speed.md)
-have all figures, and say how they were measured, what was tried, and what to try next."""
+says what limits the speed. [The ladder, measured](ladder.md) and [Speed on a GPU](gpu_speed.md) say
+how the figures were measured, what was tried, and what to try next."""
 
 _PRODUCTS = """\
-In float32, the measured figure is the time of cuBLAS divided by the time of the fastest variant:
-above 1, the variant is faster. A product of up to 1024 x 1024 x 1024 is timed as a batch: one CUDA
-graph has the same product up to 100 times in a row. So the figure also holds for many small
-products in a loop."""
+The first table is for float32. A figure is the time of cuBLAS divided by the time of the fastest
+variant: above 1, the variant is faster. A product of up to 1024 x 1024 x 1024 was repeated up to
+100 times in a row, in a CUDA graph. So the figure is that of many small products in a loop."""
 
 _TENSOR_CORES = """\
 The next table has the same figures for the variants on tensor cores. Each of them is compared with

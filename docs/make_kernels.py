@@ -31,43 +31,34 @@ OUTCOMES = (
 )
 _METHOD = """\
 Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
-kernels of public repositories. (The kernels are not part of this repository.) A fixed rule chose
-the kernels, without looking at what they do. It sorts the kernels of each repository by a hash of
-their names, and takes the first 18 valid ones. A kernel is not valid if the CUDA compiler refuses
-it whatever the arguments are, or does not see it at all. Such a kernel is replaced by the next one
-of the sorted list. The end of this page lists the replaced kernels.
+kernels of public repositories. (The kernels are not part of this repository.) A fixed rule chooses
+up to 18 kernels of each repository by a hash of their names, so what they do does not matter. If
+the CUDA compiler refuses a kernel whatever its arguments are, the next kernel replaces it. The end
+of this page lists the replaced kernels.
 
-Each file was passed to `coalesce.Kernel` as it is. The script makes up most of the arguments. It
-knows the types of the parameters and of the members of structures, but not what they mean. If a
-template needs a function object, and its file has none, the script adds one.
-
-Made-up arguments do not work for every kernel. Some kernels need sizes that fit each other, indices
-in arrays, or certain template arguments. For these kernels, a person wrote the arguments in a file,
-which is not part of this repository.
+Each file was passed to `coalesce.Kernel` without changes. The script makes up arguments from the
+types of the parameters. Made-up arguments do not work for every kernel. For example, some kernels
+need sizes that fit each other. For these kernels, a person wrote the arguments in a file, which is
+not part of this repository.
 
 The results are compared with up to two independent references:
 
 1. The host. g++ compiles the kernel's own source, and the compiled kernel runs on the host
    (`tests/any_references.py`). For some kernels, a NumPy expression is the reference instead.
-2. A GPU. `tests/any_stored.py` stores each launch with its machine code and with the results of the
-   simulator. `tests/any_gpu.py` repeats the launch on a GPU.
+2. A GPU. `tests/any_gpu.py` repeats the launch on a GPU.
 
 These are the outcomes:
 
 - *right*: the kernel wrote or printed something, at least one reference has the same result, and
   none has another result.
-- *wrong*: the result differs from a reference, and [the check](checks.md) finds no reason in the
+- *wrong*: the result differs from a reference, and [the check](checks.md) finds no mistake in the
   kernel.
 - *not defined*: the result differs from a reference, but CUDA does not define which result is
-  right. The reason is a race, a read of memory that nobody wrote (the check reports both), or a
-  read of a clock.
+  right. The kernel has a race, reads memory that nobody wrote, or reads a clock.
 - *not compared*: the kernel ran to its end, but there is no reference. For example, g++ does not
-  compile the kernel or takes too long, or the kernel writes addresses, which differ from run to
-  run.
+  compile the kernel.
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
-- *fault*: the kernel accesses memory outside its arrays, whatever arguments the script made up.
-  Most of these kernels need sizes that fit each other, or read addresses or indices from their
-  arrays.
+- *fault*: the kernel accesses memory outside its arrays with all arguments that the script made up.
 - *refused*: coalesce does not compile the kernel, does not simulate it, or does not support the
   type of one of its arguments.
 - *too long*: the kernel did not compile in 200 s.
@@ -75,32 +66,31 @@ These are the outcomes:
 """
 _ON_GPU = """\
 The launches of {launched} kernels were repeated on a GPU, in two runs on {date}. The GPU was an
-{gpu}, and the compiler was {compiler}. Made-up sizes may not fit the grid, and then two blocks may
-write the same elements. If the check reported such a race, the kernel was launched with only one
-block instead. These are the outcomes, with the numbers of kernels:
+{gpu}, and the compiler was {compiler}. If the check reported a race between blocks, the kernel was
+launched with only one block. These are the outcomes, with the numbers of kernels:
 
 - *equal* ({equal}): every bit of every array and variable is equal.
 - *atomics* ({atomics}): floats differ by rounding, because atomics add them in any order.
-- *rounding* ({rounding}): floats differ by rounding for another reason. Most of these
-  kernels use approximate functions of the GPU, such as `__expf` or `rsqrtf`.
-- *order* ({order}): the kernel writes its results to places that atomics return. A GPU executes
-  atomics in another order, so the results are in other places.
+- *rounding* ({rounding}): floats differ by rounding for another reason. Most of these kernels use
+  approximate functions of the GPU, such as `__expf` or `rsqrtf`.
+- *order* ({order}): atomics return the places to which the kernel writes its results. A GPU
+  executes atomics in another order, so the results are in other places.
 - *addresses* ({addresses}): the kernel writes addresses, and a GPU has other addresses.
-- *not defined* ({undefined}): the results differ, but CUDA does not define them. `coalesce.check`
-  shows the reason: a race, or a read of memory that nobody wrote.
+- *not defined* ({undefined}): the results differ, but CUDA does not define them, because the kernel
+  has a race or reads memory that nobody wrote.
 - *different* ({different}): the results differ for another reason.
 - *failed* ({failed}): the launch failed on the GPU.
 """
 _OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
 _COUNTED = """\
-{launches} of these launches were also measured with Nsight Compute. This gave {metrics:,} counts
-that coalesce calls exact, so the simulator and the GPU should agree on them. The number of launches
-with a count that differs is {unlike}.
+{launches} of these launches were also measured with Nsight Compute. coalesce calls {metrics:,}
+counts of these launches exact. The number of launches in which such a count differs from the GPU's
+is {unlike}.
 """
 # Why a count of a launch may differ.
 _NOTES = {
-    "kQuantize": "The kernel branches on registers that it never wrote (`valid_items` of "
-    "`cub::BlockLoad`). So it is not defined which lanes access memory together.",
+    "kQuantize": "The kernel has branches that depend on uninitialised registers (`valid_items` of "
+    "`cub::BlockLoad`), so the count is not defined.",
 }
 
 
@@ -129,8 +119,7 @@ def text(record: dict[str, Any], gpu: dict[str, Any]) -> str:
         "\n"
         f"- For {sum(bool(row.get('own')) for row in rows)} kernels, a person wrote the arguments."
         "\n\n"
-        "The figures come from several runs, and coalesce was changed between them. A kernel that "
-        "was right in one run was not compared with g++ again in later runs. The last run, on "
+        "The figures come from several runs of different commits. The last run, on "
         f"{date} on a machine with {cores} ({processor}), tested commit `{record['coalesce']}`."
     )
     lines = [

@@ -25,10 +25,9 @@ HEAD = """\
 *Written by `docs/make_models.py`; do not edit.*
 
 The addresses of a kernel's accesses determine its requests, sectors and wavefronts. These counts
-are exact. Three other things also depend on how the GPU works: which data the caches keep, how much
-data DRAM (the memory of the GPU) transfers, and how long this takes. NVIDIA does not publish the
-rules for these things. Therefore their figures come from models. They are labelled as modelled
-wherever they appear.
+are exact. Other figures also depend on details of the GPU that NVIDIA does not publish: which data
+the caches keep, how much data DRAM (the memory of the GPU) transfers, and how long this takes.
+Therefore these figures come from models, and are labelled as modelled.
 
 This page describes the models, the simulated GPUs, and the errors of the models. [The
 glossary](../notebooks/glossary.md) explains the terms.
@@ -37,21 +36,20 @@ glossary](../notebooks/glossary.md) explains the terms.
 
 L1 is the cache of one multiprocessor. A line of the cache has 128 bytes, in four sectors.
 
-The simulator executes the blocks first and records their accesses. Then it replays the accesses: it
-looks up each of them in the modelled cache. The replay of a block has rounds. In each round, each
-warp makes one request. On a GPU, some warps are ahead of others, unless barriers keep them
-together. Therefore, if a kernel has no barriers, each warp of the model waits before it starts, for
-a random number of rounds (fewer than 64).
+The simulator executes a block and records its accesses. Then it replays the accesses: it looks up
+each of them in the modelled cache. The replay has rounds. In each round, each warp makes one
+request. On a GPU, some warps are ahead of others, unless barriers keep them together. Therefore, if
+a kernel has no barriers, each warp of the model starts after a random number of rounds (fewer than
+64).
 
-Often, many blocks of a grid make the same requests, only at other addresses: in each array, all
-addresses differ by the same number. The model replays only up to eight of these blocks, each with
-other random numbers. The other blocks get the results of these eight in turn.
+Often, many blocks of a grid make the same requests, only at other addresses. The model replays at
+most eight of these blocks, each with other random numbers. The other blocks get the results of
+these eight in turn.
 
 L1 and shared memory are two parts of the same memory. L1 gets the part that shared memory does not
-use. If several blocks run on a multiprocessor, the model divides L1 into equal parts, one for each
-block.
+use. If several blocks run on a multiprocessor, each of them gets an equal part of L1.
 
-A store writes its data to L2. L1 does not keep the data. But it reserves a line for the data, so
+A store writes its data to L2. L1 does not keep the data, but it reserves a line for them. So
 another line may be evicted.
 
 ## The models of L2 and DRAM
@@ -59,37 +57,24 @@ another line may be evicted.
 L2 is the cache that all multiprocessors share. Which data it holds depends on the order of the
 accesses of all blocks.
 
-**Which blocks run.** A multiprocessor holds a limited number of blocks at once. The limits are its
-registers, its shared memory, its warps, and a maximum number of blocks. When a block ends, the next
-one starts. So the blocks on a multiprocessor have started at different times, and older blocks have
-done more of their work. The model does the same.
+**Which blocks run.** A multiprocessor holds a limited number of blocks at once. When a block ends,
+the next one starts. The model does the same. On a GPU, one block is soon ahead of another, even if
+both start together and have the same work. In the model, how far a block is ahead changes at
+random. The size of the changes was fitted to the tiled matrix products.
 
-On a GPU, one block is soon ahead of another, even if both start together and have the same work.
-The model imitates this: how far a block is ahead changes at random (a random walk). The size of the
-changes was fitted to the tiled matrix products.
+**Merged reads.** On GPUs of compute capability 9.0 and newer, multiprocessors are in groups of
+about 16, called GPCs. If a multiprocessor reads a sector while another one of its group still waits
+for the same sector, the two reads are merged into one. The *L2 Request Coalescer* (LRC) does this.
+In the model, a multiprocessor waits 200 cycles for a sector that L2 has, and 600 cycles for other
+sectors. Both figures were fitted to the merged reads of the variant `gather`.
 
-**Merged reads.** On GPUs of compute capability 9.0 and newer, several multiprocessors can share one
-read of L2. Suppose that a multiprocessor reads a sector while a neighbour still waits for the same
-sector. Then the two reads are merged into one. Neighbours are multiprocessors of the same GPU
-processing cluster (GPC), which has about 16 of them. Nsight Compute calls the unit that merges
-reads the *L2 Request Coalescer* (LRC).
-
-In the model, a read of a sector takes 200 cycles if L2 has the sector, and 600 cycles if only DRAM
-has it. During this time, reads of the neighbours can be merged with it. Both figures were fitted to
-the variant `gather`. It reads elements at random, so reads are merged only by chance: the longer a
-read takes, the more other reads are merged with it. So the number of merged reads shows how long a
-read takes.
-
-**Partitions.** L2 has one or two partitions, depending on the GPU. A multiprocessor reads from the
-nearer partition, which also keeps copies of data of the other partition. So if all multiprocessors
-read the same data, both partitions hold a copy, and the data take up twice their size in L2.
+**Partitions.** Some GPUs have an L2 of two halves, the partitions. A multiprocessor reads from the
+nearer partition. If all multiprocessors read the same data, both partitions hold a copy.
 
 **Sample.** If a launch sends very many requests to L2, the model replays only a sample of them, to
-save time. L2 is divided into sets, and each line can be stored in only one set. The model chooses
-some of the sets, at least 1 / 32 of all. If they would get fewer than about 16,000 requests, it
-chooses more. It leaves out the requests to all other sets. From the sample, it estimates three
-figures for the whole launch: hit rates, merged reads, and the bytes that DRAM transfers because L2
-has evicted lines. Everything else is counted for all requests.
+save time. L2 is divided into sets of lines. The model chooses some of the sets (at least 1 / 32 of
+all), and leaves out the requests to all other sets. From the sample, it estimates the hit rates,
+the merged reads, and the bytes that DRAM transfers because L2 has evicted lines.
 
 **DRAM.** L2 reads from DRAM in pieces of 64 bytes, half a line. A line that a kernel has changed is
 written to DRAM when L2 needs its space for other data.
@@ -97,7 +82,8 @@ written to DRAM when L2 needs its space for other data.
 ## The model of time
 
 Each resource of the GPU needs a certain time for its part of the work. The model computes these
-times for the busiest multiprocessor. The longest of them is the modelled time. The resources are:
+times for the busiest multiprocessor. The longest of these times is the modelled time. The resources
+are:
 
 | resource | what it does |
 |---|---|
@@ -112,51 +98,46 @@ times for the busiest multiprocessor. The longest of them is the modelled time. 
 | DRAM | serves what misses in L2 |
 | latency | the time in which all warps wait |
 
-**Latency.** If a multiprocessor has enough warps, some warps work while other warps wait. If it has
-too few warps, at times all of them wait, and the kernel takes longer. To estimate this, the model
-follows one warp through the machine code. The machine code says how many cycles an instruction must
-wait after the previous one, and for which results it must wait. The model of the caches says how
-often L1, L2 and DRAM serve an access. This gives the time of an average warp. But a block lasts as
-long as its slowest warp. So the time is multiplied by the number of instructions of the slowest
-warp, divided by the average number.
+**Latency.** If a multiprocessor has too few warps, at times all of them wait, and the kernel takes
+longer. To estimate this, the model follows one warp through the machine code. The machine code says
+for how many cycles and for which results an instruction must wait. The model of the caches says how
+often L1, L2 and DRAM serve an access. This gives the time of an average warp. A block lasts as long
+as its slowest warp. So the time is increased if some warps execute more instructions than the
+average.
 
-**The data stage of L1** is the unit that reads the data. In one cycle, each of the 32 banks
-delivers one word of shared memory or of the cache. For a request to the cache, L1 must also look up
-where the lines are. It divides the lines into sets, by their addresses. In one cycle, it can look
-up at most four lines, and only lines of different sets.
-
-How addresses belong to sets was derived from the counters of single loads. The derived rule
-predicts these counters exactly (`tests/data/tag_sets_h200.json`).
+**The data stage of L1** reads the data. In one cycle, each of the 32 banks delivers one word of
+shared memory or of the cache. L1 must also look up where the lines are. It divides the lines into
+sets. In one cycle, it can look up at most four lines, and only lines of different sets. The rule
+that assigns addresses to sets was derived from the counters of single loads, and predicts them
+exactly (`tests/data/tag_sets_h200.json`).
 
 **Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
-of them busy for a certain number of cycles. These numbers were recorded with a counter of an H200
-(`tests/data/mma_counters_h200.json`). This part of the model has not been compared with measured
-times yet. The model assumes the clock in the table below. A GPU that multiplies for a long time
-lowers its clock, and is then slower than the model says.
+of them busy for a certain number of cycles, which was recorded on an H200
+(`tests/data/mma_counters_h200.json`). The modelled times of tensor cores were not compared with
+measured times. A GPU that multiplies for a long time lowers its clock, and is then slower than the
+model says.
 
-**Atomics.** L2 executes atomics on the same sector one after another. An H200 needs 0.7 ns for
-each request to the same sector, and 1.7 ns if the request adds floats
-(`docs/measured/atomics_h200.txt`).
+**Atomics.** L2 executes atomics on the same sector one after another. For each of them, an H200
+needs 0.7 ns, or 1.7 ns if the atomic adds floats (`docs/measured/atomics_h200.txt`).
 
 ## Limits of the models
 
 - Caches are empty at the start.
-- If a grid is large, the models use the accesses of its first blocks only. A GPU runs a certain
-  number of blocks at the same time; the models use at least twice that number. They assume that the
-  other blocks behave in the same way.
+- If a grid is large, the models use only its first blocks: at least twice as many as the GPU runs
+  at the same time. The models assume that the other blocks behave in the same way.
 - A profile with `sample=` or `executor=` models no caches and no time.
 - The time of a kernel is not modelled if it has bulk copies (`cp.async.bulk`, tensor maps) or
   products of warpgroups (`wgmma`). The cost of these instructions is not known.
-- If a kernel uses tensor cores, and its PTX is counted instead of its machine code, its time is not
-  modelled.
+- The time of a kernel is not modelled if it uses tensor cores and its PTX is counted instead of its
+  machine code.
 - If no time is modelled, tables show "-" instead of a time, and `Timing.kernel_ms` is NaN.
   `Timing.no_time` and `Profile.not_modelled` give the reason.
 
 ## The GPUs
 
-A kernel is compiled for the architecture of the simulated GPU. There is one exception, `sim:v100`:
-its compute capability is 7.0, which CUDA 13 no longer supports. So kernels for it are compiled for
-the oldest architecture that CUDA supports.
+A kernel is compiled for the architecture of the simulated GPU. CUDA 13 no longer supports the
+compute capability 7.0. So kernels for `sim:v100` are compiled for the oldest architecture that CUDA
+supports.
 
 The models use the figures of this table. They also use constants that were recorded on an H200, and
 are the same for every simulated GPU. **Only the H200 was compared with hardware.**"""
@@ -165,48 +146,39 @@ ACCURACY = """
 ## How far off
 
 The models were compared with the counters of an {gpu} (driver {driver}, Nsight Compute {ncu},
-{date}). The caches were empty at the start of each launch. There are {launches} launches: every
-shipped kernel without bulk copies, in several sizes. `python docs/model_accuracy.py` computes the
-figures. `tests/python/test_models.py` checks the small launches.
+{date}). There are {launches} launches: every shipped kernel without bulk copies, in several sizes.
+`python docs/model_accuracy.py` computes the figures.
 
 Two kinds of columns need an explanation:
 
-- **Order.** Does the model say correctly which of two variants is faster? This column looks at
-  pairs of variants of the same operation whose measured times differ by more than 10 %. "n of m"
-  means: there are m such pairs, and the model is right for n of them.
-- **Recorded counts.** These columns test the model of time separately. For them, the model gets the
-  numbers of instructions and wavefronts that the GPU counted, not those of the simulator. If the
-  error is then much smaller, the numbers of the simulator were wrong. This happens if the simulator
-  executes the PTX of a kernel, because the GPU executes machine code. Machine code has other
-  instructions: for example, the assembler merges loads of shared memory.
+- **Order.** For how many pairs of variants does the model say correctly which variant is faster? A
+  pair counts if it has the same operation and size, and the measured times differ by more than 10
+  %. "n of m" means that the model is right for n of m pairs.
+- **Recorded counts.** These columns test the model of time alone. Here, the model gets the numbers
+  of instructions and wavefronts that the GPU counted, not those of the simulator.
 
 These errors are known:
 
-- **Wrong order:** eight pairs of variants. In each pair, the model says that the first variant is
-  faster. But on the GPU, the first variant takes more than 10 % longer than the second. The reason
-  is not known. The pairs, with the sizes of the matrices, are:
+- **Wrong order:** eight pairs of variants. By the model, the first variant of a pair is faster. On
+  the GPU, it takes more than 10 % longer than the second. The reason is not known. The pairs are:
   - of `matmul`: `coalesced` and `naive_2d` at 512; `vectorized` and `corner_turned_padded` at 1024;
     `untiled` and `coalesced` at 4096;
   - of `transpose`: `naive_write` and `vectorized` at 512; `vectorized` and `padded` at 1024;
   - of `row_sums`: `vectorized` and `warp_per_row` at 512 and at 2048; `vectorized` and
     `block_per_row` at 2048.
-- **Too many merged reads:** `offset`. A merged read serves several multiprocessors at once. In this
-  kernel, two successive blocks read the same sector, the one at the border between them. The model
-  merges many of these reads, because it runs successive blocks on neighbouring multiprocessors. The
-  GPU merges none of them. It is not known which multiprocessors are neighbours on a GPU.
-- **Too many merged reads:** `naive_2d`, `untiled`. These kernels run long, and no barrier keeps
-  their warps together. On a GPU, some warps get further and further ahead of others, so they read
-  the same data at different times. The model does not do this.
+- **Too many merged reads:** `offset`. In this kernel, two successive blocks read the sector at the
+  border between them. The model merges many of these reads, and the GPU merges none of them. The
+  reason is that nobody knows which multiprocessors of a GPU are in the same group.
+- **Too many merged reads:** `naive_2d`, `untiled`. In these kernels, no barrier keeps the warps
+  together. On a GPU, some warps get further and further ahead of others, so they read the same data
+  at different times. In the model, they stay closer together.
 - **Too many L1 hits:** `naive_read`. Its warps store to cache lines to which other warps have
-  stored before. Such a store is a hit if L1 still has the line that it reserved for the earlier
-  store. The model counts more of these stores as hits than the GPU does.
+  stored before. The model counts more of these stores as hits than the GPU does.
 - **Stores to parts of a sector.** If a warp stores to several parts of a sector, one after the
-  other, L1 merges some of these stores into one. Which of them it merges is not known. The model
-  merges 70 % of them.
-- **Products of 4096.** On the GPU, the blocks of some kernels advance at the same speed, so a block
-  finds data in L2 that another block has just read. In other kernels, some blocks are soon far
-  ahead of others. The model assumes for all kernels that some blocks are far ahead. So for
-  `naive_2d` and `untiled`, it predicts too many bytes of DRAM.
+  other, L1 merges some of these stores. The rule is not known. The model merges 70 % of them.
+- **Too many bytes of DRAM:** `naive_2d` and `untiled` at 4096. On the GPU, the blocks of these
+  kernels advance at the same speed, so a block finds data in L2 that another block has just read.
+  In the model, some blocks are far ahead of others.
 - **Modelled time too short:** `gather`, if its data do not fit into L2. For random reads, DRAM is
   slower than the model assumes.
 
@@ -217,15 +189,13 @@ error in brackets. Errors of hit rates are in percentage points:
 OTHERS = """
 ## Kernels that are not in the catalogue
 
-Some constants of the models were chosen so that the models fit the shipped kernels. Therefore the
-models must be tested with other kernels. There are two sets:
+Some constants of the models were fitted to the shipped kernels. Therefore the models were also
+tested with two sets of other kernels:
 
-- `programs` are the kernels of `tests/kernels/programs.cu`. They were written to test the rules of
-  counting. Later, we also examined how wrong the models are for these kernels.
-- `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
-  before anybody knew what the models predict for them. Later, we made the models of atomics, and of
-  stores to parts of a sector, from the errors of every second kernel. So only the other kernels
-  test these two models independently.
+- `programs` are the kernels of `tests/kernels/programs.cu`.
+- `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were recorded ({date}) before
+  anybody knew what the models predict for them. But every second of these kernels was later used to
+  improve two models: those of atomics, and of stores to parts of a sector.
 
 This table has a row for each set. A cell has the median error, and then the largest error in
 brackets. Errors of hit rates are in percentage points:

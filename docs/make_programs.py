@@ -97,51 +97,46 @@ The tables have these outcomes:
   results with.
 - *result wrong*: the program ended with status 0, but its results differ from those of the
   reference.
-- *time limit reached*: the program ran longer than its limit. Other programs ran at the same time
-  and slowed it down, so it may reach its end on a machine without other work, or with more time.
+- *time limit reached*: the program ran longer than its limit. On a machine without other work, or
+  with more time, it may reach its end.
 
-Most of NVIDIA's samples check their results themselves. Other samples print results that can be
-computed with NumPy. The samples that use cuBLAS or cuRAND's host library run with
+Most of NVIDIA's samples check their results themselves. The results of others were compared with
+NumPy. Samples that use cuBLAS or cuRAND's host library run with
 [replacements](whole_programs.md#cublas-and-curand) for these libraries. simpleMPI runs as one
 process.
 
-Most of Rodinia's programs do not check their results. Therefore their results are compared with
-those of Rodinia's OpenMP program for the same input, or with a reference in NumPy. The table names
-the reference, and says how far the numbers differ. The programs run with Rodinia's inputs, except
-b+tree, cfd and hybridsort, which have smaller ones. Three programs of Rodinia were not run:
-mummergpu, and two that need videos (heartwall and leukocyte).
+Rodinia is a set of benchmarks. Most of its programs do not check their results. Therefore their
+results were compared with those of Rodinia's OpenMP programs, or with NumPy. The programs b+tree,
+cfd and hybridsort run with smaller inputs than Rodinia's. Three programs were not run: mummergpu,
+and two that need videos (heartwall and leukocyte).
 
-The programs are not in this repository. A list says how each program is built and how its results
-are compared; it is not in this repository, either. `benchmarks/programs.py` runs any such list, and
-says what the list has to contain.
+The programs are not in this repository, nor is the list that says how each program is built and how
+its results are compared. `benchmarks/programs.py` runs any such list, and says what the list has to
+contain.
 
 Three programs of Rodinia have mistakes:
 
 - kmeans passes the name of a variable as a string to `cudaMemcpyToSymbol`. Since CUDA 5, this call
-  returns an error for a string. The program ignores the error, and puts all points into the first
-  cluster.
+  returns an error. The program ignores the error, and its results are wrong.
 - srad_v2 reads outside its array.
-- In myocyte, two blocks write three values to the same addresses, and nothing orders these writes.
-  So the results depend on which block writes last. The reference program has no blocks that run at
-  the same time: there, the values of the second block are always written last.
+- In myocyte, two blocks write three values to the same addresses. The results depend on which block
+  writes last.
 
 The option `--check` reports the mistakes of srad_v2 and myocyte.
 
-HeCBench (Heterogeneous Computing Benchmarks, commit f27000a51) has more than 500 CUDA programs. A
-program was chosen if it meets three conditions: it says whether its results are right, it finds its
-input files in its own folder, and it needs no library except cuBLAS and cuRAND. A few of these were
-left out, because nvcc could not build them. The programs run with smaller inputs and fewer
-repetitions than usual, because a simulator is slower than a GPU. Five of them end with an error:
+HeCBench (Heterogeneous Computing Benchmarks, commit f27000a51) has more than 500 CUDA programs. The
+chosen programs say whether their results are right, find their input files in their own folders,
+and need no library except cuBLAS and cuRAND. A few that nvcc could not build were left out. The
+programs run with smaller inputs and fewer repetitions than usual. Five of them end with an error:
 
 - In bscan, only some threads of a block reach a barrier. The program also says that its results are
   wrong.
 - btree (with 5000 keys), histogram and threadcpy write outside their arrays.
-- segsort executes a shuffle in a branch that only some lanes of the warp take. But the mask of the
-  shuffle names all lanes. CUDA does not define what happens then.
+- segsort executes a shuffle in a branch that only some lanes take, but the mask of the shuffle
+  names all lanes. CUDA does not define what happens then.
 
-These five programs of HeCBench were also tried by hand on an H200, which does not check accesses as
-the simulator does. On the H200, too, bscan says that its results are wrong. btree, histogram and
-segsort report success. threadcpy did not end within 30 s."""
+A GPU does not report such mistakes. On an H200, bscan also says that its results are wrong, btree,
+histogram and segsort report success, and threadcpy did not end within 30 s."""
 
 
 def main() -> None:
