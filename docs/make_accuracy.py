@@ -56,8 +56,8 @@ A wavefront is one pass of shared memory. Two metrics count wavefronts:
 The last section of this page compares both metrics in kernels with only one warp, where the
 hardware adds no such wavefronts.
 
-Some other counts differ from run to run on the GPU, too. This happens in three cases (in brackets,
-an example from the tables below):
+Some other counts also differ from run to run on the GPU. This happens in three cases. Each case has
+an example from the tables below:
 
 - The lanes of a warp diverge, and no barrier reconverges them (`first_match`).
 - Warps repeat a compare-and-swap on the same word (`shared_counters`).

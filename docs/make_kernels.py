@@ -73,8 +73,8 @@ launched with only one block. These are the outcomes, with the numbers of kernel
 - *atomics* ({atomics}): floats differ by rounding, because atomics add them in any order.
 - *rounding* ({rounding}): floats differ by rounding for another reason. Most of these kernels use
   approximate functions of the GPU, such as `__expf` or `rsqrtf`.
-- *order* ({order}): atomics return the places to which the kernel writes its results. A GPU
-  executes atomics in another order, so the results are in other places.
+- *order* ({order}): the kernel uses the results of atomics as indices. A GPU executes atomics in
+  another order, so the results of the kernel are in another order, too.
 - *addresses* ({addresses}): the kernel writes addresses, and a GPU has other addresses.
 - *not defined* ({undefined}): the results differ, but CUDA does not define them, because the kernel
   has a race or reads memory that nobody wrote.

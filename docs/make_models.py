@@ -151,9 +151,9 @@ The models were compared with the counters of an {gpu} (driver {driver}, Nsight 
 
 Two kinds of columns need an explanation:
 
-- **Order.** For how many pairs of variants does the model say correctly which variant is faster? A
-  pair counts if it has the same operation and size, and the measured times differ by more than 10
-  %. "n of m" means that the model is right for n of m pairs.
+- **Order.** A pair has two variants of the same operation and size, whose measured times differ by
+  more than 10 %. "n of m" means: for n of m pairs, the model says correctly which variant is
+  faster.
 - **Recorded counts.** These columns test the model of time alone. Here, the model gets the numbers
   of instructions and wavefronts that the GPU counted, not those of the simulator.
 
