@@ -36,7 +36,8 @@ class Device:
         The size of the device memory in bytes. None for a simulated GPU, which uses the memory of
         the host.
     multiprocessors : int or None
-        The number of multiprocessors. For a simulated GPU, the model of the time uses it.
+        The number of multiprocessors. The simulator uses it to estimate the times of a simulated
+        GPU.
     checked : bool or None
         For a simulated GPU: whether its counts and times were compared with those of a real GPU.
         None for a GPU.
@@ -178,13 +179,13 @@ def devices() -> list[Device]:
 
 
 def modelled_gpu(device: Device) -> str:
-    """Return the name of the simulated GPU that is used to model a device, such as ``"h200"``.
+    """Return the name of the simulated GPU that stands for a device in models, such as ``"h200"``.
 
     - For a simulated GPU, this is its own name.
     - For a real H200, it is the simulated H200, and so on.
-    - Other real GPUs are compared by compute capability. The result is the simulated GPU with the
-      highest compute capability that is not above that of `device`. If all of them are above it,
-      the result is the simulated GPU with the lowest one.
+    - For any other real GPU, compute capabilities are compared. The result is the newest simulated
+      GPU that is not newer than `device`. If all simulated GPUs are newer, it is the oldest of
+      them.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")

@@ -367,7 +367,7 @@ def _border(border: float | Sequence[float], channels: int) -> list[float]:
 
 
 def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
-    """Return the float32 with the bits of an integer, which the GPU needs for integer texels."""
+    """Return the border for integer texels: a float32 that has the same 32 bits as the integer."""
     limits = np.iinfo(dtype)
     if not (color.is_integer() and limits.min <= color <= limits.max):
         raise ValueError(
@@ -378,8 +378,8 @@ def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
     value = float(bits.view(np.float32))
     if np.float32(value).view(np.uint32) != bits:
         raise ValueError(
-            f"border cannot be {int(color)}. CUDA passes a border as a float32. As a float32, the "
-            "same bits are a signaling NaN, and CUDA would change them. Choose another value"
+            f"border is {int(color)}, which CUDA cannot use: as a float32, its bits are a signaling "
+            "NaN, and CUDA changes such bits. Choose another value"
         )
     return value
 

@@ -37,8 +37,8 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
 def wait_reporter(gpu: Any) -> AbstractContextManager[Report | None]:
     """Return a context manager that shows the name of the running kernel if a wait takes long.
 
-    In ``with wait_reporter(gpu) as report``, `report` is a function. The caller must call it again
-    and again during the wait. `report` is None if nothing is to be shown. Its arguments are
-    described in `coalesce.common.progress.reporter`.
+    In ``with wait_reporter(gpu) as report``, `report` is a function. The caller must call `report`
+    again and again during the wait. `coalesce.common.progress.reporter` describes its arguments. If
+    nothing is to be shown, `report` is None.
     """
     return reporter(None, f"running kernel `{gpu.last_kernel}` on cuda:{gpu.ordinal}", GPU)

@@ -31,9 +31,9 @@ def benchmark(
 ) -> Benchmark:
     """Time variants of an operation on the same arrays, and check each result against NumPy.
 
-    Times on a GPU are measured with CUDA events, after a warm-up. The variants take turns in
-    rounds, so that all of them see the same clocks. The order is reversed in every second round.
-    Times on the simulator are modelled, and the table says so.
+    Times on a GPU are measured with CUDA events, after a warm-up. The variants take turns, so that
+    all of them run at the same GPU clocks. Times on the simulator are modelled, and the table says
+    so.
 
     Parameters
     ----------

@@ -34,12 +34,13 @@ class GpuClock:
     def batch(
         self, calls: Sequence[Call], repeats: Repeats = 1, *, graph: bool = True
     ) -> tuple[Batch, int]:
-        """Return a pair: a function that times runs of `calls`, and the repeats in each run.
+        """Return a function that times runs of `calls`, and how often a run repeats the calls.
 
         For example, after ``times, repeats = clock.batch(calls)``, ``times(10)`` makes 10 runs and
-        returns their times. `repeats` is the wanted number of repeats, or "auto". A run with
-        several repeats is a CUDA graph that repeats all calls. Without `graph`, the host repeats
-        them. The time of the run is divided by the number of repeats.
+        returns their times. The argument `repeats` is the wanted number, or "auto". If a run has
+        several repeats, its time is divided by their number.
+
+        With `graph`, a CUDA graph repeats the calls. Otherwise, the host repeats them.
         """
         count = repeats if repeats != "auto" else self._repeats(calls)
         if count == 1:
@@ -54,7 +55,7 @@ class GpuClock:
         return lambda runs: [(ms / count,) for (ms,) in self.runs([run], runs)], count
 
     def _repeats(self, calls: Sequence[Call]) -> int:
-        """Return how often a run repeats `calls`, by the time of one call."""
+        """Measure the time of one call, and return how often a run must repeat `calls`."""
         (once,) = self.runs(calls, 1)
         return max(1, min(MOST_REPEATS, round(RUN_MS / max(sum(once), 1e-3))))
 

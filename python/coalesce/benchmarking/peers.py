@@ -1,9 +1,9 @@
 """Peers: other libraries that a benchmark can time, such as NumPy, CuPy and PyTorch.
 
-cuBLAS and the driver's copy (module `gpu_peers`) work on the arrays of the benchmark. CuPy and
-PyTorch get copies, as arrays of their own. This package does not depend on a GPU library. A library
-is imported only when a benchmark names it.
-If the library or the GPU is missing, `DeviceUnavailable` is raised, and its message says which.
+cuBLAS and the driver's copy (module `gpu_peers`) work on the arrays of the benchmark. For CuPy and
+PyTorch, the arrays are copied to arrays of these libraries. This package does not depend on a GPU
+library. A library is imported only when a benchmark names it. If the library or the GPU is missing,
+`DeviceUnavailable` is raised, and its message says which.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def check_peer(name: str, operation: str, device: Device) -> None:
 def run_numpy(operation: str, arrays: Sequence[Any]) -> tuple[np.ndarray[Any, Any], Batch]:
     """Run an operation with NumPy on `arrays`. Return its result, and a function that times runs.
 
-    The function takes the number of runs, and returns a list of their times.
+    The function takes a number of runs, and returns a list with the time of each run.
     """
     call = _call(np, operation, arrays)
     return call(), partial(_on_the_clock, call)
@@ -82,9 +82,11 @@ def run_on_gpu(
 ) -> tuple[np.ndarray[Any, Any], Batch, int]:
     """Run an operation on a GPU with the library `name`, such as "cupy".
 
-    Return three things: the result as a NumPy array, a function that times runs with `clock`, and
-    the number of repeats in each run. The function takes the number of runs, and returns a list of
-    their times.
+    Return three items:
+
+    - the result as a NumPy array
+    - a function that takes a number of runs, times them with `clock`, and returns a list of times
+    - the number of repeats in each run
     """
     run = _with_torch if name == "torch" else _with_cupy
     if name in COPIES:

@@ -1,6 +1,6 @@
 """Times candidates in rounds, in which all candidates take turns.
 
-So all candidates see the same clocks and temperatures of the GPU. The order of the candidates is
+So all candidates run at the same clocks and temperatures of the GPU. The order of the candidates is
 reversed in every second round.
 """
 

@@ -169,8 +169,8 @@ def _check_repeats(settings: BenchmarkSettings) -> None:
         require.whole("repeats", repeats, 1, 2**31 - 1)
     if repeats != 1 and settings.l2 == "flushed":
         raise ValueError(
-            "l2='flushed' flushes L2 before a run, but not between the repeats of a run; "
-            "leave out repeats or l2"
+            "l2='flushed' cannot be combined with repeats, because L2 is not flushed between the "
+            "repeats of a run; leave out repeats or l2"
         )
 
 
@@ -405,13 +405,16 @@ def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, A
     dtype = operands[0].dtype
     if peer == "cublas_tf32" and dtype != np.float32:
         passed = dtype_name(code_of(dtype))
-        raise TypeError(f"variant {peer!r} takes float32; the operands are {passed}")
+        raise TypeError(f"the operands have dtype {passed}; variant {peer!r} takes only float32")
     if peer in gpu_peers.NAMES:
         return
     if "out" in options:
         raise ValueError(f"variant {peer!r} has no option out; leave out the option or the variant")
     if catalogue_operands.is_bfloat16(dtype):
-        raise TypeError(f"variant {peer!r} does not take bfloat16; leave out this variant")
+        raise TypeError(
+            f"the operands have dtype bfloat16, which variant {peer!r} does not take; leave out "
+            "this variant"
+        )
 
 
 def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:

@@ -252,8 +252,8 @@ def is_best(variant: str) -> bool:
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
     """Return variant `variant` of operation `operation`.
 
-    If there is no such variant, raise ValueError. The message says which argument of the user was
-    wrong: `argument` is the name of this argument.
+    If there is no such variant, raise ValueError. `argument` is the name of the user's argument,
+    for the message.
     """
     ladder = _ladder(require.text("operation", operation))
     if not ladder:

@@ -45,9 +45,9 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
 
 
 def of_one_matrix(variant: str) -> str:
-    """Return "vectorized" for "best", because it is the fastest variant of transposes and sums.
+    """Replace "best" by "vectorized", the fastest variant of transposes and sums.
 
-    It is the fastest one at every shape. Any other name is returned unchanged.
+    "vectorized" is the fastest variant for every shape. Any other name is returned unchanged.
     """
     return "vectorized" if catalogue.is_best(variant) else variant
 

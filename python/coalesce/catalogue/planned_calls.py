@@ -5,8 +5,8 @@ launches and the copy of the result. Such a call needs a workspace: memory on th
 arrays. For GPU arrays, the steps are only launches. A plan is made once. Then all calls with the
 same shapes, layouts and options execute it, in C++ (csrc/cuda/planned_call.hpp).
 
-To make a plan, `_Planner` runs the operation without executing anything: the arrays have made-up
-addresses, and launches are only recorded.
+`_Planner` makes a plan. It calls the function of the operation with arrays that have made-up
+addresses. Launches are only recorded, not executed.
 
 For large products of NumPy arrays with ``variant="best"``, the plan divides the rows of `a` into
 slabs. While the GPU multiplies one slab, the next slabs of `a` are copied to the GPU, and earlier
@@ -369,8 +369,8 @@ def _planned_on_gpu(
 ) -> _Plan:
     """Make a plan for a call with GPU arrays.
 
-    `seen` are the operands, then `c` and `out`, if the caller passed them.
-    If the caller passed no `out`, executing the plan needs one more array: the result.
+    `arrays` are the operands, then `c` and `out`, if the caller passed them. Without `out`, a call
+    with the plan needs one more array: the result.
     """
     numbered = [replace(x, address=(i + 2) * _BASE, owner=None) for i, x in enumerate(arrays)]
     places = list(numbered)

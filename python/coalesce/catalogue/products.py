@@ -287,7 +287,7 @@ def _one_kernel(
 def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]) -> int:
     """Return the number of slices into which K is divided.
 
-    With more slices, the kernel has more blocks, and fewer multiprocessors have nothing to do.
+    With more slices, the kernel has more blocks, and fewer multiprocessors are idle.
     """
     if "slices" not in entry.arguments:
         return 1

@@ -21,10 +21,10 @@ Array = np.ndarray[Any, Any]
 
 
 def operand_rounding(variant: str) -> float:
-    """Return how much a variant of matmul may err because it rounds its operands.
+    """Return the largest relative error that a variant of matmul makes by rounding its operands.
 
-    The result is the largest relative error of the product of two rounded elements. For variants
-    that do not round their operands, the result is 0.
+    This is the error of the product of two rounded elements. It is 0 for variants that do not round
+    their operands.
     """
     significant_bits = {"bf16": 8, "tf32": 11, "cublas_tf32": 11}
     if variant not in significant_bits:

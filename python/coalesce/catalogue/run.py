@@ -288,8 +288,9 @@ class Run:
     ) -> Any:
         """Return the array that the kernel writes its result to.
 
-        This is `out`, if the user passed it, if a kernel can use it (see `Operand.usable_as_is`),
-        and if it does not overlap an operand. Otherwise, it is a new array.
+        If the user passed `out`, the result is `out`. There are two exceptions: a kernel cannot use
+        `out` (see `Operand.usable_as_is`), or `out` overlaps an operand. Then, and without `out`,
+        the result is a new array.
         """
         if (
             out is not None
@@ -344,7 +345,7 @@ class Run:
 
 
 def _only_itself(value: Any) -> Any:
-    """Return an argument whose array the kernel may access, but not the base array of a view."""
+    """Return an argument that gives the kernel access only to a view, not to its base array."""
     return Pointer(value, 0) if isinstance(value, np.ndarray) else value
 
 

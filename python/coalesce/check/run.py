@@ -92,14 +92,15 @@ def _masks(
         if not isinstance(argument, HostArray):
             if named:
                 raise ValueError(
-                    f"undefined= must contain names of arrays; {parameter} is not an array"
+                    f"the argument undefined contains {parameter}, which is not an array; it must "
+                    "contain names of NumPy arrays"
                 )
         elif simulated_memory.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
-                    f"undefined= must contain names of NumPy arrays; {parameter} is a DeviceArray. "
-                    "If coalesce.empty made it, leave its name out: the check itself finds the "
-                    "elements that were never written"
+                    f"the argument undefined contains {parameter}, which is a DeviceArray; it must "
+                    "contain names of NumPy arrays. If coalesce.empty made the array, leave out "
+                    "its name: the check itself finds the elements that were never written"
                 )
             mask = simulated_memory.undefined(argument.array)
             if mask is not None:

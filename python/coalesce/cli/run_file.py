@@ -90,8 +90,8 @@ def kernel_of(
 ) -> tuple[Kernel, list[str]]:
     """Return a kernel of a file, and the words of the command line that describe its arguments.
 
-    `entry` is the name of the kernel. If it is None, the first of the `words` may be the name. The
-    function `argument` reads a word.
+    `entry` is the name of the kernel. If it is None, the first of the `words` may be the name. To
+    convert one of the returned words to an argument, call `argument`.
     """
     from coalesce.kernel import Kernel
 

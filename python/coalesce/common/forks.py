@@ -23,9 +23,10 @@ def lock() -> threading.RLock:
     """Return a new lock, which a forked child process resets.
 
     The child does not reset a lock that the forking thread holds, because this thread will release
-    it. The lock is a plain `threading.RLock`, not a class of this package. Ctrl-C could interrupt a
-    method of such a class after it acquired the lock, and then the lock would never be released.
+    it.
     """
+    # Not a class of this package: Ctrl-C could interrupt a method of such a class after the method
+    # acquired the lock, and then the lock would never be released.
     made = threading.RLock()
     _locks.add(made)
     return made

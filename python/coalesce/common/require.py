@@ -154,7 +154,7 @@ def path(name: str, value: Any) -> str:
     if not isinstance(path, str):
         raise TypeError(f"{name} must be a string or a path; got {shown(value)}")
     if "\0" in path:
-        raise ValueError(f"{name} has a NUL character: {path!r}")
+        raise ValueError(f"{name} must not contain a NUL character; got {path!r}")
     return path
 
 

@@ -43,7 +43,7 @@ def listing(compiled: Compiled) -> str:
         missing. The message gives the reason, and says what to install.
     """
     if compiled.cubin is None:
-        raise LookupError("the kernel was compiled to PTX only, without machine code")
+        raise LookupError("there is no machine code, because the kernel was compiled only to PTX")
     if compiled.arch not in ARCHITECTURES:
         raise LookupError(
             f"the machine code is for {compiled.arch}; the simulator executes only code for "

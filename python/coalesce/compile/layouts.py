@@ -82,9 +82,9 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
 
 
 def _comparable(name: str) -> str:
-    """Remove the names of anonymous namespaces from a mangled name.
+    """Remove the names of anonymous namespaces from a mangled name, so that names can be compared.
 
-    Each compilation chooses other names for them.
+    Each compilation chooses different names for anonymous namespaces.
     """
     while match := re.search(r"(\d+)(?=_(?:GLOBAL__N_|INTERNAL_))", name):
         name = name[: match.start()] + name[match.end() + int(match[1]) :]

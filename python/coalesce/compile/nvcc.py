@@ -129,8 +129,8 @@ def _compile_as_needed(
 ) -> tuple[Built, list[Path]]:
     """Compile and link a program.
 
-    Some errors show that the program needs one of this package's replacements for a library, one of
-    this package's headers, or the architecture sm_90a. Then compile again with what it needs.
+    If an error shows that the program needs something more, compile again with it: one of this
+    package's replacements for a library, one of this package's headers, or the architecture sm_90a.
     """
     included = [_OLDER_NAMES]
     texts = [_text_of(path) for path in paths]

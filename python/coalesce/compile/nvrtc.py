@@ -205,14 +205,13 @@ def architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for, if the kernel will run on a GPU.
 
     For a GPU of compute capability (9, 0), the result is "sm_90". A compiler that is older than the
-    GPU may not know this architecture. Then the kernel is compiled for the highest compute
-    capability below that of the GPU that the compiler knows. For example, the GPU has 8.9, and this
-    is 8.6 or 7.5:
+    GPU may not know this architecture. Then the result is for an older architecture that the
+    compiler knows. For example, the GPU has compute capability 8.9:
 
-    - 8.6 has the same major version as the GPU. The result is "sm_86", because the GPU can run
-      machine code for 8.6.
-    - 7.5 has a lower major version. The result is "compute_75": the kernel is compiled only to PTX,
-      and the driver of the GPU compiles this PTX.
+    - If the compiler knows 8.6, the result is "sm_86". The GPU can run this machine code, because
+      the major version is the same.
+    - If the newest known one is 7.5, the result is "compute_75". The kernel is compiled only to
+      PTX, and the GPU's driver compiles this PTX.
     """
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures
@@ -330,7 +329,8 @@ def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
 
 
 def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) -> bool:
-    """Return whether the source includes files of the user. The key of the cache lacks them."""
+    """Return whether the source includes files of the user, on which the cache's key does not
+    depend."""
     if any(READING_OPTION.match(option) for option in options):
         return True
     return any(

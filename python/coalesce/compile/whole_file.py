@@ -103,11 +103,11 @@ def compile_whole(
 
 
 def _is_of_removal(error: CompileError, first: CompileError) -> bool:
-    """Return whether `error` has mistakes that the unchanged source does not have.
+    """Return whether `error` has mistakes that only the removal of host code caused.
 
-    Removing code caused these mistakes, for example because a macro hid a ``__device__``. `first`
-    is the error of the unchanged source. If the compiler stopped at a missing header, `first` does
-    not list all mistakes.
+    For example, a macro may hide a ``__device__``, so that a needed function is removed. `first` is
+    the compiler's error for the unchanged source. If the compiler stopped at a missing header,
+    `first` does not list all mistakes.
     """
     if "catastrophic error" in str(first):
         return False
@@ -116,7 +116,7 @@ def _is_of_removal(error: CompileError, first: CompileError) -> bool:
 
 
 def _is_of_host(error: CompileError, code: DeviceCode) -> bool:
-    """Return whether a source without kernels failed to compile because it is host code."""
+    """Return whether compilation failed because the source has no kernels, only host code."""
     return bool(code.missing) or "is considered a host" in str(error)
 
 

@@ -234,7 +234,7 @@ def _branches_left_out(layout: Layout) -> Iterator[tuple[int, int]]:
 
 
 def _opened(text: str) -> tuple[int, int] | None:
-    """Return how many braces and parentheses a text opens and does not close; None for none."""
+    """Return how many braces and parentheses a text leaves open, or None if it leaves none open."""
     counts = text.count("{") - text.count("}"), text.count("(") - text.count(")")
     return counts if any(counts) else None
 

@@ -29,7 +29,7 @@ Rows = Literal["wavefronts", "words"]
 
 @dataclass
 class Word:
-    """A word of shared memory that a group of lanes accesses, and the lanes that get it."""
+    """A 4-byte word of shared memory, and the lanes that get this word together."""
 
     number: int  # the position of the word in shared memory, counted in words
     turn: int  # how many other words the bank must serve to the group before this word
