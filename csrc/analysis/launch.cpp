@@ -192,8 +192,8 @@ void check_cooperative(const sim::Program& program, const LaunchRequest& request
     const uint64_t held = uint64_t{fits.blocks} * request.gpu->multiprocessors;
     if (launch.blocks && launch.blocks->size() != launch.grid.count())
         throw LaunchError(program.kernel +
-                          ": the blocks of a cooperative launch wait for each other, so all blocks "
-                          "must be simulated; leave out sample and blocks");
+                          ": only some of the blocks would be simulated, but the blocks of a "
+                          "cooperative launch wait for each other; leave out sample and blocks");
     if (launch.grid.count() <= held) return;
     throw LaunchError(
         program.kernel +
@@ -250,7 +250,8 @@ void prepare(const sim::Program& program, LaunchRequest& request) {
     choose_clusters(program, request);
     if (launch.cooperative) check_cooperative(program, request);
     if (request.groups && (!launch.blocks || request.groups->size() != launch.blocks->size()))
-        throw LaunchError("`groups` must have one entry for each block of `blocks`");
+        throw LaunchError("`groups` has " + std::to_string(request.groups->size()) +
+                          " entries; it must have one for each block of `blocks`");
     if (request.exemplars) request.record = Recording::of_exemplars(request.exemplars, launch);
     if (request.first_rounds) {
         const uint64_t held =

@@ -166,7 +166,10 @@ cuda::PlannedCall::Argument argument_of_step(const py::handle& value) {
     cuda::PlannedCall::Argument argument;
     if (py::isinstance<py::bytes>(value)) {
         argument.bytes = py::cast<std::string>(value);
-        if (argument.bytes.size() > 128) throw std::invalid_argument("a value has over 128 bytes");
+        if (argument.bytes.size() > 128)
+            throw std::invalid_argument("the value of an argument has " +
+                                        std::to_string(argument.bytes.size()) +
+                                        " bytes; at most 128 are allowed");
         return argument;
     }
     if (!py::isinstance<py::tuple>(value) || py::len(value) == 2) {

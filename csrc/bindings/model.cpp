@@ -80,7 +80,9 @@ void for_each_field(Work& w, F&& f) {
 sim::MemoryEvent scattered(const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
                            const std::string& kind) {
     if (addresses.size() != sim::warp_size || bytes == 0 || bytes > 16)
-        throw py::value_error("there must be 32 addresses, and bytes must be from 1 to 16");
+        throw py::value_error("there are " + std::to_string(addresses.size()) + " addresses of " +
+                              std::to_string(bytes) +
+                              " bytes; there must be 32 addresses of 1 to 16 bytes");
     if (kind != "load" && kind != "store" && kind != "atomic" && kind != "copy")
         throw py::value_error("kind must be load, store, atomic or copy; got " + kind);
     sim::MemoryEvent e;
@@ -180,7 +182,9 @@ void add_model(py::module_ m) {
         "sectors",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes, uint32_t size) {
             if (bytes == 0 || bytes > 64 || size == 0)
-                throw py::value_error("bytes must be from 1 to 64, and size must be at least 1");
+                throw py::value_error("itemsize is " + std::to_string(bytes) + " and size is " +
+                                      std::to_string(size) +
+                                      "; itemsize must be from 1 to 64, and size at least 1");
             return model::sectors_of(addresses, bytes, size);
         },
         py::arg("addresses"), py::arg("itemsize"), py::arg("size") = model::sector_bytes,
@@ -190,7 +194,9 @@ void add_model(py::module_ m) {
         "packed_sectors",
         [](uint32_t lanes, uint32_t bytes) {
             if (lanes > 64 || bytes > 64)
-                throw py::value_error("there must be at most 64 lanes, of at most 64 bytes each");
+                throw py::value_error("there are " + std::to_string(lanes) + " lanes of " +
+                                      std::to_string(bytes) +
+                                      " bytes; there must be at most 64 lanes of at most 64 bytes");
             return model::packed_sectors(lanes, bytes);
         },
         py::arg("lanes"), py::arg("itemsize"),
@@ -255,8 +261,9 @@ void add_model(py::module_ m) {
         "l1_cycles",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes) {
             if (addresses.empty() || addresses.size() > sim::warp_size || bytes == 0 || bytes > 16)
-                throw py::value_error(
-                    "there must be 1 to 32 addresses, and bytes must be from 1 to 16");
+                throw py::value_error("there are " + std::to_string(addresses.size()) +
+                                      " addresses of " + std::to_string(bytes) +
+                                      " bytes; there must be 1 to 32 addresses of 1 to 16 bytes");
             const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - int(addresses.size()));
             const model::L1Cycles c =
                 model::l1_cycles(mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });

@@ -26,7 +26,7 @@ inline int scalar_code(std::string_view name) {
 
 inline ScalarMask scalar_bit(std::string_view name) {
     const int code = scalar_code(name);
-    if (code < 0) throw std::invalid_argument("no such element type: " + std::string(name));
+    if (code < 0) throw std::invalid_argument("there is no element type " + std::string(name));
     return ScalarMask{1} << code;
 }
 

@@ -55,14 +55,14 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
                            uint64_t offset, const std::optional<std::string>& texture,
                            std::optional<uint64_t> view_bytes) {
     if (!(array.flags() & py::array::c_style))
-        throw py::value_error("array of `" + name + "` must be C-contiguous");
+        throw py::value_error("the array of `" + name + "` is not C-contiguous");
     if (!undefined.is_none() && py::array_t<bool>::ensure(undefined).nbytes() != array.nbytes())
         throw py::value_error("the mask of undefined bytes of `" + name +
                               "` must be a bool array with one element per byte of `" + name + "`");
     if (offset > uint64_t(array.nbytes()))
-        throw py::value_error("offset of `" + name + "` is outside the array");
+        throw py::value_error("the offset of `" + name + "` is outside the array");
     if (view_bytes && *view_bytes > uint64_t(array.nbytes()) - offset)
-        throw py::value_error("view_bytes of `" + name + "` is outside the array");
+        throw py::value_error("the view of `" + name + "` extends beyond the end of the array");
     std::optional<sim::TextureObject> object;
     if (texture) {
         if (texture->size() == sim::texture_object_bytes)

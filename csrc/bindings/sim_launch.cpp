@@ -45,7 +45,7 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
     // The arguments for the parameters come first. The arrays to which structures point follow.
     if (arguments.size() < program.parameters.size()) {
         throw LaunchError(program.kernel + " takes " + std::to_string(program.parameters.size()) +
-                          " arguments, got " + std::to_string(arguments.size()));
+                          " arguments; got " + std::to_string(arguments.size()));
     }
     // For each argument that is an array: its address, or the handle of its texture object.
     std::vector<uint64_t> pointers(arguments.size());
@@ -73,7 +73,7 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
             if (p.bytes != structure.first.size())
                 throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
                                   " has " + std::to_string(structure.first.size()) +
-                                  " bytes, needs " + std::to_string(p.bytes));
+                                  " bytes; the parameter has " + std::to_string(p.bytes));
             std::memcpy(&bytes[p.offset], structure.first.data(), structure.first.size());
             for (const auto& [offset, number] : structure.second) {
                 if (offset + sizeof(uint64_t) > p.bytes || number >= arguments.size() ||
@@ -101,7 +101,7 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
         const std::string value = py::cast<py::bytes>(arguments[i]);
         if (value.size() != p.bytes) {
             throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel + " has " +
-                              std::to_string(value.size()) + " bytes, needs " +
+                              std::to_string(value.size()) + " bytes; the parameter has " +
                               std::to_string(p.bytes));
         }
         std::memcpy(&bytes[p.offset], value.data(), value.size());

@@ -29,7 +29,9 @@ constexpr size_t workspace_bytes = size_t{32} << 20;
 int data_type(const std::string& name) {  // cudaDataType_t
     static const std::map<std::string, int> types{{"float32", 0}, {"float64", 1}, {"bfloat16", 14}};
     const auto found = types.find(name);
-    if (found == types.end()) throw LaunchError("cuBLAS products of " + name + " are not known");
+    if (found == types.end())
+        throw LaunchError("the matrices have element type " + name +
+                          "; cuBLAS products need float32, float64 or bfloat16");
     return found->second;
 }
 
@@ -88,7 +90,8 @@ void Cublas::multiply(const Product& product, Stream stream) {
                                       at(product.b), operands, n, at(product.a), operands, k, beta,
                                       at(product.out), result, n, compute, any_algorithm);
     if (status != 0)
-        throw LaunchError("cuBLAS refused a product: status " + std::to_string(status));
+        throw LaunchError("cuBLAS could not compute the product: cublasGemmEx returned status " +
+                          std::to_string(status));
 }
 
 }  // namespace coalesce::cuda

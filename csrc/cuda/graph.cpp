@@ -35,7 +35,7 @@ void Graph::destroy() {
 }
 
 void Graph::finish() {
-    if (!recording_) throw LaunchError("the graph is already finished");
+    if (!recording_) throw LaunchError("finish() was called twice for the same CUDA graph");
     const Driver& driver = device_.driver();
     const Device::CurrentContext current(device_);
     recording_ = false;
@@ -44,7 +44,8 @@ void Graph::finish() {
 }
 
 void Graph::launch(Stream stream) {
-    if (executable_ == nullptr) throw LaunchError("the graph is not finished");
+    if (executable_ == nullptr)
+        throw LaunchError("the CUDA graph cannot be launched yet; call finish() first");
     const Device::CurrentContext current(device_);
     device_.check(device_.driver().graph_launch(executable_, stream), "cuGraphLaunch");
 }

@@ -138,10 +138,12 @@ void Modules::read(ModuleRecord& m) {
         throw BadImage(
             cudaErrorInvalidKernelImage,
             m.code.linked
-                ? "it has machine code but no PTX, probably because it was built with nvcc "
-                  "-rdc=true or -arch=sm_90. Build it without -rdc=true, and with -gencode "
+                ? "the code has no PTX, only machine code, probably because nvcc was called with "
+                  "-rdc=true or -arch=sm_90. Build the program without -rdc=true, and with "
+                  "-gencode "
                   "arch=compute_90,code=[compute_90,sm_90]"
-                : "it has no PTX that the simulated GPU could run. Build it with -gencode "
+                : "the code has no PTX that the simulated GPU can run. Build the program with "
+                  "-gencode "
                   "arch=compute_90,code=[compute_90,sm_90]");
     m.known = read_code_file(rt.settings.code, m.code.key);
     try {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 namespace coalesce::ops {
 namespace {
@@ -12,9 +13,13 @@ uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 // Returns a grid of x by y blocks. If y exceeds the limit, the grid continues along z.
 Extent3 grid_of(uint64_t x, uint64_t y = 1) {
-    if (x == 0 || y == 0) throw std::invalid_argument("an empty shape needs no launch");
+    if (x == 0 || y == 0)
+        throw std::invalid_argument("the shape is empty, so there is nothing to launch");
     if (x > INT32_MAX || y > max_y * max_y)
-        throw std::invalid_argument("too many blocks for a grid");
+        throw std::invalid_argument("the shape needs a grid of " + std::to_string(x) + " x " +
+                                    std::to_string(y) + " blocks; a grid can have at most " +
+                                    std::to_string(INT32_MAX) + " x " +
+                                    std::to_string(max_y * max_y));
     const uint64_t z = ceil_div(y, max_y);
     return {uint32_t(x), uint32_t(ceil_div(y, z)), uint32_t(z)};
 }

@@ -19,10 +19,9 @@ uint32_t place_argument(const ptx::Variable& v, uint64_t& at) {
     const uint64_t offset = (at + alignment - 1) / alignment * alignment;
     at = offset + std::max<uint64_t>(1, v.bytes());
     if (at > most_local_bytes)
-        throw LaunchError(
-            "the arguments of a function need too much local memory; a thread of a GPU has at "
-            "most " +
-            std::to_string(most_local_bytes) + " bytes");
+        throw LaunchError("the arguments of a function need " + std::to_string(at) +
+                          " bytes of local memory per thread; a thread of a GPU has at most " +
+                          std::to_string(most_local_bytes) + " bytes");
     return uint32_t(offset);
 }
 

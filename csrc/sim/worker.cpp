@@ -162,7 +162,7 @@ void WorkerBase::wait_at_grid_barrier(const Block& block, const Op* reader,
     // block may have reached grid.sync(), and some blocks may even have ended after it. In this
     // case, the bit has changed, and this block continues, too.
     if (bit_of_grid_barrier() != bit) return;
-    throw LaunchError("grid.sync() would wait for ever: " + std::to_string(ended) +
+    throw LaunchError("grid.sync() would wait forever: " + std::to_string(ended) +
                       (ended == 1 ? " block has" : " blocks have") +
                       " ended without calling grid.sync(). Every block of the grid must call "
                       "grid.sync()\n  " +

@@ -156,7 +156,7 @@ class Kernel(BaseKernel):
             As for ``kernel[grid, block](*arguments)``. Afterwards the arrays contain the result of
             one launch.
         shared_bytes : int
-            Dynamic shared memory, bytes per block.
+            The dynamic shared memory, in bytes per block.
         device, sample, executor, progress, caches
             As for `coalesce.profile`. With `sample` or `executor`, the arrays do not change.
         cooperative : bool
@@ -216,7 +216,7 @@ class Kernel(BaseKernel):
             of one launch; if you choose `blocks`, they do not change. GPU arrays are copied to the
             host and do not change.
         shared_bytes : int
-            Dynamic shared memory, bytes per block.
+            The dynamic shared memory, in bytes per block.
         device : str or Device, optional
             The GPU to compile for and to simulate. The default is the kernel's own device, or
             ``"sim"`` if it has none.
@@ -303,7 +303,7 @@ class Kernel(BaseKernel):
             As for ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays contain the result
             of one launch. GPU arrays are copied to the host and do not change.
         shared_bytes : int
-            Dynamic shared memory, bytes per block.
+            The dynamic shared memory, in bytes per block.
         device : str or Device
             The simulated GPU: ``"sim"``, or another one such as ``"sim:h200"``.
         undefined : str or sequence of str
@@ -434,7 +434,7 @@ class Kernel(BaseKernel):
         *arguments
             As for ``kernel[grid, block](*arguments)``. The block works on copies of the arrays.
         shared_bytes : int
-            Dynamic shared memory, bytes per block.
+            The dynamic shared memory, in bytes per block.
         device : str or Device, optional
             The GPU to compile for and to simulate. The default is the kernel's own device, or
             ``"sim"`` if it has none.

@@ -184,7 +184,7 @@ def _launch(
 def _bind(
     shell: Any, kernels: list[Kernel], chosen: Kernel | None, name: str | None, quiet: bool
 ) -> None:
-    """Bind each kernel to its name, with a message unless `quiet`."""
+    """Make a variable in the notebook for each kernel. Unless `quiet`, print a message."""
     taken: dict[str, Kernel] = {}
     plain = [_plain(kernel.name) for kernel in kernels]
     for kernel in kernels:
@@ -211,7 +211,7 @@ def _bind(
 
 
 def _plain(name: str) -> str:
-    """Return a kernel's name as a Python name: "tile<16>" is bound as "tile"."""
+    """Return the name of the Python variable for a kernel: "tile" for "tile<16>"."""
     return name.partition("<")[0].split("::")[-1]
 
 

@@ -228,7 +228,7 @@ def test_a_sample_of_blocks_is_refused():
 def test_a_block_that_skips_the_barrier():
     source = ROUNDS.replace("SYNC", "if (blockIdx.x != 2) grid.sync();")
     a = np.zeros(512, np.int32)
-    message = "grid.sync\\(\\) would wait for ever: 1 block has ended without calling grid.sync"
+    message = "grid.sync\\(\\) would wait forever: 1 block has ended without calling grid.sync"
     with pytest.raises(coalesce.LaunchError, match=message):
         coalesce.Kernel(source, device="sim").launch(4, 128, a, a.copy(), 512, 1, cooperative=True)
     findings = coalesce.Kernel(source, device="sim").check(

@@ -700,7 +700,7 @@ def test_arguments_are_checked() -> None:
         (
             lambda a: coalesce.texture(a.astype(np.int32), border=0x7F800001),
             ValueError,
-            "the same bits are a signaling NaN",
+            "its bits, read as a float32, are a signaling NaN",
         ),
         (lambda a: coalesce.surface(np.broadcast_to(a[0], (1, 4))), ValueError, "read-only"),
     ],

@@ -89,7 +89,8 @@ def find_host_array(value: Any, name: str = "the array") -> np.ndarray[Any, Any]
 def is_device_array(value: Any) -> bool:
     """Return whether a value is a `DeviceArray`.
 
-    The module device_array imports this module. Therefore this function compares only names.
+    This function compares the names of classes, because this module cannot import `DeviceArray`:
+    the module of `DeviceArray` imports this module.
     """
     return type(value).__name__ == "DeviceArray" and hasattr(value, "_memory")
 
@@ -97,7 +98,7 @@ def is_device_array(value: Any) -> bool:
 def is_torch(value: Any) -> bool:
     """Return whether a value is a PyTorch tensor.
 
-    PyTorch may not be installed. Therefore this function compares only names.
+    This function compares the names of classes, because PyTorch may not be installed.
     """
     return any(
         base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(value).__mro__

@@ -76,7 +76,7 @@ class GpuArray:
         return low, high
 
     def whole(self) -> GpuArray:
-        """Return the memory from the array's first to its last byte as a one-dimensional array.
+        """Return a one-dimensional array of all memory from the array's first byte to its last.
 
         If the array has gaps between its elements, the result also contains the gaps.
         """

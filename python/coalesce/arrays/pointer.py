@@ -64,9 +64,9 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
 
     **On a GPU.** The whole base is copied to the GPU, and back if the kernel may write to it. This
     takes time and memory if the base is much larger than the view. Then pass a copy of the view, or
-    ``coalesce.pointer(x[r:], 0)``. The elements of the view are all copied back. Of the other
-    elements, only those that the kernel has changed are copied back. So threads may launch kernels
-    on different views of `x` at the same time.
+    ``coalesce.pointer(x[r:], 0)``. All elements of the view are copied back. Other elements are
+    copied back only if the kernel has changed them. So threads may launch kernels on different
+    views of `x` at the same time.
 
     Parameters
     ----------

@@ -378,8 +378,8 @@ def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
     value = float(bits.view(np.float32))
     if np.float32(value).view(np.uint32) != bits:
         raise ValueError(
-            f"border is {int(color)}, which CUDA cannot use: as a float32, its bits are a signaling "
-            "NaN, and CUDA changes such bits. Choose another value"
+            f"border is {int(color)}, which CUDA cannot use: its bits, read as a float32, are a "
+            "signaling NaN, and CUDA changes such bits. Choose another value"
         )
     return value
 

@@ -101,7 +101,8 @@ class GpuState:
 def state_under_load(device: Device, load: Callable[[], object]) -> GpuState | None:
     """Return the state of a GPU while it works. Return None if nvidia-smi is missing or fails.
 
-    `load` is a function that gives the GPU work. It is called until nvidia-smi has answered.
+    `load` is a function that gives the GPU work. It is called again and again, until nvidia-smi has
+    answered.
     """
     gpu = cuda.Device(device.ordinal)
     domain, bus, place = (gpu.attribute(number) for number in (50, 33, 34))  # CU_DEVICE_ATTRIBUTE_*
@@ -111,8 +112,8 @@ def state_under_load(device: Device, load: Callable[[], object]) -> GpuState | N
 def read_state(gpu: str = "0", load: Callable[[], object] | None = None) -> GpuState | None:
     """Return the state of a GPU. Return None if nvidia-smi is missing or fails.
 
-    `gpu` is the number, the UUID or the PCI address of the GPU. `load` is a function that gives the
-    GPU work, or None. It is called until nvidia-smi has answered.
+    `gpu` is the number, the UUID or the PCI address of the GPU. `load` is None, or a function that
+    gives the GPU work. It is called again and again, until nvidia-smi has answered.
     """
     for word in ("event", "throttle"):  # drivers older than 535 have the second word
         fields = ("clocks.sm", "power.draw", f"clocks_{word}_reasons.active")

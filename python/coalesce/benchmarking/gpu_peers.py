@@ -1,4 +1,7 @@
-"""Peers that work on the arrays of a benchmark in GPU memory: cuBLAS, and the driver's copy."""
+"""Runs cuBLAS and the driver's copy on the arrays of a benchmark in GPU memory.
+
+A benchmark can compare them with the variants of this package. It calls them "peers".
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,14 @@ def cublas_path() -> str:
 
 @cache
 def cublas(ordinal: int) -> Any:
-    """Return cuBLAS on GPU number `ordinal`, with its attribute `version` and method `multiply`."""
+    """Return cuBLAS for a GPU: an object with the attribute `version` and the method `multiply`."""
     return cuda.Cublas(cublas_path(), ordinal)
 
 
 def call_of(name: str, arrays: Sequence[Any], out: Any, ordinal: int) -> Call:
-    """Return a function that starts a peer on a stream: ``function(stream)``.
+    """Return a function that starts cuBLAS or the driver's copy on a stream: ``function(stream)``.
 
-    `name` is the peer, one of `NAMES`. It reads `arrays` and writes `out`, which are all in the
+    `name` is one of `NAMES`. The function reads `arrays` and writes `out`, which are all in the
     memory of GPU number `ordinal`.
     """
     sources = [foreign.require_gpu_array(array) for array in arrays]

@@ -28,8 +28,8 @@ class ArrayCopies:
     def of(cls, arrays: Sequence[Array], writable: Sequence[bool]) -> ArrayCopies:
         """Make copies of C-contiguous arrays.
 
-        `writable` says for each array whether the simulation may write to it. Only memory to which
-        it may write is copied.
+        `writable` says for each array whether the simulation may write to it. Memory that the
+        simulation only reads is not copied.
         """
         order = sorted(range(len(arrays)), key=lambda i: _start(arrays[i]))
         groups: list[tuple[int, int, list[int]]] = []  # start, end and arrays of each group
@@ -63,7 +63,7 @@ class ArrayCopies:
         return views
 
     def copy(self) -> ArrayCopies:
-        """Return a copy of this object. Only memory that may be written is copied."""
+        """Return a copy of this object. Memory that the simulation only reads is not copied."""
         written = {number for number, *_, writable in self.places if writable}
         memory = (m.copy() if i in written else m for i, m in enumerate(self.memory))
         return ArrayCopies(tuple(memory), self.places)

@@ -70,10 +70,9 @@ class Layout:
     device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
     def text_with_host_macros(self) -> str:
-        """Return the parser's text, but with the uses of host macros.
+        """Return `parsed`, the parser's text, with the uses of host macros put back.
 
-        `parsed`, the text that the parser reads, has spaces in their place, because the parser
-        cannot expand macros.
+        In `parsed`, spaces replace these uses, because the parser cannot expand macros.
         """
         text = self.parsed
         for start, end in self.host_macros:

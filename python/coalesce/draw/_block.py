@@ -102,8 +102,8 @@ class Grid:
     def runs(self, layer: int, row: int) -> list[tuple[int, int, int]]:
         """Split a row of threads into parts, so that each part belongs to one warp.
 
-        Return a tuple for each part: (first column, number of threads, first thread). The first
-        thread is counted in the block. For row 1 of a 24 x 5 block, the parts are ``(0, 8, 24)``
+        Return a tuple for each part: its first column, its number of threads, and the number that
+        its first thread has in the block. For row 1 of a 24 x 5 block, the parts are ``(0, 8, 24)``
         and ``(8, 16, 32)``.
         """
         thread = (layer * self.rows + row) * self.columns

@@ -218,9 +218,12 @@ class Window:
 def window_over(matrices: Iterable[Matrix], most: int) -> Window:
     """Choose the rows and columns of a matrix to show, at most `most` of each.
 
-    `matrices` are the states of the matrix in all frames. A row or column is shown if one of its
-    cells is accessed in any frame, or is moved with the sector of an accessed cell. The first and
-    the last row and column of a box are also shown, and the rows and columns next to shown ones.
+    `matrices` has the matrix in each frame. These rows and columns are shown:
+
+    - rows and columns with a cell that is accessed in a frame
+    - rows and columns with a cell that is moved because its sector is accessed
+    - the first and the last row and column of each box
+    - the neighbours of all these rows and columns
     """
     touched: set[Cell] = set()
     around: set[Cell] = set()

@@ -50,8 +50,9 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     TypeError
         `trace` is not a `Trace`.
     ValueError
-        The trace has no such event. Or the event accesses local or constant memory. Or it is one of
-        the two events of an asynchronous copy, and the other event contributes to the cost.
+        The trace has no such event, or the event cannot be drawn. Accesses to local and constant
+        memory cannot be drawn. Some asynchronous copies cannot be drawn either; the message says
+        why.
 
     Examples
     --------
@@ -134,8 +135,8 @@ def steps(
     Raises
     ------
     ValueError
-        No event accesses an array with a name, or the trace has events of several warps. Or a shape
-        has another number of elements than its array.
+        No event accesses an array with a name. Or the trace has events of several warps. Or the
+        number of elements in `shapes` is not that of the array.
 
     Examples
     --------

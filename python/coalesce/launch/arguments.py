@@ -38,8 +38,8 @@ class HostArray:
     name : str
         The name of the parameter.
     array : numpy.ndarray
-        The array that the kernel accesses: `original` itself or, if `original` is not C-contiguous
-        and aligned, a copy of it.
+        The array that the kernel accesses. If `original` is C-contiguous and aligned, it is
+        `original` itself. Otherwise, it is a copy.
     original : numpy.ndarray
         The array that the caller passed. If the caller passed a view that is a pointer into a
         larger array, this is the larger array (see `coalesce.arrays.pointer.whole_of`).

@@ -225,8 +225,8 @@ class _Staged:
     def send(self, skip: set[str], stream: int) -> None:
         """Copy the arrays to the GPU.
 
-        An array in `skip` is not copied, unless it overlaps another array, or is only a view of the
-        array that the kernel may access.
+        `skip` has the names of parameters. Their arrays are not copied, with two exceptions: an
+        array that overlaps another array, and a view of a larger array that the kernel may access.
         """
         for group in self._groups:
             sent = 0  # everything before this address of the host has been copied
@@ -246,7 +246,7 @@ class _Staged:
         self.textures.create(stream)
 
     def fetch(self, written: Sequence[HostArray], stream: int) -> None:
-        """Copy the arrays that the kernel may have written to the host."""
+        """Copy the arrays that the kernel may have changed back to the host."""
         for host in {_memory(host): host for host in written}.values():
             array, address = byte_view(host.array), self.address(host)
             gaps = self._gaps.get(_memory(host), [])

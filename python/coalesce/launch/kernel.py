@@ -235,7 +235,8 @@ class BaseKernel:
     def __call__(self, *_: Any) -> None:
         """Refuse the call: a launch needs a grid and a block."""
         raise TypeError(
-            f"{self.name} needs a launch geometry: kernel[grid, block](...) instead of kernel(...)"
+            f"{self.name} was called without a grid and a block; write kernel[grid, block](...) "
+            "instead of kernel(...)"
         )
 
     def launch(

@@ -189,7 +189,8 @@ def order_dependent(metrics: Iterable[str], space: str) -> dict[str, str]:
 
     Call this function for a kernel whose addresses depend on the order of the warps. `space` is the
     memory of these addresses, such as "global". `metrics` are the names of all metrics. The result
-    has those that count sectors, tag requests or wavefronts of this memory.
+    has the metrics that count sectors, tag requests (look-ups of cache lines) or wavefronts of this
+    memory.
     """
     of_addresses = ("sector", "tag_requests", "wavefronts")
     names = [n for n in metrics if space in n or (space == "global" and "pipe_tma" in n)]

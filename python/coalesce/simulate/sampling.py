@@ -52,7 +52,7 @@ class Estimate:
 
     @property
     def scale(self) -> float:
-        """The number of blocks of the grid, divided by that of the sample.
+        """The number of blocks in the grid, divided by the number of blocks in the sample.
 
         A count of the sample, multiplied by this factor, is the estimate for the grid.
         """
@@ -76,7 +76,7 @@ class Estimate:
 
         Return two dicts from names of metrics to numbers: the estimates, and their standard errors.
         A sum, such as the number of requests, is multiplied by `scale`. A ratio or a percentage is
-        not.
+        not multiplied.
         """
         of_groups = [counts.metrics() for counts in self.groups]
         metrics, errors = {}, {}

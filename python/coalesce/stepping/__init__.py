@@ -109,29 +109,41 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """`Stepper.registers` after this step. After the next step, it raises LookupError."""
+        """The registers after this step. After the next step, LookupError is raised.
+
+        See `Stepper.registers`.
+        """
         return self._now()._registers_of(self.warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """`Stepper.variables` after this step. After the next step, it raises LookupError."""
+        """The variables after this step. After the next step, LookupError is raised.
+
+        See `Stepper.variables`.
+        """
         return self._now()._variables_of(self.warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """`Stepper.shared` after this step. After the next step, it raises LookupError."""
+        """The shared variables after this step. After the next step, LookupError is raised.
+
+        See `Stepper.shared`.
+        """
         return self._now().shared
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """`Stepper.arrays` after this step. After the next step, it raises LookupError."""
+        """The array arguments after this step. After the next step, LookupError is raised.
+
+        See `Stepper.arrays`.
+        """
         return self._now().arrays
 
     @property
     def events(self) -> Trace:
         """The memory accesses of this step: none, or one. An asynchronous copy has two.
 
-        After the next step, this attribute raises LookupError.
+        After the next step, LookupError is raised.
         """
         return self._now().events
 
