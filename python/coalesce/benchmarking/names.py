@@ -103,6 +103,6 @@ def _listed(operation: str, variants: Sequence[str]) -> tuple[RowRequest, ...]:
             ) from None
         if texts.count(one.name) > 1:
             raise ValueError(
-                f"variants has the name {one.name!r} twice; it must have each name once"
+                f"variants has the name {one.name!r} twice; it must have each name only once"
             )
     return names

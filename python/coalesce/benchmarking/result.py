@@ -38,7 +38,9 @@ class Benchmark(BenchmarkData):
         The options of the operation, such as ``{"tile": 16}``. The value of ``"out"`` is the dtype
         of the array.
     l2 : {"kept", "flushed"} or None
-        What L2 holds when a run begins. None if all times are modelled, or measured on the CPU.
+        What L2 holds when a run begins: ``"kept"`` means data of the previous run, and
+        ``"flushed"`` means no data of the arrays. None if all times are modelled, or measured on
+        the CPU.
     gpu_state : GpuState or None
         The clock, the power and the throttle reasons of the GPU. nvidia-smi reported them while the
         variants ran again, after the timed runs. None without a GPU or without nvidia-smi.

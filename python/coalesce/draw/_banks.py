@@ -163,9 +163,8 @@ def bank_board(
     kind : {"load", "store", "atomic", "copy"}
         The kind of access. A load of 8 or 16 bytes per lane may need fewer wavefronts than a store
         to the same addresses. ``"copy"`` is an asynchronous copy from global memory to these
-        addresses of shared memory. For a copy, a bank serves one lane per wavefront. The addresses
-        in global memory have banks, too. If many of them are in the same bank, the copy takes more
-        wavefronts than the picture shows.
+        addresses of shared memory. For a copy, a bank serves one lane per wavefront. The picture
+        does not show the reads from global memory, which may make the copy take more wavefronts.
     base : int
         The address at which shared memory starts. It must be a multiple of 128.
     rows : {"wavefronts", "words"}
@@ -174,10 +173,10 @@ def bank_board(
         padded tile has no conflicts.
     opcode : str
         The opcode of an atomic, such as ``"ATOMS.CAS"``. By default, the atomic is an addition. A
-        compare-and-swap needs twice as many wavefronts. ``ATOMS.POPC.INC``, which adds 1 for each
-        lane, serves all lanes with the same word together.
-        For ``"ldmatrix"`` and ``"stmatrix"``, each matrix is served separately, even if matrices
-        share rows.
+        compare-and-swap needs twice as many wavefronts. ``ATOMS.POPC.INC`` adds 1 for each lane.
+        With this opcode, lanes that update the same word are served together. You can also pass
+        ``"ldmatrix"`` or ``"stmatrix"``. Then the matrices are served one after the other, even if
+        they share rows.
     title : str, optional
         A line above the headline, such as the source line.
 

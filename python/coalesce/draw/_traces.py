@@ -135,8 +135,8 @@ def steps(
     Raises
     ------
     ValueError
-        No event accesses an array with a name. Or the trace has events of several warps. Or the
-        number of elements in `shapes` is not that of the array.
+        No event accesses an array with a name. Or the trace has events of several warps. Or a shape
+        in `shapes` has more or fewer elements than its array.
 
     Examples
     --------

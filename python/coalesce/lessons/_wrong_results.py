@@ -44,7 +44,7 @@ def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = 
 
 
 def recognized(out: Array, expected: Array, known: Sequence[tuple[str, Array]]) -> str:
-    """Return the sentence of `known` whose wrong result is `out`. If there is none, return "".
+    """If `out` is one of the wrong results in `known`, return the sentence about it. Otherwise "".
 
     `known` has the results of common mistakes, as (sentence, wrong result) pairs. `expected` is the
     right result.
