@@ -153,12 +153,12 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``. Afterwards the arrays contain the result of
-            one launch.
+            The launch, as in ``kernel[grid, block](*arguments)``. Afterwards the arrays contain the
+            result of one launch.
         shared_bytes : int
             The dynamic shared memory, in bytes per block.
         device, sample, executor, progress, caches
-            As for `coalesce.profile`. With `sample` or `executor`, the arrays do not change.
+            See `coalesce.profile`. With `sample` or `executor`, the arrays do not change.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.
@@ -212,9 +212,9 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays contain the result
-            of one launch; if you choose `blocks`, they do not change. GPU arrays are copied to the
-            host and do not change.
+            The launch, as in ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays contain
+            the result of one launch; if you choose `blocks`, they do not change. GPU arrays are
+            copied to the host and do not change.
         shared_bytes : int
             The dynamic shared memory, in bytes per block.
         device : str or Device, optional
@@ -284,8 +284,8 @@ class Kernel(BaseKernel):
         - accesses outside arrays, misaligned accesses, and reads of uninitialised memory;
         - data races within and between blocks, in shared and global memory;
         - barriers that only some threads reach;
-        - warp operations, such as ``__shfl_sync()``, whose mask names lanes that do not execute the
-          operation.
+        - warp operations, such as ``__shfl_sync()``, with a wrong mask: it names lanes that do not
+          execute the operation.
 
         Two accesses are a race if no rule of CUDA's memory model orders them. It does not matter in
         which order the simulator executed them. So the check finds a missing ``__syncthreads()``
@@ -300,8 +300,8 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays contain the result
-            of one launch. GPU arrays are copied to the host and do not change.
+            The launch, as in ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays contain
+            the result of one launch. GPU arrays are copied to the host and do not change.
         shared_bytes : int
             The dynamic shared memory, in bytes per block.
         device : str or Device
@@ -364,7 +364,7 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for `trace`.
+            See `trace`.
         callback : callable
             A function that is called for each batch, with a `Trace` of at most `batch` events. It
             gets the events in the order of their blocks. It runs in the thread that called
@@ -373,7 +373,7 @@ class Kernel(BaseKernel):
         batch : int
             The largest number of events in a batch. An event takes about 300 bytes.
         shared_bytes, device, blocks, warps, lines, progress
-            As for `trace`.
+            See `trace`.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.
@@ -386,7 +386,8 @@ class Kernel(BaseKernel):
         Raises
         ------
         TypeError, ValueError
-            As for `trace`; or `callback` is not callable, or `batch` is not a positive integer.
+            An argument is wrong (see `trace`), `callback` is not a function, or `batch` is not a
+            positive integer.
 
         Notes
         -----
@@ -432,7 +433,8 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``. The block works on copies of the arrays.
+            The launch, as in ``kernel[grid, block](*arguments)``. The block works on copies of the
+            arrays.
         shared_bytes : int
             The dynamic shared memory, in bytes per block.
         device : str or Device, optional
@@ -456,7 +458,7 @@ class Kernel(BaseKernel):
         Raises
         ------
         TypeError, ValueError, LaunchError
-            An argument is wrong, as for a launch, or the grid has no such block.
+            An argument of the launch is wrong, or the grid has no such block.
 
         Examples
         --------

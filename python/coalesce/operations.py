@@ -99,9 +99,8 @@ def matmul(
         that the package ml_dtypes adds to NumPy. With ``"bf16"``, c is float32, and the result is
         float32, too, unless you pass an `out` of dtype bfloat16.
     b : array of shape (K, N), with the dtype of `a`
-        Some variants need b in column-major (Fortran) order. The list that `variants` returns says
-        which. If b has another order, a kernel first transposes it, and the timing includes this
-        kernel.
+        Some variants need b in column-major (Fortran) order; see the table that `variants` returns.
+        If b has another order, a kernel transposes it first. The timing includes this kernel.
     variant : str
         One of ``variants("matmul").names``, or ``"best"``: the fastest variant that does not round
         its operands. ``"bf16"`` rounds the operands to 8 significant bits, and ``"tf32"`` to 11.
@@ -113,8 +112,8 @@ def matmul(
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so
         a NaN in c has no effect.
     c : array of shape (M, N), with the dtype of `a`
-        The array that `beta` multiplies. It is needed if beta is not 0. It does not change, unless
-        you pass the same array as `out`.
+        The array that `beta` multiplies. It is needed if beta is not 0. The array changes only if
+        you also pass it as `out`.
     out : array of shape (M, N), with the dtype of `a`
         The array for the result. It may overlap the other arrays. For ``"bf16"``, its dtype is
         float32 or bfloat16.
@@ -220,7 +219,7 @@ def transpose(
     out : array of shape (cols, rows), with the dtype of `a`
         The array for the result. It may overlap `a`.
     device : str or Device, optional
-        As for `matmul`.
+        See `matmul`.
     return_timing : bool
         Whether to also return a `Timing`. To measure it, the kernel runs several times.
     check : bool
@@ -239,7 +238,7 @@ def transpose(
     Raises
     ------
     TypeError, ValueError, DeviceUnavailable
-        As for `matmul`.
+        See `matmul`.
 
     Examples
     --------
@@ -307,7 +306,7 @@ def row_sums(
     out : array of shape (rows,), with the dtype of `a`
         The array for the result.
     device, return_timing, check
-        As for `matmul`.
+        See `matmul`.
 
     Returns
     -------
@@ -321,7 +320,7 @@ def row_sums(
     Raises
     ------
     TypeError, ValueError, DeviceUnavailable
-        As for `matmul`.
+        See `matmul`.
 
     Examples
     --------
@@ -384,7 +383,7 @@ def column_sums(
     out : array of shape (cols,), with the dtype of `a`
         The array for the result.
     device, return_timing, check
-        As for `matmul`.
+        See `matmul`.
 
     Returns
     -------
@@ -398,7 +397,7 @@ def column_sums(
     Raises
     ------
     TypeError, ValueError, DeviceUnavailable
-        As for `matmul`.
+        See `matmul`.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def access(
         The array for the result. It has the shape of the result and the dtype of x. It may overlap
         x.
     device, return_timing, check
-        As for `matmul`.
+        See `matmul`.
 
     Returns
     -------

@@ -290,7 +290,7 @@ def warp_of_thread(
     Parameters
     ----------
     threadIdx, blockDim
-        As for `thread_index`.
+        See `thread_index`.
     warp_size : {32, 64}
         The number of lanes per warp. AMD GPUs can have 64.
 

@@ -71,10 +71,10 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     Parameters
     ----------
     array : numpy.ndarray
-        A C-contiguous array of any shape. For a kernel on a GPU, the whole array is copied to the
-        GPU, and copied back if the kernel may write to it. For an array that is already in device
-        memory, you do not need this function. Pass ``x[r:]``; the kernel may then access all of
-        `x`.
+        A C-contiguous array of any shape. If the kernel runs on a GPU, the whole array is copied to
+        the GPU. It is copied back if the kernel may write to it. For an array that is already in
+        device memory, you do not need this function. Pass ``x[r:]``; the kernel may then access all
+        of `x`.
     *index : int
         The index of the element: one integer for each axis, or a single integer that counts
         elements in C order. A single integer may be the size of the array, for a pointer to its

@@ -46,15 +46,15 @@ def benchmark(
         The variant ``"bf16"`` and cuBLAS also take bfloat16.
     variants : sequence of str, optional
         What to time. ``variants(operation).names`` lists the names of the variants. Options of one
-        variant follow its name: ``"split_k tile=32"``. You can also name other libraries:
-        ``"numpy"`` runs on the CPU; ``"cupy"``, ``"torch"`` and cuBLAS need a GPU. cuBLAS (only
-        for ``"matmul"``) is called ``"cublas"``, or ``"cublas_tf32"`` if it may compute float32
-        products in TF32. ``"transpose"`` can also be compared with copies of the matrix:
-        ``"memcpy"`` is the driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to
-        the first name. The default is all variants, without other libraries.
+        variant follow its name: ``"split_k tile=32"``. You can also name other libraries.
+        ``"numpy"`` runs on the CPU. ``"cupy"`` and ``"torch"`` need a GPU. So do ``"cublas"`` and
+        ``"cublas_tf32"``, which are only for ``"matmul"``; the second may compute float32 products
+        in TF32. ``"transpose"`` can also be compared with copies of the matrix: ``"memcpy"`` is the
+        driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to the first name. The
+        default is all variants, without other libraries.
     device : str or Device, optional
-        Where the variants run, as for `matmul`. The default is the first GPU. Without a GPU, it is
-        the simulator.
+        Where the variants run: ``"cuda"``, ``"cuda:1"``, ``"sim"`` or ``"sim:h200"``. The default
+        is the first GPU. Without a GPU, it is the simulator.
     runs : int or "auto"
         The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes at least 5
         runs. It stops when all runs together have taken 0.2 s, or after 200 runs. It stops earlier,
@@ -69,10 +69,11 @@ def benchmark(
         Whether to compare each result with NumPy's float64 result. NumPy then computes the
         operation once on the CPU.
     repeats : int or "auto"
-        How many times each timed run on a GPU repeats the call. The times are those of one call.
-        With several repeats, a run is a CUDA graph, so that short kernels need not wait for the
-        host. (Calls of CuPy and PyTorch are repeated by the host.) ``"auto"`` makes runs of about
-        10 ms, with at most 100 repeats. Modelled times and NumPy's times ignore `repeats`.
+        How many times each timed run on a GPU repeats the call. The time of a run is divided by
+        this number. With several repeats, a run is a CUDA graph, so that short kernels need not
+        wait for the host. (Calls of CuPy and PyTorch are repeated by the host.) ``"auto"`` makes
+        runs of about 10 ms, with at most 100 repeats. Modelled times and NumPy's times ignore
+        `repeats`.
     progress : bool or callable, optional
         True shows a progress bar, and False shows none. A function is called with two numbers: how
         many variants are finished, and how many there are. By default, terminals and notebooks show

@@ -44,7 +44,8 @@ class BenchmarkRow:
         The norm of all errors, divided by the norm of NumPy's result in float64. Both are Frobenius
         norms. None if the result was not checked, and for operations that only move elements.
     repeats : int
-        How many times each timed run repeated the call. The times are those of one call.
+        How many times each timed run repeated the call. The time of a run is divided by this
+        number.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from coalesce.common.options import option
 
 @dataclass(frozen=True)
 class RowRequest:
-    """What one row of the benchmark shall time: a variant or a library, and its options.
+    """The request for one row of a benchmark: a variant or a library to time, and its options.
 
     Attributes
     ----------

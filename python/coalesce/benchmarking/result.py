@@ -68,7 +68,7 @@ class Benchmark(BenchmarkData):
         of : {"time", "gflops", "gbps"}
             The quantity to show: milliseconds, GFLOP/s or GB/s.
         ax, theme
-            As for `coalesce.plots.ladder`.
+            See `coalesce.plots.ladder`.
 
         Returns
         -------

@@ -382,7 +382,8 @@ def _timing(candidate: _Candidate, times: Sequence[Times]) -> Timing:
 def _with_speedups(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
     """Return the rows with their speedups over the first row.
 
-    Measured times are not compared with modelled times: such a row gets no speedup.
+    If the first row is measured and another row is modelled, or the reverse, that row gets no
+    speedup.
     """
     first = rows[0].timing
     compared = []

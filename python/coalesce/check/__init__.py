@@ -74,8 +74,9 @@ class Finding:
         - ``"race"``: two accesses to the same address in no defined order, and at least one of them
           is a write;
         - ``"same_value"``: a race of two writes that write the same value;
-        - ``"lockstep"``: a race between two lanes of the same warp. There is no race if the warp
-          executes each instruction for all its lanes at once, but CUDA does not guarantee this;
+        - ``"lockstep"``: a race between two lanes of the same warp. The code is right only if all
+          lanes of the warp execute each instruction at the same time, which CUDA does not
+          guarantee;
         - ``"barrier"``, ``"warp_mask"``: a barrier or a warp operation that is used wrongly;
         - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is never freed;
         - ``"stopped"``: a trap, a failed assert or a limit ended the run;
@@ -83,7 +84,7 @@ class Finding:
           its base array. This is only a note.
     severity : {"error", "warning", "note"}
         A warning is about code that usually works on today's GPUs, but is not guaranteed to work. A
-        note is about code that is right, unless you meant something else. The notes are in
+        note is about code that is correct, but may not do what you meant. The notes are in
         ``Findings.notes``.
     title : str
         The finding in one line.

@@ -53,7 +53,7 @@ def load(key: str) -> tuple[str, bytes | None, dict[str, Any]] | None:
 
 
 def store(key: str, ptx: str, cubin: bytes | None, notes: dict[str, Any]) -> None:
-    """Write the entry `key`: the PTX, the cubin (machine code) and the notes, as for `load`.
+    """Write the entry `key`. It has the PTX, the cubin (machine code) and the notes (see `load`).
 
     If the entry cannot be written, do nothing.
     """

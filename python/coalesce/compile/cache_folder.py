@@ -103,8 +103,8 @@ def read(name: str) -> bytes | None:
 def write(name: str, content: bytes) -> None:
     """Write an entry. If it cannot be written, do nothing.
 
-    Other processes never see an entry that is only half written: the content goes to a temporary
-    file first, which then gets the name of the entry.
+    The content goes to a temporary file first. Then this file gets the name of the entry. So other
+    processes never see an entry that is only half written.
     """
     if len(content) > MOST_BYTES // 8:
         return

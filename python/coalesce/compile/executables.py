@@ -105,8 +105,8 @@ def check_executable(path: Path) -> None:
     """Check whether the simulator can run an executable. If not, raise ValueError.
 
     The executable must load CUDA 13's runtime or the driver API as a shared library. This package
-    puts its own library in its place. The executable must not load a library such as cuFFT, which
-    runs only on a GPU and whose source is not public.
+    puts its own library in its place. The executable must not load a library such as cuFFT. The
+    source of cuFFT is not public, and its machine code runs only on a GPU.
     """
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":

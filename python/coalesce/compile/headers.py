@@ -325,9 +325,9 @@ def replaced(
     """Return the headers that `source` includes and that coalesce replaces by its own text.
 
     coalesce replaces headers that were not found, and headers that are mostly host code. The result
-    is a dict from the name of each such header to a pair: a message for the user, and the text that
-    replaces the header. `user_headers` is a dict from the names of the user's headers to their
-    texts. `options` are the compiler's options, such as ``-Ifolder``.
+    is a dict. A key is the name of a replaced header. The value is a pair: a message for the user,
+    and the text that replaces the header. `user_headers` is a dict from the names of the user's
+    headers to their texts. `options` are the compiler's options, such as ``-Ifolder``.
     """
     names = INCLUDE.findall("\n".join([source, *user_headers.values()]))
     return {

@@ -26,8 +26,8 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
     - If the matrix has at most `most` rows, all of them are shown.
     - If more than `most` rows are wanted, only the first ``most - 2`` and the last two of these are
       shown.
-    - A gap that would hide only one row is replaced by this row, as long as fewer than `most` rows
-      are shown.
+    - If a gap would hide only one row, and fewer than `most` rows are shown, this row is shown
+      instead of the gap.
     """
     shown = list(range(extent)) if extent <= most else sorted(set(wanted))
     if len(shown) > most:

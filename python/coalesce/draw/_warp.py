@@ -85,9 +85,9 @@ def warp_access(
 
     References
     ----------
-    NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory";
-    tests/python/test_hardware_counters.py checks this rule: it compares the number of sectors with
-    the counters of a GPU.
+    NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory". The test
+    tests/python/test_hardware_counters.py compares the number of sectors with the counters of a
+    GPU.
     """
     lanes = lanes_of(addresses, itemsize, mask, warp_size)
     if kind not in DONE:

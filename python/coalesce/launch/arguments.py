@@ -81,7 +81,7 @@ class HostArray:
 
     @property
     def writable(self) -> bool:
-        """Whether NumPy allows writing to the array. If not, the kernel must not write to it."""
+        """Whether the kernel may write to the array: False if the array is read-only in NumPy."""
         return bool(self.array.flags.writeable and self.original.flags.writeable)
 
     @property
@@ -96,7 +96,7 @@ class HostArray:
     def packed(self, undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> sim.Buffer:
         """Return the array in the form that the simulator in C++ needs.
 
-        `undefined` is a mask that is True for each byte that was never written, or None.
+        `undefined` is None or a mask: True for each byte that was never written.
         """
         return sim.Buffer(
             self.array,
@@ -368,8 +368,8 @@ def _share_copies(arrays: Sequence[HostArray]) -> None:
 
     A contiguous array is passed itself, so nothing needs to be done. Any other array is copied. If
     the caller passed the same array twice, both arguments get the same copy. If two different
-    arrays overlap, one of them is copied, and the kernel may write to one of them, ValueError is
-    raised.
+    arrays overlap, and one of them would be copied, the copies could not share memory. Then
+    ValueError is raised, unless the kernel only reads both.
     """
     copies: dict[Any, HostArray] = {}
     for item in (a for a in arrays if a.copied):

@@ -271,7 +271,7 @@ class _Staged:
 
 @dataclass
 class _Gap:
-    """Bytes of an array that the kernel may access, but that are in none of the written views."""
+    """A part of an array that the kernel may access, outside the views that it may write to."""
 
     part: slice
     before: np.ndarray[Any, Any]  # the bytes that were copied to the GPU

@@ -94,8 +94,8 @@ def wrong_layout(structure: Structure, dtype: np.dtype[Any]) -> str:
     Return a description of the first difference. If the layouts match, return "". The rules are:
 
     - A field with the name of a member must have the same offset, size and type as this member.
-    - A field whose name is not that of a member must have the same offset, size and type as any one
-      of the members. There is one exception: a field of raw bytes (dtype "V") may be anywhere.
+    - A field with any other name must have the same offset, size and type as one of the members.
+      There is one exception: a field of raw bytes (dtype "V") may be anywhere.
     - Signed and unsigned integers count as the same type. Raw bytes match every type.
     - Fields must cover each member, except bit fields and members of unions.
     """
@@ -174,8 +174,9 @@ def _fields_of(dtype: np.dtype[Any], path: str, offset: int) -> Iterator[_Part]:
 class Packer:
     """Makes the bytes of a structure from the values of its members.
 
-    `convert` is a function that converts the value of a member that is a number or a pointer. It
-    takes the member's description and the value. It returns bytes, or an array for a pointer.
+    `convert` is a function that converts the value of one member: a number or a pointer. It takes
+    the member's description and the value. It returns bytes for a number, and an array for a
+    pointer.
     """
 
     def __init__(self, convert: Callable[[Parameter, Any], Any]) -> None:

@@ -64,8 +64,8 @@ def _few(
 ) -> None:
     """Raise AssertionError if the kernel loads or stores too often.
 
-    The limit is `most` times the number of requests (or sectors) that are needed to access each
-    element of the case once. `least` has the words with which the message describes these accesses.
+    Accessing each element of the case once takes a certain number of requests (or sectors). The
+    limit is `most` times this number. `least` describes these accesses in the message.
     """
     accesses = _global(profile, kind)
     total = sum(getattr(a, quantity) for a in accesses)

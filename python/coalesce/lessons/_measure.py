@@ -62,7 +62,7 @@ def code(
     Parameters
     ----------
     operation, variant : str
-        As for `coalesce.source`.
+        See `coalesce.source`.
     since : str, optional
         The name of another variant. Lines that this other variant does not have are marked.
     part : tuple of str, optional

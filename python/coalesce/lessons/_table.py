@@ -15,7 +15,7 @@ from coalesce.render.markup import tag
 class Table:
     """A table with a heading above each column.
 
-    The text of the first column is aligned left, and the text of the others right.
+    The first column is aligned left, and all other columns are aligned right.
 
     Attributes
     ----------

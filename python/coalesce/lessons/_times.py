@@ -138,7 +138,9 @@ class Times(Mapping[str, Timing]):
         return [milliseconds(timing.kernel_ms).removesuffix(" ms"), f"{rate:,.0f}", speed]
 
     def _computes(self) -> bool:
-        """Whether the table shows GFLOP/s, as for a product. It shows GB/s for a sum or a copy."""
+        """True if the table shows GFLOP/s (for products), and False if it shows GB/s (for other
+        work).
+        """
         return self.operation == "matmul" or all(t.gflops > t.gbps for t in self.values())
 
 
@@ -226,7 +228,7 @@ def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
     pattern : {"stride", "offset", "vector"}
         The name of the pattern. See `coalesce.access`.
     values : iterable of int, optional
-        The strides, offsets or widths, as for `coalesce.plots.Sweep.run`. Without a GPU, the result
+        The strides, offsets or widths (see `coalesce.plots.Sweep.run`). Without a GPU, the result
         has bandwidths only if all of these values were recorded.
 
     Returns

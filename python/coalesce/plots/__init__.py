@@ -55,7 +55,7 @@ def sweep(
     sweep : Sweep or str
         A `Sweep`, or the name of a pattern to run: ``"stride"``, ``"offset"`` or ``"vector"``.
     values, itemsize, device
-        As for `Sweep.run`. They are used only if `sweep` is the name of a pattern.
+        See `Sweep.run`. They are used only if `sweep` is the name of a pattern.
     ax : Axes or two of them, optional
         The Axes to draw into. The first is for the sectors. The second is for the bandwidth, and is
         needed only if the sweep has one. By default, a new figure is made.
@@ -74,7 +74,7 @@ def sweep(
     ImportError
         matplotlib is not installed.
     ValueError
-        As for `Sweep.run`; or `ax` has too few Axes.
+        There is no such pattern, it does not support a value, or `ax` has too few Axes.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def bars(
     highlight : iterable of str
         The names of the bars to draw in a second colour.
     ax, theme
-        As for `sweep`.
+        See `sweep`.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def ladder(
     kind : {"load", "store"}
         For ``of="sectors"``: whether to show the sectors of loads or of stores.
     ax, theme
-        As for `sweep`.
+        See `sweep`.
 
     Returns
     -------
@@ -319,7 +319,7 @@ def roofline(
         The floating-point operations of the kernels, such as 2 M N K for a product. They are needed
         for profiles. A `Work` already has them.
     ax, theme
-        As for `sweep`.
+        See `sweep`.
 
     Returns
     -------

@@ -98,7 +98,7 @@ def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
     """Return a quantity of a variant, and whether it is an estimate: ``(1.25, True)``.
 
     `variant` is a profile or a timing. `name` is its name in error messages. `of` is the quantity,
-    and `kind` is "load" or "store", as for `coalesce.plots.ladder`.
+    and `kind` is "load" or "store" (see `coalesce.plots.ladder`).
     """
     if of == "sectors":
         if not hasattr(variant, "metrics"):
@@ -131,8 +131,8 @@ def _time(name: str, profile: ProfileLike) -> tuple[float, bool]:
 def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float | None) -> Work:
     """Return the point of a profile in a roofline, as a `Work`.
 
-    `flops` has the floating-point operations of the kernels, as for `coalesce.plots.roofline`.
-    `name` is the name of the profile in error messages.
+    `flops` has the number of floating-point operations of each kernel (see
+    `coalesce.plots.roofline`). `name` is the name of the profile in error messages.
     """
     count = flops.get(name) if isinstance(flops, Mapping) else flops
     if count is None:

@@ -41,7 +41,7 @@ class Sweep:
     Attributes
     ----------
     pattern : {"stride", "offset", "vector"}
-        The pattern, as for `coalesce.access`.
+        The pattern. See `coalesce.access`.
     values : array of int, shape (n,)
         The strides, offsets or widths.
     itemsize : int

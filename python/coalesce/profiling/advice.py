@@ -52,7 +52,7 @@ _FIX_OF_AXIS = (
 
 
 def wasteful(access: Access) -> bool:
-    """Whether the access costs clearly more than it would cost if its elements were adjacent."""
+    """Whether the access costs clearly more than an access to adjacent elements."""
     return access.cost > TOLERANCE * access.ideal
 
 

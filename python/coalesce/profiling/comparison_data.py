@@ -58,8 +58,8 @@ class Row:
     def better(self, i: int) -> bool | None:
         """Whether the i-th value is better than the first value.
 
-        None if the two values differ by at most 2 %, if one of them is missing, or if the first
-        value is 0.
+        The result is None if the values differ by at most 2 %, if a value is missing, or if the
+        first value is 0.
         """
         first, value = self.values[0], self.values[i]
         if not first or value is None or abs(value - first) <= 0.02 * abs(first):

@@ -100,9 +100,9 @@ class Example:
     def cost(self) -> int:
         """The cost of the access: wavefronts for shared memory, and sectors for other memory.
 
-        It is the number that a GPU counts. For an atomic, the cost may be larger than the number of
-        distinct sectors (`sectors`): if several lanes access the same element, its sector is sent
-        several times.
+        It is the number that a GPU counts. For an atomic, the cost may be larger than `sectors`,
+        the number of distinct sectors. If several lanes access the same element, its sector is
+        moved several times.
         """
         if self.space == "shared":
             passes, wavefronts = self._bank_passes
@@ -256,7 +256,7 @@ def _bank_passes(
 
 
 class Examples(Sequence[Example]):
-    """The examples of an instruction. They are made when somebody asks for them.
+    """The examples of an instruction. An example is made when it is first used.
 
     Attributes
     ----------
@@ -318,10 +318,11 @@ def distinct(of_instruction: Sequence[Example]) -> Sequence[Example]:
 
 
 def _distinct(trace: Trace) -> list[int]:
-    """Return the indices of the events, without those that cost the same as an earlier one.
+    """Return the indices of the events. Leave out events that must cost the same as an earlier
+    event.
 
-    They cost the same if the instruction, the memory, the lanes and the lanes' offsets from the
-    start of a cache line are the same. Asynchronous copies are not compared, because their cost
+    Two events cost the same if they have the same instruction, memory, lanes, and offsets of the
+    lanes from the start of a cache line. Asynchronous copies are not compared, because their cost
     depends on the addresses of two events.
     """
     memory = (trace.space == "shared") + 2 * (trace.space == "local")

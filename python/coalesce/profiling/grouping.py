@@ -36,8 +36,8 @@ _COUNTERS = (
 class Instructions(Sequence[Instruction]):
     """The rows of a `Counts.table()`, each as an `Instruction`.
 
-    A kernel may have hundreds of instructions, but a report shows only those that access memory. To
-    save time, an `Instruction` and its examples are made only when somebody asks for them.
+    A kernel may have hundreds of instructions, but a report shows only the instructions that access
+    memory. To save time, an `Instruction` and its examples are made when they are first used.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ def _alike(row: Instruction) -> tuple[Any, ...]:
     A line may access one array with two different indices, or several arrays whose names are not
     known. These accesses are shown separately if one takes about twice as many sectors per request
     as the other. The instructions of an unrolled loop get the same key. Their numbers of sectors
-    differ by less, because some of them begin at the start of a sector and others do not.
+    differ less: an access may or may not begin at the start of a sector.
     """
     cost = row.wavefronts if row.space == "shared" else row.sectors
     magnitude = round(math.log2(max(1, cost / row.requests)))

@@ -5,8 +5,8 @@ For example, a warp of a 4 x 4 x 4 block contains eight rows of four lanes. Its 
 eight runs of four lanes.
 
 In a 5 x 3 x 7 block, a row has 5 lanes, and 32 is not a multiple of 5. So the first or the last row
-of a warp is incomplete, and the runs have different lengths. In this case, the indices of the
-threads (threadIdx) are used: the addresses are regular if they are a linear function of x, y and z.
+of a warp is incomplete, and the runs have different lengths. In this case, the addresses are called
+regular if they are a linear function of threadIdx.x, threadIdx.y and threadIdx.z.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _with_tuples(finding: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_errors(report: dict[str, Any]) -> bool:
-    """Whether the check of a program found a mistake in its kernels or in its host code."""
+    """Return whether a check found a mistake in the program's kernels or in its host code."""
     return bool(report["host"] or report["checked"])
 
 

@@ -141,8 +141,8 @@ def run_blocks(
     """Simulate some blocks on one core of the CPU. This is the function that a job runs.
 
     `blocks` are the linear numbers of the blocks. `exemplars` is the number of executions of each
-    memory instruction to keep as examples. Return a tuple of three: the counts, the recorded events
-    (None if none were recorded), and a list of the arrays and variables.
+    memory instruction to keep as examples. Return a tuple: the counts, the recorded events (or
+    None), and a list of the arrays and variables.
     """
     program = _program(launch)
     for name, value in launch.variables:

@@ -5,10 +5,10 @@ For a sample of n blocks, the grid is divided into n ranges of consecutive block
 of each range is simulated. So the sample has blocks from all parts of the grid (it is a stratified
 sample). The random numbers are the same in every run.
 
-The blocks of the sample are divided into 16 groups, and the counts of each group give an estimate
-for the grid. The more these estimates differ, the larger is the standard error of the result. This
-is the method of random groups, with the correction for a finite population (K. M. Wolter,
-Introduction to Variance Estimation, 2007, chapter 2).
+The blocks of the sample are divided into 16 groups. The counts of each group give an estimate for
+the grid. The more these estimates differ, the larger is the standard error of the result. This is
+the method of random groups, with the correction for a finite population (K. M. Wolter, Introduction
+to Variance Estimation, 2007, chapter 2).
 """
 
 from __future__ import annotations

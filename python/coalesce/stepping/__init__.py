@@ -340,7 +340,7 @@ class Stepper:
         Parameters
         ----------
         warp : int, optional
-            The number of the warp, as for `step`.
+            The number of the warp. See `step`.
 
         Returns
         -------

@@ -32,11 +32,11 @@ def trace(
     operation : str
         ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``.
     *arrays : array
-        The operands of the operation, as for `profile`.
+        The operands of the operation. See `profile`.
     device : str or Device
         ``"sim"``, or another simulated GPU.
     blocks, warps, lines, limit, progress
-        Which events to record, as for `Kernel.trace`.
+        Which events to record. See `Kernel.trace`.
     **options
         Options of the operation, such as ``variant="naive"``, ``tile=16`` or ``pattern="stride"``.
 
