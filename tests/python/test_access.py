@@ -205,7 +205,7 @@ X = np.arange(64, dtype=np.float32)
             X,
             {"pattern": "gather", "index": np.array([64], np.int32)},
             ValueError,
-            "index must be from 0 to 63; it contains 64",
+            "index contains 64; its values must be from 0 to 63",
         ),
         (
             X,

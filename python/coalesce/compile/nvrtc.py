@@ -270,7 +270,7 @@ def checked_options(options: Iterable[str]) -> list[str]:
     result = require.texts("options", options)
     for option in result:
         if "\0" in option:
-            raise ValueError(f"options must have no NUL character; got {option!r}")
+            raise ValueError(f"options must not contain a NUL character; got {option!r}")
     return result
 
 
@@ -288,7 +288,7 @@ def checked_headers(headers: Any) -> dict[str, str]:
             item = f"{require.shown(name)}: {require.shown(text)}"
             raise TypeError(f"headers must be a dict from names to texts; got {item}")
         if "\0" in name or "\0" in text:
-            raise ValueError(f"headers must have no NUL character; {name!r} has one")
+            raise ValueError(f"headers must not contain a NUL character; {name!r} has one")
     return dict(headers)
 
 

@@ -138,9 +138,7 @@ class Times(Mapping[str, Timing]):
         return [milliseconds(timing.kernel_ms).removesuffix(" ms"), f"{rate:,.0f}", speed]
 
     def _computes(self) -> bool:
-        """True if the table shows GFLOP/s (for products), and False if it shows GB/s (for other
-        work).
-        """
+        """True if the table shows GFLOP/s, as for products. False if it shows GB/s."""
         return self.operation == "matmul" or all(t.gflops > t.gbps for t in self.values())
 
 

@@ -96,8 +96,7 @@ class Assertions:
             _fail(f"accesses of global memory take {excess:,} sectors more than needed", bad)
 
     def assert_bytes_used(self, at_least: float, *, line: int | None = None) -> None:
-        """Assert that the kernel uses a large share of the bytes that it moves from and to global
-        memory.
+        """Assert that the kernel uses a large share of the bytes moved from and to global memory.
 
         Parameters
         ----------

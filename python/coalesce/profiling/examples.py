@@ -318,8 +318,7 @@ def distinct(of_instruction: Sequence[Example]) -> Sequence[Example]:
 
 
 def _distinct(trace: Trace) -> list[int]:
-    """Return the indices of the events. Leave out events that must cost the same as an earlier
-    event.
+    """Return the indices of the events, without events that must cost the same as an earlier one.
 
     Two events cost the same if they have the same instruction, memory, lanes, and offsets of the
     lanes from the start of a cache line. Asynchronous copies are not compared, because their cost
