@@ -144,7 +144,7 @@ def _run(shell: Any, line: str, cell: str | None) -> Any:
     arguments = [_value(shell, "argument", text) for text in options.argument]
     grid, block = (launches and _value(shell, f"--{n}", getattr(options, n)) for n in _GEOMETRY)
     shared = _value(shell, "--shared", options.shared)
-    _bind(shell, kernels, chosen, options.name, quiet=launches)
+    _define_variables(shell, kernels, chosen, options.name, quiet=launches)
     if chosen is None or not launches:
         return None
     return _launch(chosen, grid, block, shared, arguments, options)
@@ -181,14 +181,14 @@ def _launch(
     return results[-1] if results else None
 
 
-def _bind(
+def _define_variables(
     shell: Any, kernels: list[Kernel], chosen: Kernel | None, name: str | None, quiet: bool
 ) -> None:
     """Make a variable in the notebook for each kernel. Unless `quiet`, print a message."""
     taken: dict[str, Kernel] = {}
-    plain = [_plain(kernel.name) for kernel in kernels]
+    plain = [_python_name(kernel.name) for kernel in kernels]
     for kernel in kernels:
-        bound = name if name is not None and kernel is chosen else _plain(kernel.name)
+        bound = name if name is not None and kernel is chosen else _python_name(kernel.name)
         if (
             bound != name and plain.count(bound) > 1
         ):  # several instantiations get names of their own: scale_float, scale_double
@@ -210,7 +210,7 @@ def _bind(
     shell.push(taken)
 
 
-def _plain(name: str) -> str:
+def _python_name(name: str) -> str:
     """Return the name of the Python variable for a kernel: "tile" for "tile<16>"."""
     return name.partition("<")[0].split("::")[-1]
 

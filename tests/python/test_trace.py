@@ -395,7 +395,7 @@ def test_operations_refuse_what_they_cannot_trace(on_simulator):
 
 
 def test_a_block_that_waits_for_a_block_that_does_not_run(on_simulator, monkeypatch):
-    monkeypatch.setattr(tracing_run, "PATIENCE", 1_000_000)
+    monkeypatch.setattr(tracing_run, "WAITING_LIMIT", 1_000_000)
     source = """extern "C" __global__ void k(volatile int* flag) {
         if (blockIdx.x == 0) while (*flag == 0);
         *flag = 1;

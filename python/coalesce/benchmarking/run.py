@@ -65,14 +65,14 @@ class _Gpu:
         if operand.on_gpu:
             return operand.passed
         if id(operand.passed) not in self.copies:
-            host = np.ascontiguousarray(_host(operand.passed, operand.dtype))
+            host = np.ascontiguousarray(_host_array(operand.passed, operand.dtype))
             self.copies[id(operand.passed)] = copy_to_gpu(host, self.device.name)
         return self.copies[id(operand.passed)]
 
     def contiguous(self, operand: Operand) -> Any:
         """Return an operand in GPU memory in C order without gaps."""
         if operand.on_gpu and not operand.usable_as_is():
-            return copy_to_gpu(np.ascontiguousarray(_host(operand.passed)), self.device.name)
+            return copy_to_gpu(np.ascontiguousarray(_host_array(operand.passed)), self.device.name)
         return self.array(operand)
 
     def option(self, name: str, value: Any) -> Any:
@@ -112,7 +112,7 @@ def benchmark(
     _check_repeats(settings)
     options = {name: value for name, value in options.items() if value is not None}
     chosen = names.row_requests(operation, variants, options)
-    checked = {one.name: _checked(operation, operands(one.variant)) for one in chosen}
+    checked = {one.name: _checked_operands(operation, operands(one.variant)) for one in chosen}
     first = checked[chosen[0].name]
     gpu_arrays = [o.array for o in first if o.on_gpu]
     where = devices.resolve(_device_of(first, device), gpu_arrays)
@@ -129,7 +129,7 @@ def benchmark(
         for done, one in enumerate(chosen):
             if report is not None:
                 report(done, len(chosen))
-            run = _peer if one.is_peer else _variant
+            run = _run_peer if one.is_peer else _run_variant
             candidate, result = run(
                 operation, one, checked[one.name], where, options, settings, gpu
             )
@@ -153,7 +153,7 @@ def benchmark(
         device=where,
         rows=_with_speedups(rows),
         peaks=peaks_of(where, first[0].dtype),
-        options=_shown(options),
+        options=_options_to_show(options),
         l2=settings.l2,
         gpu_state=state,
     )
@@ -174,7 +174,7 @@ def _check_repeats(settings: BenchmarkSettings) -> None:
         )
 
 
-def _shown(options: Mapping[str, Any]) -> dict[str, Any]:
+def _options_to_show(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options without `c`, and with the dtype of `out` in place of the array."""
     shown = {name: value for name, value in options.items() if name not in ("c", "out")}
     if "out" in options:
@@ -183,7 +183,7 @@ def _shown(options: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _peer(
+def _run_peer(
     operation: str,
     one: RowRequest,
     operands: Sequence[Operand],
@@ -199,12 +199,12 @@ def _peer(
         arrays = [gpu.contiguous(operand) for operand in operands]
         out = _result_of_peer(operation, operands, options, gpu)
         call = gpu_peers.call_of(name, arrays, out, device.ordinal)
-        _spoil(out)
+        _invalidate(out)
         call(0)
-        result = _host(out)
+        result = _host_array(out)
         batch, repeats = gpu.clock.batch([call], settings.repeats)
     else:
-        on_host = [_host(o.passed, o.dtype) for o in operands]
+        on_host = [_host_array(o.passed, o.dtype) for o in operands]
         if name == "numpy":
             result, batch = run_numpy(operation, on_host)
         else:
@@ -218,7 +218,7 @@ def _peer(
     return _Candidate(name, timing, work, batch, repeats), result
 
 
-def _spoil(out: Any) -> None:
+def _invalidate(out: Any) -> None:
     """Overwrite an array, so that a result of an earlier variant does not count as a new one."""
     memory = catalogue_operands.operand("out", out).array
     if isinstance(memory, np.ndarray):
@@ -244,7 +244,7 @@ def _result_of_peer(
     return empty(shape, dtype, device=gpu.device.name)
 
 
-def _variant(
+def _run_variant(
     operation: str,
     one: RowRequest,
     operands: Sequence[Operand],
@@ -256,13 +256,13 @@ def _variant(
     """Run a variant once. Return the candidate and the result."""
     variant_options = _options(operation, one, options)
     if "out" in variant_options:
-        _spoil(variant_options["out"])
+        _invalidate(variant_options["out"])
     array, run = _run(operation, variant_options, [o.passed for o in operands], device, settings)
     if not run.records:
         raise table.no_launch_error("time", operation, (o.shape for o in operands))
     modelled = run.own.modelled
     candidate = _Candidate(one.name, run.timing(), bound=None if modelled is None else modelled.why)
-    result = _host(array)
+    result = _host_array(array)
     if gpu is not None:
         steps = launches(
             operation,
@@ -290,11 +290,11 @@ def _verify(
     shared = operation not in ("access", "transpose") or (one.is_peer and one.name not in COPIES)
     key = operation if shared else one.name
     if key not in exact:
-        on_host = [_numbers(_host(o.passed, o.dtype)) for o in operands]
+        on_host = [_as_numeric(_host_array(o.passed, o.dtype)) for o in operands]
         variant = "copy" if one.name in COPIES else one.variant
         all_options = _on_host({**options, **one.options})
         exact[key] = reference(operation, variant, on_host, all_options)
-    numbers = _numbers(result)
+    numbers = _as_numeric(result)
     tolerance = exact[key].tolerance(
         numbers.dtype, one.variant, operands=operands[0].dtype, result=result.dtype
     )
@@ -418,7 +418,7 @@ def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, A
         )
 
 
-def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
+def _checked_operands(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     """Check the arguments that all variants of the operation share."""
     definition = table.operation(operation)
     names = definition.arrays
@@ -451,7 +451,7 @@ def _device_of(operands: Sequence[Operand], device: Any) -> Any:
     return device
 
 
-def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
+def _host_array(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
     """Return an array as a NumPy array of native byte order."""
     on_gpu = foreign.find_gpu_array(value)
     if on_gpu is not None and on_gpu.code == "V2":  # bfloat16
@@ -464,14 +464,14 @@ def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
-def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _as_numeric(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return an array that NumPy can compute with: bfloat16 as float32."""
     return from_bfloat16(array) if catalogue_operands.is_bfloat16(array.dtype) else array
 
 
 def _on_host(options: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: value if np.isscalar(value) or not hasattr(value, "dtype") else _host(value)
+        name: value if np.isscalar(value) or not hasattr(value, "dtype") else _host_array(value)
         for name, value in options.items()
         if name != "out"
     }

@@ -171,12 +171,12 @@ def notes(benchmark: BenchmarkData) -> list[str]:
         ends = (by_time[0].variant, by_time[-1].variant)
         names = dict.fromkeys(name.split()[0] for name in ends)
         words = [benchmark.operation, f"--variants {','.join(names)}"]
-        words += _again(benchmark)
+        words += _options_of_arrays(benchmark)
         lines.append(f"Why, line by line: coalesce explain {' '.join(words)}")
     return lines
 
 
-def _again(benchmark: BenchmarkData) -> Iterator[str]:
+def _options_of_arrays(benchmark: BenchmarkData) -> Iterator[str]:
     """Yield the command-line options that make the same arrays, if there are any."""
     array = benchmark.arrays[0]
     if len({n for a in benchmark.arrays for n in a.shape}) == 1:
@@ -206,10 +206,10 @@ def _of_times(benchmark: BenchmarkData) -> Iterator[str]:
         if clocks[0]:
             text += ", without copies to and from the GPU"
         yield f"{text}. spread: (80th - 20th percentile) / median."
-    yield from _of_the_gpu(benchmark)
+    yield from _gpu_notes(benchmark)
 
 
-def _of_the_gpu(benchmark: BenchmarkData) -> Iterator[str]:
+def _gpu_notes(benchmark: BenchmarkData) -> Iterator[str]:
     """Yield how runs on a GPU were timed, and the state of the GPU."""
     if benchmark.ignores_l2:
         yield "L2 flushed: no effect, because no time was measured on a GPU."

@@ -61,7 +61,7 @@ def prepared(
         arrays["low"], pitch = _tf32_rest(run, a)
         layouts["low"] = (a.shape, pitch)
     if "whole" in entry.arguments:
-        arrays.update(_shares(run, a, b))
+        arrays.update(_shared_tiles(run, a, b))
     return {**arrays, **_maps(entry.name, layouts)}
 
 
@@ -103,7 +103,7 @@ def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
     return {"a": strips, "partial": run.scratch((blocks * PARTIAL,), a.dtype), "ready": ready}
 
 
-def _shares(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
+def _shared_tiles(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
     """Decide which tiles of a product several blocks compute together. Return the arguments.
 
     `whole` is the number of tiles that one block computes alone. Several blocks share each of the

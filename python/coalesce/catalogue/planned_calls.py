@@ -120,7 +120,7 @@ def _on_host_arrays(
     if plan is None:
         if not all(map(_can_be_planned, passed)) or not (out is None or out.flags.c_contiguous):
             return None, chosen
-        plan = _kept(key, _planned(key[0], operands, dict(options), chosen))
+        plan = _remember(key, _planned(key[0], operands, dict(options), chosen))
     if out is not None:
         if not out.flags.writeable:
             return None, chosen
@@ -157,7 +157,7 @@ def _on_gpu_arrays(
     key = (*key, chosen.name, *((array.shape, array.strides, array.code) for array in gpu_arrays))
     plan = _plans.get(key)
     if plan is None:
-        plan = _kept(key, _planned_on_gpu(key[0], gpu_arrays, dict(options), chosen))
+        plan = _remember(key, _planned_on_gpu(key[0], gpu_arrays, dict(options), chosen))
     addresses = [array.address for array in gpu_arrays]
     if out is not None:
         plan.call.enqueue(addresses)
@@ -167,7 +167,7 @@ def _on_gpu_arrays(
     return foreign.to_library_of(operands[0], result), chosen
 
 
-def _kept(key: Any, plan: _Plan) -> _Plan:
+def _remember(key: Any, plan: _Plan) -> _Plan:
     """Keep a plan for later calls, and return it."""
     _plans[key] = plan
     if len(_plans) > _MOST_PLANS:

@@ -24,7 +24,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser = build()
     # argparse does not know the arguments of the kernel, which may follow the options. It returns
     # them as unknown arguments.
-    options, rest = parser.parse_known_args(_joined(words))
+    options, rest = parser.parse_known_args(_join_option_values(words))
     if rest and (getattr(options, "argument", None) is None or any(a[:2] == "--" for a in rest)):
         unknown = [word for word in rest if word.startswith("-")] or rest
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -41,7 +41,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _joined(words: Sequence[str]) -> list[str]:
+def _join_option_values(words: Sequence[str]) -> list[str]:
     """Join ``--option -DX=1`` into one word, ``--option=-DX=1``.
 
     Otherwise argparse would take the value for an option, because it starts with a dash.
@@ -71,7 +71,7 @@ def parse_program(words: Sequence[str]) -> argparse.Namespace:
     _add_program(parser)
     _add_device(parser, "sim", names=SIMULATED)
     _add_compiler(parser)
-    options = parser.parse_args(_joined(words[1:]))
+    options = parser.parse_args(_join_option_values(words[1:]))
     options.command = command
     return options
 

@@ -64,7 +64,7 @@ def listing(compiled: Compiled) -> str:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LookupError(f"nvdisasm failed: {done.stderr.strip()[:200]}")
-    text = _needed(done.stdout)
+    text = _without_unused_sections(done.stdout)
     cache.store(key, text, None, {})
     return text
 
@@ -100,7 +100,7 @@ _SECTION = re.compile(r"^//-{10,} (\S+) +-{10,}$", re.MULTILINE)
 _NEEDED = re.compile(r"\.text\.|\.nv\.constant[1-4]|\.nv\.shared\.")
 
 
-def _needed(text: str) -> str:
+def _without_unused_sections(text: str) -> str:
     """Remove the sections that are not used: debugging information, unwinding, notes."""
     starts = [*_SECTION.finditer(text)]
     ends = [*(match.start() for match in starts[1:]), len(text)]

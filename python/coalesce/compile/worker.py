@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 60.0
 _MOST_BYTES = 8 << 30
-_KEPT = 2  # the largest number of idle child processes
+_MOST_IDLE = 2  # the largest number of idle child processes
 
 
 class Compiler:
@@ -86,7 +86,7 @@ class Compiler:
         # each step is one atomic operation of the list.
         self._idle.append(child)
         with contextlib.suppress(IndexError):
-            while len(self._idle) > _KEPT:
+            while len(self._idle) > _MOST_IDLE:
                 self._idle.pop(0).kill()
         if isinstance(answer, str):
             raise CompileError(answer)
@@ -154,16 +154,16 @@ class _Child:
         """Return the result of the compiler. If the compilation fails, return the log, a string."""
         try:
             self._connection.send(request)
-            if not self._waited(request[1], seconds):
+            if not self._wait_for_answer(request[1], seconds):
                 raise CompileError(
                     f"{request[1]}: the compiler did not end within {seconds:g} s. To allow more "
                     "time, set the environment variable COALESCE_COMPILE_SECONDS"
                 )
             return self._connection.recv()
         except (EOFError, ConnectionError):
-            raise CompileError(f"{request[1]}: {self._why_dead()}") from None
+            raise CompileError(f"{request[1]}: {self._exit_reason()}") from None
 
-    def _waited(self, name: str, seconds: float) -> bool:
+    def _wait_for_answer(self, name: str, seconds: float) -> bool:
         """Wait for an answer, and show progress. Return whether the answer came in time."""
         if self._connection.poll(min(seconds, PATIENCE_SECONDS)):
             return True
@@ -183,7 +183,7 @@ class _Child:
         self.process.wait()
         self._connection.close()
 
-    def _why_dead(self) -> str:
+    def _exit_reason(self) -> str:
         status = self.process.wait()
         if status == -signal.SIGKILL:  # the system does not tell who sent the signal
             return (

@@ -121,14 +121,14 @@ def _cells(canvas: Canvas, panel: Panel, left: float, top: float) -> None:
     _indices(canvas, panel, at_row, at_col, left, top)
     _grid(canvas, at_row, at_col, size)
     moved_cells: dict[int, list[Box]] = {}
-    for (row, col), count, colour in _stretches(panel, matrix.moved_cells):
+    for (row, col), count, colour in _runs_of_colour(panel, matrix.moved_cells):
         moved_cells.setdefault(colour, []).append((at_col[col], at_row[row], count * size, size))
     for colour, boxes in moved_cells.items():
         cells = round(sum(box[2] for box in boxes) / size)
         canvas.hatch(boxes, group(colour), {"brought": matrix.name, "cells": cells})
     if len(matrix.cell_labels) > _FEW:
         touched: dict[int, list[Box]] = {}
-        for (row, col), count, colour in _stretches(panel, matrix.colours):
+        for (row, col), count, colour in _runs_of_colour(panel, matrix.colours):
             touched.setdefault(colour, []).append((at_col[col], at_row[row], count * size, size))
         for colour, boxes in touched.items():
             cells = round(sum(box[2] for box in boxes) / size)
@@ -269,7 +269,7 @@ def _runs(at: dict[Item, float], size: float) -> Iterator[tuple[float, float]]:
         yield stretch[0], stretch[-1] + size
 
 
-def _stretches(panel: Panel, moved_cells: dict[Cell, int]) -> Iterator[tuple[Cell, int, int]]:
+def _runs_of_colour(panel: Panel, moved_cells: dict[Cell, int]) -> Iterator[tuple[Cell, int, int]]:
     """Group neighbouring cells of a row that have the same colour.
 
     Yield the first cell of each group, the number of its cells, and the number of the colour.

@@ -191,7 +191,7 @@ def _one(parameter: Parameter, value: Any) -> Argument:
         _refuse_arrays(parameter, value)
     if parameter.kind in ("pointer", "word"):
         if isinstance(value, np.ndarray):
-            return _with_base(_host_array(parameter, value))
+            return _extended_to_base(_host_array(parameter, value))
         if isinstance(value, Pointer):
             host = _host_array(parameter, value.array)
             host.offset = value.offset * host.array.itemsize
@@ -273,7 +273,7 @@ def _wanted_array(parameter: Parameter) -> str:
     return f"an array of {' or '.join(dtype_name(code) for code in parameter.accepted)}"
 
 
-def _with_base(host: HostArray) -> HostArray:
+def _extended_to_base(host: HostArray) -> HostArray:
     """If the array is a view, let the kernel access all of its base array."""
     if host.copied or simulated_memory.memory_of(host.original) is not None:
         return host  # in simulated memory, a view can access the whole device array anyway

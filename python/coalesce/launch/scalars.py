@@ -57,7 +57,7 @@ def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
     if type_code[0] in "iu":
         return _integer(parameter, int(value))
     for code in parameter.accepted:
-        if _widens(type_code, code):
+        if _holds_all_values(type_code, code):
             return np.array(value, code).tobytes()
     advice = ""
     wanted = parameter.accepted[0]
@@ -72,7 +72,7 @@ def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
     )
 
 
-def _widens(source_code: str, code: str) -> bool:
+def _holds_all_values(source_code: str, code: str) -> bool:
     """Return whether the type `code` can hold every value of the type `source_code` exactly."""
     kind = source_code[0]
     if kind not in "bfc":
@@ -102,7 +102,7 @@ def _integer(parameter: Parameter, value: int) -> bytes:
         elif code == "b1":
             if value in (0, 1):
                 return _packed(parameter, code, value)
-        elif abs(value) <= 2 ** _PRECISION[code] or _survives(value, code):
+        elif abs(value) <= 2 ** _PRECISION[code] or _holds_integer(value, code):
             return _floating(parameter, float(value))
     raise ValueError(
         f"argument {parameter} is {value}, which does not fit {_wanted_scalar(parameter)}"
@@ -115,7 +115,7 @@ def _integer(parameter: Parameter, value: int) -> bytes:
 _PRECISION = {"f2": 11, "V2": 8, "f4": 24, "f8": 53, "c8": 24, "c16": 53}
 
 
-def _survives(value: int, code: str) -> bool:
+def _holds_integer(value: int, code: str) -> bool:
     """Return whether a floating type holds an integer exactly."""
     if value.bit_length() > 1024:
         return False

@@ -18,7 +18,7 @@ MOST_SOURCE_BYTES = 32 << 20  # five times the size of CUDA's largest headers to
 _FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|hip|cpp|cc|cxx|c|h|hpp|ptx|txt|cubin|fatbin)\s*")
 
 
-def _plain(name: str) -> str:
+def _name_for_ptx(name: str) -> str:
     """Return the name of a file in the form that PTX allows."""
     return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
 
@@ -96,7 +96,7 @@ def module_of(
     if isinstance(source, os.PathLike) and not isinstance(source, type):
         path = Path(require.path("source", source))
         source, options_in_file = _read(path)
-        filename = filename or _plain(path.name)
+        filename = filename or _name_for_ptx(path.name)
         chosen += options_in_file
     _check_source(source)
     source = source.removeprefix("\ufeff")  # a byte order mark, which editors on Windows write

@@ -316,7 +316,7 @@ def _by_name(
             f"{_listed(structure)}"
         )
     have = [member for member, _ in pairs]
-    missing = [m for m in structure.members if m not in have and _needed(m)]
+    missing = [m for m in structure.members if m not in have and _needs_value(m)]
     if structure.kind == "union":
         if len(pairs) != 1:
             raise TypeError(
@@ -329,7 +329,7 @@ def _by_name(
     return iter(pairs)
 
 
-def _needed(member: Member) -> bool:
+def _needs_value(member: Member) -> bool:
     """Whether a member needs a value: unnamed bit fields and empty structures need none."""
     return bool(_names_of(member))
 

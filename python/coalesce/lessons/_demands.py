@@ -59,7 +59,7 @@ _ONE_PASS = "one pass over the array takes"
 _TILED = "blocks that load their rows of a and columns of b once take"
 
 
-def _few(
+def _require_few(
     kind: Kind, quantity: Quantity, most: float, least: str, profile: Profile, case: Case
 ) -> None:
     """Raise AssertionError if the kernel loads or stores too often.
@@ -180,7 +180,7 @@ def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
         f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array, which "
         f"{kind}s each element once"
     )
-    return Demand(text, partial(_few, kind, quantity, most, _ONE_PASS))
+    return Demand(text, partial(_require_few, kind, quantity, most, _ONE_PASS))
 
 
 def loads_of_tiles(most: float) -> Demand:
@@ -192,7 +192,7 @@ def loads_of_tiles(most: float) -> Demand:
         f"the loads take at most {most:g} times the requests that are needed if each block loads "
         "its rows of a and its columns of b once"
     )
-    return Demand(text, partial(_few, "load", "requests", most, _TILED))
+    return Demand(text, partial(_require_few, "load", "requests", most, _TILED))
 
 
 ONCE = (repeats("load", "requests", 1.25), repeats("store", "requests", 1.25))

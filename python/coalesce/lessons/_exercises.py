@@ -32,7 +32,7 @@ from coalesce.profiling import Profile
 Array = NDArray[Any]
 Stage = Literal["solved", "time", "check", "result", "counts"]
 _SOURCES = Path(__file__).with_name("sources")
-_PATIENCE = 30.0  # the limit in seconds; every solution takes less than one second
+_TIME_LIMIT_SECONDS = 30.0  # the limit in seconds; every solution takes less than one second
 
 _failures: dict[str, int] = {}  # for each exercise: how many checks of this session failed
 
@@ -219,13 +219,13 @@ class Exercise:
                 f"kernel must be a Kernel, or a string with its source; got {require.shown(kernel)}"
             )
         try:
-            with _patience(_PATIENCE):
+            with _time_limit(_TIME_LIMIT_SECONDS):
                 stage, text = self._checked(kernel)
         except _EndlessError:
             stage = "time"
             text = (
-                f"  after {_PATIENCE:g} s it was stopped; solutions take less than a second. Does "
-                "the condition of each loop become false, and does its counter change?"
+                f"  after {_TIME_LIMIT_SECONDS:g} s it was stopped; solutions take less than a second. "
+                "Does the condition of each loop become false, and does its counter change?"
             )
         if stage == "solved":
             return Verdict(self.name, stage, text)
@@ -249,7 +249,7 @@ class Exercise:
         messages = [_judged(demand, profile, case) for demand in self._demands]
         failed = [text for text in messages if text]
         if failed:
-            return "counts", _once(failed)
+            return "counts", _join_messages(failed)
         totals = [
             f"  {t.name}: {t.requests:,} requests of {t.per_request:.3g} {t.unit}"
             for t in profile.totals()
@@ -262,7 +262,7 @@ class _EndlessError(Exception):
 
 
 @contextmanager
-def _patience(seconds: float) -> Iterator[None]:
+def _time_limit(seconds: float) -> Iterator[None]:
     """Raise `_EndlessError` if the code in the ``with`` statement takes too long.
 
     Only the main thread can be interrupted. In another thread, there is no limit.
@@ -298,7 +298,7 @@ def _judged(demand: Demand, profile: Profile, case: Case) -> str:
     return ""
 
 
-def _once(failed: list[str]) -> str:
+def _join_messages(failed: list[str]) -> str:
     """Join the messages of failed demands. Source lines that several messages show appear once."""
     heads: dict[str, list[str]] = {}
     for text in failed:

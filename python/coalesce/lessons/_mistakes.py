@@ -264,7 +264,10 @@ def _tiles(edge: int, transposed: bool = False) -> Callable[[Sequence[Any], Arra
                 yield sentence + more, a[:, mask] @ b[mask]
         last = np.outer(a[:, -1], b[-1]) if n % edge == 0 else np.zeros_like(a)
         yield "Each element has only the last product. Does the sum grow, or is it replaced?", last
-        for name, left, right in (("a", _turned(a, edge), b), ("b", a, _turned(b, edge))):
+        for name, left, right in (
+            ("a", _transpose_tiles(a, edge), b),
+            ("b", a, _transpose_tiles(b, edge)),
+        ):
             yield (
                 f"The tile of {name} is transposed: its indices differ between store and load.",
                 left @ right,
@@ -279,7 +282,7 @@ def _tiles(edge: int, transposed: bool = False) -> Callable[[Sequence[Any], Arra
     return mistakes
 
 
-def _turned(matrix: Array, edge: int) -> Array:
+def _transpose_tiles(matrix: Array, edge: int) -> Array:
     """Return a square matrix with each tile transposed. Incomplete tiles are padded with zeros."""
     n = len(matrix)
     count = -(-n // edge)

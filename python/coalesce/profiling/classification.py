@@ -142,7 +142,7 @@ def classify(
         shares = max(passes, default=1) > max(of_words, default=1)
         return _of_banks(active, max(of_words, default=1), shares, those)
     pattern = _of_sectors(lanes, active, width, array, those)
-    few = _few(lanes, len(addresses))
+    few = _active_lanes_text(lanes, len(addresses))
     if few and pattern.kind != "single":
         return replace(pattern, text=f"{pattern.text} {few}")
     return pattern
@@ -328,7 +328,7 @@ def bank_passes(
     return [passes for lanes, passes in groups if lanes], wavefronts
 
 
-def _few(lanes: list[int], of: int) -> str:
+def _active_lanes_text(lanes: list[int], of: int) -> str:
     """Say which lanes are active. The text is empty if all lanes are active."""
     if len(lanes) == of or of < LANES:
         return ""

@@ -170,7 +170,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     if table["after_waits"][table["tensor"]].any():
         add(filter(_of_tensor_cores, metrics), AFTER_WAITS)
         add(TOTALS, AFTER_WAITS)
-    if _watches_in_a_loop(table).any():
+    if _waits_in_a_loop(table).any():
         add([n for n in metrics if "global" in n or "generic" in n], WATCHING)
         add(filter(_of_copy_engine, metrics), WATCHING)
         # The bytes of generic accesses count as bytes of local memory, too.
@@ -217,7 +217,7 @@ def _of_tensor_cores(metric: str) -> bool:
     return "tensor" in metric or "gmma" in metric or metric.startswith("memory_l1_wavefronts")
 
 
-def _watches_in_a_loop(table: Any) -> Any:
+def _waits_in_a_loop(table: Any) -> Any:
     """Select the instructions with which warps may wait in a loop for a value in global memory.
 
     These are atomics with a result and volatile loads that were executed more often than there are

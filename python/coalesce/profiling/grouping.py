@@ -201,13 +201,13 @@ def _accesses(
     groups: dict[Any, list[Instruction]] = {}
     for row in rows:
         if row.space in (*_CACHED, "shared"):
-            groups.setdefault(_alike(row), []).append(row)
+            groups.setdefault(_access_key(row), []).append(row)
     accesses = [_access(group, source, totals, errors) for group in groups.values()]
     accesses = [replace(access, sentence=advise(access)) for access in accesses]
     return tuple(sorted(accesses, key=lambda a: (-a.share, -a.excess)))
 
 
-def _alike(row: Instruction) -> tuple[Any, ...]:
+def _access_key(row: Instruction) -> tuple[Any, ...]:
     """Return a key. The instructions of a line that have equal keys are shown as one access.
 
     A line may access one array with two different indices, or several arrays whose names are not

@@ -119,7 +119,7 @@ def of_prepared(
     ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()
     again = None
     if passed is not None and devices.gpu_status():
-        again = _again(launch, passed, ptx)
+        again = _repeated_launch(launch, passed, ptx)
     counted = counting.count(
         # If the kernel also runs on a GPU, the caller's arrays must get the GPU's results. So the
         # simulator uses copies of the arrays for counting.
@@ -230,7 +230,7 @@ def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
     return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name, no_time=no_time)
 
 
-def _again(
+def _repeated_launch(
     launch: Prepared, passed: Sequence[Any], ptx: Mapping[str, np.ndarray[Any, Any]]
 ) -> ncu.RepeatedLaunch:
     """Return the same launch for Nsight Compute, which runs it after this launch.

@@ -31,7 +31,7 @@ State = Literal["ready", "barrier", "lanes", "ended"]
 
 # Stepping runs a single block. If the block waits for another block, the wait never ends. Therefore
 # the block is stopped after this number of warp instructions.
-PATIENCE = 50_000_000
+WAITING_LIMIT = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Stepper:
         patience = 0
         alone = not launch.cooperative and dependencies.may_communicate(launch)
         if not self.kernel.instruction_limit and alone:
-            patience = PATIENCE
+            patience = WAITING_LIMIT
         self._waits_for_others = bool(patience)
         self._launch = launch.detached()
         self._session: sim.Stepping | None = self._launch.step(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # The most warp instructions that chosen blocks may execute, if one of them may wait for another
 # block. The other block does not run, so the wait would never end.
-PATIENCE = 1_000_000_000
+WAITING_LIMIT = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
     """Run only some blocks of a launch.
 
     One of these blocks may wait for a block that does not run. Then LaunchError is raised after
-    `PATIENCE` warp instructions, or after the kernel's own `instruction_limit`.
+    `WAITING_LIMIT` warp instructions, or after the kernel's own `instruction_limit`.
     """
     if launch.kernel.instruction_limit or not dependencies.may_communicate(launch):
         return launch.run(**options)
     try:
-        return launch.run(instruction_limit=PATIENCE, **options)
+        return launch.run(instruction_limit=WAITING_LIMIT, **options)
     except LaunchError as error:
         if "stopped after the limit" not in str(error):
             raise
