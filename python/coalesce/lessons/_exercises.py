@@ -224,8 +224,9 @@ class Exercise:
         except _EndlessError:
             stage = "time"
             text = (
-                f"  after {_TIME_LIMIT_SECONDS:g} s it was stopped; solutions take less than a second. "
-                "Does the condition of each loop become false, and does its counter change?"
+                f"  after {_TIME_LIMIT_SECONDS:g} s it was stopped; solutions take less than "
+                "a second. Does the condition of each loop become false, and does its counter "
+                "change?"
             )
         if stage == "solved":
             return Verdict(self.name, stage, text)

@@ -149,7 +149,7 @@ def _global(accesses: Sequence[Access]) -> Sentence:
         return Sentence(False, f"Global memory: {sectors} per {unit}, {few}.")
     return Sentence(
         True,
-        f"Global memory takes {_factor(accesses, 'sectors')} it needs; {_name_worst_access(accesses)}.",
+        f"Global memory takes {_factor(accesses, 'sectors')} it needs; {_worst_access(accesses)}.",
     )
 
 
@@ -161,7 +161,7 @@ def _shared(accesses: Sequence[Access]) -> Sentence:
     return Sentence(
         True,
         f"Shared memory {has} takes {_factor(accesses, 'wavefronts')} it needs; "
-        f"{_name_worst_access(accesses)}.",
+        f"{_worst_access(accesses)}.",
     )
 
 
@@ -198,7 +198,7 @@ def _factor(accesses: Sequence[Access], unit: str) -> str:
     )
 
 
-def _name_worst_access(accesses: Sequence[Access]) -> str:
+def _worst_access(accesses: Sequence[Access]) -> str:
     """Say which access causes the largest part of the excess."""
     worst = max(accesses, key=lambda a: a.excess)
     share = worst.excess / sum(a.excess for a in accesses)
