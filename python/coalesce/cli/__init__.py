@@ -277,7 +277,7 @@ def _write(result: Any, html: str | None, data: str | None) -> None:
 
 
 def console() -> Console:
-    """Return the console for the output. If stdout is no terminal, lines have 100 columns."""
+    """Return the console for the output. If stdout is not a terminal, lines have 100 columns."""
     from rich.console import Console
 
     if sys.stdout.isatty():

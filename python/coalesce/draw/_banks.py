@@ -79,7 +79,7 @@ class Board:
 
     @property
     def depths(self) -> list[int]:
-        """The number of turns that each group needs."""
+        """For each group of lanes, the number of turns. In one turn, a bank serves one word."""
         return [max(word.turn for word in words) + 1 for words in self.words]
 
     @property

@@ -313,7 +313,9 @@ def _host_array(parameter: Parameter, passed: np.ndarray[Any, Any]) -> HostArray
         )
     if type(passed) is not np.ndarray:
         if isinstance(passed, np.ma.MaskedArray):
-            raise TypeError(f"argument {parameter} is a masked array; fill it first: .filled(0)")
+            raise TypeError(
+                f"argument {parameter} is a masked array; fill it first: {parameter.name}.filled(0)"
+            )
         passed = passed.view(np.ndarray)
     if parameter.kind == "pointer" and parameter.spelled and not parameter.const:
         _check_writeable(parameter, passed)
