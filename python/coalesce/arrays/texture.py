@@ -153,8 +153,8 @@ def texture(
     if levels:
         if linear_memory:
             raise ValueError(
-                "levels and linear_memory=True cannot be combined: a texture in linear memory has no "
-                "smaller levels"
+                "levels and linear_memory=True cannot be combined: a texture in linear memory has "
+                "no smaller levels"
             )
         for number, level in enumerate(levels, 1):
             wanted = tuple(max(n >> number, 1) for n in extent)

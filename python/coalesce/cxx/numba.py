@@ -51,7 +51,7 @@ class NumbaArgument:
 
     @property
     def count(self) -> int:
-        """How many parameters of the PTX this argument needs."""
+        """The number of PTX parameters that this argument needs."""
         return {"array": 5 + 2 * self.ndim, "complex": 2}.get(self.kind, 1)
 
     @property

@@ -64,7 +64,7 @@ class HostArray:
 
     @property
     def part(self) -> slice:
-        """Which bytes of `array` the caller passed: all bytes, or the bytes of the view."""
+        """The bytes of `array` that the caller passed: all bytes, or the bytes of the view."""
         if self.view_bytes is None:
             return slice(0, self.array.nbytes)
         return slice(self.offset, self.offset + self.view_bytes)

@@ -137,7 +137,7 @@ class Sweep:
 
     @property
     def ideal(self) -> NDArray[np.float64]:
-        """For each value, the sectors per load that contiguous bytes would take."""
+        """For each value, the sectors per load if the loaded bytes were contiguous."""
         if self.pattern == "vector":
             # 32 lanes and 32 bytes per sector: as many sectors as bytes per lane.
             return self.values.astype(np.float64)
@@ -150,7 +150,9 @@ class Sweep:
 
 
 def _sectors(pattern: str, value: Any, itemsize: int) -> float:
-    """Return the sectors per load. A few warps are enough: each touches equally many sectors."""
+    """Return the sectors per load. A few warps are simulated, because each touches as many
+    sectors.
+    """
     option = PATTERNS[pattern][0]
     threads = 32 * _COUNTED_WARPS
     elements = {"stride": threads * value, "offset": threads + value, "vector": threads * 16}

@@ -56,8 +56,8 @@ class Pattern:
         - ``"permuted"``: contiguous, but in another order;
         - ``"stride"``: the elements of neighbouring lanes have a constant distance;
         - ``"field"``: each lane accesses another structure, and all access the same field of it;
-        - ``"runs"``: contiguous only in groups of neighbouring lanes, for example because the block
-          is narrow;
+        - ``"runs"``: neighbouring lanes access neighbouring elements, but only in groups of a few
+          lanes, for example because the block is narrow;
         - ``"broadcast"``: all lanes access the same address;
         - ``"groups"``: there are a few addresses, and several lanes access each of them;
         - ``"single"``: only one lane is active;

@@ -94,7 +94,7 @@ def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
 
 
 def same_cost(a: Line, b: Line) -> bool:
-    """Whether two lines have equally many requests, sectors and wavefronts."""
+    """Whether two lines have the same numbers of requests, sectors and wavefronts."""
     return _cost(a) == _cost(b)
 
 

@@ -54,8 +54,8 @@ class Instruction:
     width : int
         The number of bytes that each lane accesses.
     executed, threads : int
-        `executed` is how often a warp executed the instruction. `threads` is the number of active
-        threads, summed over these executions.
+        `executed` is the number of executions: how often a warp executed the instruction. `threads`
+        is the number of active threads, summed over all executions.
     requests : int
         How often a warp accessed memory with the instruction. For the copy engine, the number of
         copies.
@@ -68,8 +68,8 @@ class Instruction:
     wavefronts : int
         The number of cycles in which shared memory served the requests.
     ideal : int
-        The sectors (for shared memory: wavefronts) that the same lanes would take if their elements
-        were adjacent.
+        The sectors that the same lanes would take if their elements were adjacent. For shared
+        memory, the wavefronts.
     merged : int
         How many PTX instructions the assembler merged into this instruction. It is 1 if nothing was
         merged.
@@ -179,7 +179,7 @@ class Access:
 
     @property
     def pattern(self) -> Pattern | None:
-        """The pattern of the example. None if there is no example, and for local memory."""
+        """The access pattern of the example. None for local memory, or if there is no example."""
         if self.example is None or self.space == "local":
             return None
         return self.example.pattern
@@ -207,12 +207,12 @@ class Access:
 
     @property
     def ideal_per_request(self) -> float:
-        """What `per_request` would be if the lanes' elements were adjacent."""
+        """The average cost of a request if the lanes' elements were adjacent."""
         return self.ideal / self.requests if self.requests else 0.0
 
     @property
     def excess(self) -> int:
-        """By how much `cost` is larger than `ideal`. It is 0 if the cost is smaller."""
+        """The difference between `cost` and `ideal`. It is 0 if `cost` is smaller."""
         return max(0, self.cost - self.ideal)
 
     @property
@@ -321,7 +321,7 @@ class Line:
 
     @property
     def ideal_sectors_per_request(self) -> float:
-        """What `sectors_per_request` would be if the lanes' elements were adjacent."""
+        """The average sectors per request if the lanes' elements were adjacent."""
         return self.ideal_sectors / self.requests if self.requests else 0.0
 
     @property
