@@ -29,12 +29,12 @@ class Kernel(BaseKernel):
     (x, y, z). To add dynamic shared memory, write ``kernel[grid, block, shared_bytes](*args)``. To
     also choose a stream, write ``kernel[grid, block, shared_bytes, stream](*args)``.
 
-    **Pointers.** Pass a NumPy array of the element type, of any shape. After the call, the array
-    contains what the kernel wrote. If an array is not C-contiguous, the kernel gets a copy, and the
-    result is copied back after the launch. A read-only array is accepted only for a pointer to
-    const. If the kernel runs on a GPU, you may also pass an array in the memory of that GPU. It may
-    be a `DeviceArray`, an array of CuPy, PyTorch or Numba, or any other object with
-    `__cuda_array_interface__` or DLPack.
+    **Pointers.** Pass a NumPy array. Its dtype must be the element type, and it may have any shape.
+    After the call, the array contains what the kernel wrote. If an array is not C-contiguous, the
+    kernel gets a copy, and the result is copied back after the launch. A read-only array is
+    accepted only for a pointer to const. If the kernel runs on a GPU, you may also pass an array in
+    the memory of that GPU. It may be a `DeviceArray`, an array of CuPy, PyTorch or Numba, or any
+    other object with `__cuda_array_interface__` or DLPack.
 
     **Views.** You may pass a C-contiguous view of a larger array, such as ``x[r:]``. The kernel may
     then access all of the larger array, as with ``d_x + r`` in CUDA C++. Reports count the elements
@@ -55,9 +55,10 @@ class Kernel(BaseKernel):
     - a structure: a dict or a tuple;
     - an array: a list or an array.
 
-    For a union, pass a dict with one of its members. You can also pass a NumPy structured scalar,
-    or bytes. If the fields of a structured scalar have another layout than the members, TypeError
-    is raised.
+    For a union, pass a dict with one of its members.
+
+    Instead of a dict or a tuple, you can also pass a NumPy structured scalar, or bytes. The fields
+    of the structured scalar must have the same layout as the members.
 
     **Waiting.** A call with NumPy arrays returns when the kernel has ended. A call with only GPU
     arrays does not wait.
