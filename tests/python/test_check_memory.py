@@ -312,9 +312,7 @@ def test_undefined_is_checked():
         ValueError, match=r"argument undefined contains the name 'y', but .* has no such"
     ):
         kernel.check(1, 1, x, 0, undefined=["y"])
-    with pytest.raises(
-        ValueError, match=r"must contain names of arrays; .n. \(int\) is not an array"
-    ):
+    with pytest.raises(ValueError, match=r"contains .n. \(int\), which is not an array"):
         kernel.check(1, 1, x, 0, undefined=["n"])
 
 
