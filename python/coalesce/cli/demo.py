@@ -94,7 +94,7 @@ def run_demo(
 
 
 def operands(n: int, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return two n x n matrices of random numbers. They are the same on every device and run."""
+    """Return two n x n matrices of random numbers. The numbers are the same in every run."""
     random = np.random.default_rng(2024)
     a, b = (random.uniform(-1, 1, (n, n)).astype(dtype) for _ in range(2))
     return a, b
