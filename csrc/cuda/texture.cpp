@@ -131,13 +131,11 @@ void Texture::create() {
         const int alignment = std::max(device_.attribute(texture_alignment), 1);
         if (elements_ % Address(alignment) != 0)
             throw LaunchError(
-                what_ +
-                " shares memory with another argument, and begins inside this memory. "
-                "On a GPU, the linear memory of a texture must begin at a multiple "
-                "of " +
-                std::to_string(alignment) + " bytes; this array begins " +
-                std::to_string(elements_ % Address(alignment)) +
-                " bytes after one. Pass a copy of the array");
+                what_ + " shares memory with another argument, and begins inside this memory, " +
+                std::to_string(elements_ % Address(alignment)) + " bytes after a multiple of " +
+                std::to_string(alignment) +
+                " bytes. On a GPU, the linear memory of a texture must begin at such a multiple. "
+                "Pass a copy of the array");
         resource.type = linear_resource;
         resource.of.linear = {elements_, format_of(d_), d_.channels,
                               d_.extent[0] * texel_bytes(d_)};

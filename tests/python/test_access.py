@@ -80,9 +80,7 @@ def test_gather_by_any_integers(device):
         np.testing.assert_array_equal(
             coalesce.access(x, pattern="gather", index=index, device=device), x[index]
         )
-    with pytest.raises(
-        ValueError, match="index contains 1099511627776; its values must be from 0 to 99"
-    ):
+    with pytest.raises(ValueError, match=r"contains 1099511627776; .* from 0 to 99"):
         coalesce.access(x, pattern="gather", index=np.array([2**40]), device=device)
 
 

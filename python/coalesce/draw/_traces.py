@@ -64,7 +64,7 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     if not isinstance(trace, Trace):
         raise TypeError(f"trace must be a Trace; got {require.shown(trace)}")
     if not len(trace):
-        raise ValueError("trace has no event to draw")
+        raise ValueError("trace has no events, so there is nothing to draw")
     one = trace[require.whole("number", number, -len(trace), len(trace) - 1)]
     if title is None:
         line = f", line {one.line}" if one.line else ""

@@ -75,9 +75,10 @@ def shares_words(access: Access) -> bool:
 
 
 def split(access: Access) -> bool:
-    """Whether an access to shared memory is slow only because its lanes are in several groups.
+    """Whether an access is slow only because shared memory serves parts of the warp one by one.
 
-    Shared memory serves the halves or quarters of a warp one after the other: see `Example.split`.
+    For 8 or 16 bytes per lane, these parts are the halves or the quarters of a warp. See
+    `Example.split`.
     """
     return access.example is not None and access.example.split and wasteful(access)
 

@@ -153,12 +153,13 @@ class Example:
 
     @cached_property
     def split(self) -> bool:
-        """Whether the access takes several wavefronts only because its lanes are in several groups.
+        """Whether the access is slow only because shared memory serves parts of the warp one by
+        one.
 
-        If a lane accesses 8 bytes, the two halves of a warp are the groups. Shared memory serves
+        If a lane accesses 8 bytes, these parts are the two halves of the warp. Shared memory serves
         one half after the other. So two active lanes in different halves take two wavefronts,
-        although one wavefront could serve both. If a lane accesses 16 bytes, the groups are the
-        four quarters of the warp.
+        although one wavefront could serve both. If a lane accesses 16 bytes, the parts are the four
+        quarters of the warp.
         """
         if self.space != "shared" or self.kind not in ("load", "store") or self.wastes:
             return False
