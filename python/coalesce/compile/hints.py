@@ -161,7 +161,7 @@ def _host_code(log: str) -> list[str]:
         return [DEVICE_CODE_ONLY]
     if names:
         example = f"__device__ ... {names[0]}(...)"
-        return [f"Declare functions that kernels call as __device__ functions: {example}"]
+        return [f"A function that a kernel calls must be declared __device__: {example}"]
     return []
 
 
