@@ -273,7 +273,7 @@ At 8192, the power limit also lowers the clock a little, as it does for cuBLAS.
   and from 0.99 to 1.08 for 8192 x 512 x 4096.
 - **Other positions of the lanes**, as in `split_k`. The kernel became slower: by 0.7 % at 2048 and
   4096, and by 1.1 % at 8192. The reason is not known.
-- **Fewer waiting warps.** In one test, only one warp tested the barriers while it waited. In
+- **Fewer tests of barriers.** In one test, only one warp tested the barriers while it waited. In
   another test, the warps that transpose paused from time to time. Both had no effect.
 - **No work at the end of a tile.** There, the kernel exchanges partial sums and stores the result.
   A kernel without the exchange and a kernel without the stores have wrong results, but they show
