@@ -15,13 +15,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import recording
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "h200.txt"
-SCRIPTS = ("numpy_products.py", "transfers.py", "launch_latency.py")
 CUPY = ",cupy" if importlib.util.find_spec("cupy") else ""
 COPIES = "memcpy" + (CUPY and ",cupy_copy")
 VARIANTS = {
@@ -30,23 +30,28 @@ VARIANTS = {
     "column_sums": "column_tiles,vectorized",
 }
 LARGE = ("16384x16384", "1000000x1000", "1000x1000000")
-COMMANDS = (
-    *(f"python benchmarks/{script}" for script in SCRIPTS),
+CASES = (
     *(
-        f"coalesce bench {operation} --shape {shape} --variants {names}{CUPY} --repeats auto"
+        f"matmul --size {size} --whole-calls --runs {runs}"
+        for size, runs in ((64, 900), (1024, 9), (4096, 9), (8192, 9))
+    ),
+    *(f"copies --size {mebibytes << 18} --runs 7" for mebibytes in (1, 16, 64, 256, 1024)),
+    "launch --runs 9",
+    *(
+        f"{operation} --shape {shape} --variants {names}{CUPY} --repeats auto"
         for operation, names in VARIANTS.items()
         for shape in LARGE
     ),
     *(
-        f"coalesce bench transpose --shape {shape} --variants vectorized,{COPIES} --repeats auto"
+        f"transpose --shape {shape} --variants vectorized,{COPIES} --repeats auto"
         for shape in ("16383x16385", "8192x32768")
     ),
-    *(f"coalesce bench {operation} --size 4096 --repeats auto" for operation in VARIANTS),
+    *(f"{operation} --size 4096 --repeats auto" for operation in VARIANTS),
 )
 
 
 def main() -> None:
-    """Run all commands, and write the file after each of them."""
+    """Run `coalesce bench` for all cases, and write the files after each of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     recording.add_options(parser, OUT)
     options = parser.parse_args()
@@ -56,17 +61,14 @@ def main() -> None:
         record["commit"], gpu["name"], gpu["driver_version"], record["date"]
     )
     figures = Path(tempfile.mkdtemp()) / "figures.json"
-    folder = Path(__file__).parents[1]
-    for command in COMMANDS:
-        program, *arguments = command.split()
-        start = ["-m", "coalesce"] if program == "coalesce" else []
-        words = [sys.executable, *start, *arguments, "--json", str(figures)]
-        environment = {**os.environ, "COLUMNS": "100", "PYTHONUNBUFFERED": "1"}
-        done = subprocess.run(
-            words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True
-        )
+    environment = {**os.environ, "COLUMNS": "100"}
+    for case in CASES:
+        command = f"coalesce bench {case}"
+        words = [sys.executable, "-m", *command.split(), "--json", str(figures)]
+        started = time.perf_counter()
+        done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         printed = f"\n$ {command}\n{done.stdout}"
-        print(printed, flush=True)
+        print(f"{printed}({time.perf_counter() - started:.1f} s)", flush=True)
         text += printed
         options.out.write_text(text, encoding="utf-8")
         record["figures"][command] = json.loads(figures.read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from coalesce import cli
+from coalesce.benchmarking.calls import WHOLE_CALLS
 from coalesce.cli import parser
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +89,10 @@ def test_coalesce(command, tmp_path, monkeypatch, capsys):
     program = cli._program(words)
     if program is not None:  # test_programs.py runs some of these if there is a compiler
         assert parser.parse_program(program[0]).command == words[0]
+        return
+    if words[0] == "bench" and {"--whole-calls", *WHOLE_CALLS} & set(words):
+        assert cli.main(words) == 1
+        assert "can only be timed on a GPU" in capsys.readouterr().err
         return
     assert cli.main(small(words)) == 0
     captured = capsys.readouterr()

@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import Peaks
-from coalesce.benchmarking import run
+from coalesce.benchmarking import run, run_calls
+from coalesce.benchmarking.calls import WHOLE_CALLS
 from coalesce.benchmarking.clock import L2, Repeats
 from coalesce.benchmarking.data import BenchmarkRow
 from coalesce.benchmarking.gpu import GpuState
 from coalesce.benchmarking.result import Benchmark
+from coalesce.common import require
 from coalesce.profiling.data import ArrayInfo
 
 __all__ = ["ArrayInfo", "Benchmark", "BenchmarkRow", "GpuState", "Peaks", "benchmark"]
@@ -26,6 +28,7 @@ def benchmark(
     l2: L2 = "kept",
     verify: bool = True,
     repeats: Repeats = 1,
+    whole_calls: bool = False,
     progress: bool | Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Benchmark:
@@ -35,15 +38,21 @@ def benchmark(
     all of them run at the same GPU clocks. Times on the simulator are modelled, and the table says
     so.
 
+    The times of variants do not include the copies of NumPy arrays to the GPU and back. With
+    ``whole_calls=True``, the host's clock measures whole calls, with all copies. The operations
+    ``"copies"`` and ``"launch"`` measure only copies and only launches. All of this needs a GPU.
+
     Parameters
     ----------
     operation : str
         ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``. The
-        variants of ``"access"`` are its patterns.
+        variants of ``"access"`` are its patterns. ``"copies"`` copies a NumPy array to the GPU and
+        back. ``"launch"`` launches a kernel that does almost nothing, 5,000 times in each run. It
+        measures how long the host needs for one launch.
     *arrays : array
         The operands of the operation, of dtype float32 or float64. ``"matmul"`` takes two arrays,
-        of shapes (M, K) and (K, N). The other operations take one array. Arrays must not be empty.
-        The variant ``"bf16"`` and cuBLAS also take bfloat16.
+        of shapes (M, K) and (K, N). ``"launch"`` takes none. The other operations take one array.
+        Arrays must not be empty. The variant ``"bf16"`` and cuBLAS also take bfloat16.
     variants : sequence of str, optional
         What to time. ``variants(operation).names`` lists the names of the variants. Options of one
         variant follow its name: ``"split_k tile=32"``. You can also name other libraries.
@@ -52,6 +61,10 @@ def benchmark(
         in TF32. ``"transpose"`` can also be compared with copies of the matrix: ``"memcpy"`` is the
         driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to the first name. The
         default is all variants, without other libraries.
+
+        A benchmark of whole calls has other rows: those that its table lists by default, and
+        ``"numpy"``. Rows of CuPy and PyTorch are left out if the library is not installed. The
+        operations run with ``variant="best"``.
     device : str or Device, optional
         Where the variants run: ``"cuda"``, ``"cuda:1"``, ``"sim"`` or ``"sim:h200"``. The default
         is the first GPU. Without a GPU, it is the simulator.
@@ -74,6 +87,11 @@ def benchmark(
         wait for the host. (Calls of CuPy and PyTorch are repeated by the host.) ``"auto"`` makes
         runs of about 10 ms, with at most 100 repeats. Modelled times and NumPy's times ignore
         `repeats`.
+    whole_calls : bool
+        Whether to time whole calls with NumPy arrays, such as ``coalesce.matmul(a, b)``, by the
+        host's clock. Not for ``"access"``. The rows take turns in random order. Other rows show the
+        copies alone, the kernels alone, and calls of CuPy and PyTorch with all copies. Whole calls
+        have no options, and neither `l2` nor `repeats`.
     progress : bool or callable, optional
         True shows a progress bar, and False shows none. A function is called with two numbers: how
         many variants are finished, and how many there are. By default, terminals and notebooks show
@@ -96,7 +114,8 @@ def benchmark(
     ValueError
         There is no such operation or variant, the shapes do not match, or an array is empty.
     DeviceUnavailable
-        There is no such device, or a variant needs a GPU or a library that is missing.
+        There is no such device, or a variant needs a GPU or a library that is missing. Whole calls
+        need a GPU.
 
     Examples
     --------
@@ -107,4 +126,6 @@ def benchmark(
     True
     """
     settings = run.BenchmarkSettings(runs, verify, progress, l2, repeats)
+    if require.flag("whole_calls", whole_calls) or operation in WHOLE_CALLS:
+        return run_calls.benchmark(operation, arrays, variants, device, options, settings)
     return run.benchmark(operation, lambda _: arrays, variants, device, options, settings)

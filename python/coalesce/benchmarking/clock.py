@@ -1,7 +1,8 @@
-"""Times calls on a GPU with CUDA events."""
+"""Times calls: on a GPU with CUDA events, and with the host's clock."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -101,3 +102,31 @@ class GpuClock:
 
     def _flush(self) -> None:
         self._device.fill(self._buffer.address, 0, FLUSHED_BYTES)
+
+
+def host_runs(
+    call: Callable[[], Any],
+    count: int,
+    calls: int = 1,
+    synchronize: Callable[[], Any] | None = None,
+) -> list[Times]:
+    """Make `count` runs, and return the time of one call in each of them, by the host's clock.
+
+    A run makes `calls` calls. The last result of a run is freed after the clock has stopped. If the
+    calls only enqueue work on a GPU, `synchronize` waits for this work: before each run, after one
+    untimed call, and after each run.
+    """
+    times: list[Times] = []
+    for _ in range(count):
+        if synchronize is not None:
+            call()
+            synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            result = call()
+        passed = time.perf_counter() - start
+        del result
+        if synchronize is not None:
+            synchronize()
+        times.append((1e3 * passed / calls,))
+    return times

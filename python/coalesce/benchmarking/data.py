@@ -8,6 +8,7 @@ from typing import Any
 
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import Peaks
+from coalesce.benchmarking.calls import WHOLE_CALLS
 from coalesce.benchmarking.clock import L2
 from coalesce.benchmarking.gpu import GpuState
 from coalesce.common.timing import Timing
@@ -80,6 +81,7 @@ class BenchmarkData:
         options: Mapping[str, Any],
         l2: L2 = "kept",
         gpu_state: GpuState | None = None,
+        processor: str | None = None,
     ) -> None:
         # Not for users: `benchmark` calls this.
         self.operation = operation
@@ -90,7 +92,9 @@ class BenchmarkData:
         self.options = dict(options)
         measured = (row.timing for row in self.rows if row.timing.source == "measured")
         on_gpu = any(timing.device != "cpu" for timing in measured)
-        self.l2 = l2 if on_gpu else None
+        self.whole_calls = processor is not None
+        self.processor = processor
+        self.l2 = l2 if on_gpu and not self.whole_calls else None
         self.ignores_l2 = not on_gpu and l2 == "flushed"
         self.gpu_state = gpu_state
 
@@ -133,11 +137,14 @@ class BenchmarkData:
     def title(self) -> str:
         """The operation, its arrays and the device: ``"matmul of a (512, 512) and b ..."``."""
         operands = " and ".join(f"{a.name} {a.shape}" for a in self.arrays)
+        operands = f"{operands}, {self.arrays[0].dtype}" if self.arrays else "a small kernel"
+        if self.whole_calls and self.operation not in WHOLE_CALLS:
+            operands = f"{operands}, whole calls"
         listed = "".join(f", {name}={value}" for name, value in self.short_options.items())
         where = f"{self.device.name} ({self.device.description})"
         if all(row.timing.device == "cpu" for row in self.rows):
             where = "this machine's CPU"
-        return f"{self.operation} of {operands}, {self.arrays[0].dtype}{listed}, on {where}"
+        return f"{self.operation} of {operands}{listed}, on {where}"
 
     @property
     def short_options(self) -> dict[str, int | float | str]:

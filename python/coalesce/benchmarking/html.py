@@ -52,7 +52,7 @@ def _content(r: BenchmarkRow, name: str, best: bool) -> str:
     text = benchmark_text.cell(r, name)
     if r.correct is False:
         return tag("b", text, f"color:{BAD}")
-    return tag("b", text) if best and name in ("variant", "ms", "speedup") else text
+    return tag("b", text) if best and name in ("variant", "ms", "us", "speedup") else text
 
 
 def _bar(r: BenchmarkRow, slowest: float) -> str:

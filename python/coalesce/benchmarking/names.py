@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coalesce import catalogue
+from coalesce.benchmarking import calls
 from coalesce.benchmarking.peers import PEERS
 from coalesce.catalogue import table
 from coalesce.common import require
@@ -80,7 +81,20 @@ def _all(operation: str, options: Mapping[str, Any]) -> tuple[RowRequest, ...]:
     return tuple(row_request(name) for name in names)
 
 
-def _listed(operation: str, variants: Sequence[str]) -> tuple[RowRequest, ...]:
+def rows_of_calls(operation: str, variants: Sequence[str]) -> tuple[str, ...]:
+    """Check the names of rows of a benchmark of whole calls, and return them."""
+    rows = _texts(variants)
+    for row in rows:
+        if row not in calls.ROWS[operation]:
+            raise ValueError(
+                f"variants: whole calls of {operation} have no row {row!r}; the rows are "
+                f"{', '.join(calls.ROWS[operation])}"
+            )
+        _check_once(rows, row)
+    return rows
+
+
+def _texts(variants: Sequence[str]) -> tuple[str, ...]:
     if isinstance(variants, str):
         raise TypeError(
             f"variants must be a sequence of names; got the string {variants!r}. Write "
@@ -89,6 +103,16 @@ def _listed(operation: str, variants: Sequence[str]) -> tuple[RowRequest, ...]:
     texts = tuple(require.texts("variants", variants))
     if not texts:
         raise ValueError("variants is empty; pass the name of at least one variant")
+    return texts
+
+
+def _check_once(texts: Sequence[str], name: str) -> None:
+    if texts.count(name) > 1:
+        raise ValueError(f"variants has the name {name!r} twice; it must have each name only once")
+
+
+def _listed(operation: str, variants: Sequence[str]) -> tuple[RowRequest, ...]:
+    texts = _texts(variants)
     names = tuple(row_request(text) for text in texts)
     for one in names:
         if one.is_peer or (one.variant == catalogue.BEST and operation != "access"):
@@ -101,8 +125,5 @@ def _listed(operation: str, variants: Sequence[str]) -> tuple[RowRequest, ...]:
                 f"variants: {error}"
                 + (f"; the names of libraries are also allowed: {peers}" if peers else "")
             ) from None
-        if texts.count(one.name) > 1:
-            raise ValueError(
-                f"variants has the name {one.name!r} twice; it must have each name only once"
-            )
+        _check_once(texts, one.name)
     return names

@@ -9,7 +9,6 @@ library. A library is imported only when a benchmark names it. If the library or
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,20 +19,20 @@ import numpy as np
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.benchmarking import gpu_peers
-from coalesce.benchmarking.clock import GpuClock, Repeats
+from coalesce.benchmarking.clock import GpuClock, Repeats, host_runs
 from coalesce.benchmarking.rounds import Batch, Times
 from coalesce.common.errors import DeviceUnavailable
 
-_OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
+OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
 # For each library, a description and its operations.
 PEERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "numpy": ("NumPy on this machine's CPU", _OPERATIONS),
+    "numpy": ("NumPy on this machine's CPU", OPERATIONS),
     "cublas": ("cuBLAS", ("matmul",)),
     "cublas_tf32": ("cuBLAS in TF32", ("matmul",)),
     "memcpy": ("the driver's copy of a matrix on the GPU", ("transpose",)),
-    "cupy": ("CuPy", _OPERATIONS),
+    "cupy": ("CuPy", OPERATIONS),
     "cupy_copy": ("CuPy's copy of a matrix on the GPU", ("transpose",)),
-    "torch": ("PyTorch", _OPERATIONS),
+    "torch": ("PyTorch", OPERATIONS),
 }
 # Peers that copy the matrix, instead of transposing it.
 COPIES = ("memcpy", "cupy_copy")
@@ -60,7 +59,7 @@ def check_peer(name: str, operation: str, device: Device) -> None:
     if name.startswith("cublas"):
         gpu_peers.cublas_path()
     elif name not in gpu_peers.NAMES:
-        _library(name)
+        library(name)
 
 
 def run_numpy(operation: str, arrays: Sequence[Any]) -> tuple[np.ndarray[Any, Any], Batch]:
@@ -68,8 +67,8 @@ def run_numpy(operation: str, arrays: Sequence[Any]) -> tuple[np.ndarray[Any, An
 
     The function takes a number of runs, and returns a list with the time of each run.
     """
-    call = _call(np, operation, arrays)
-    return call(), partial(_on_the_clock, call)
+    call = call_of(np, operation, arrays)
+    return call(), partial(host_runs, call)
 
 
 def run_on_gpu(
@@ -91,11 +90,11 @@ def run_on_gpu(
     run = _with_torch if name == "torch" else _with_cupy
     if name in COPIES:
         operation = "copy"
-    return run(_library(name), operation, arrays, device.ordinal, clock, repeats)
+    return run(library(name), operation, arrays, device.ordinal, clock, repeats)
 
 
-def _library(name: str) -> Any:
-    """Import CuPy or PyTorch."""
+def library(name: str) -> Any:
+    """Import CuPy or PyTorch. If it is missing, raise DeviceUnavailable."""
     package = name.removesuffix("_copy")
     try:
         module = importlib.import_module(package)
@@ -112,7 +111,7 @@ def _library(name: str) -> Any:
     )
 
 
-def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Callable[[], Any]:
+def call_of(library: Any, operation: str, arrays: Sequence[Any]) -> Callable[[], Any]:
     """Return a function that runs an operation with NumPy or CuPy.
 
     The memory of the result is allocated here, once, so that timed calls do not allocate it.
@@ -151,15 +150,15 @@ def _with_cupy(
     clock: GpuClock,
     repeats: Repeats,
 ) -> tuple[np.ndarray[Any, Any], Batch, int]:
-    with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:
-        call = _call(
+    with cupy_settings(cupy, ordinal):
+        call = call_of(
             cupy, operation, [cupy.ascontiguousarray(cupy.asarray(array)) for array in arrays]
         )
         result = cupy.asnumpy(call())
         runs, made = clock.batch([lambda _: call()], repeats, graph=False)
 
     def batch(count: int) -> Sequence[Times]:
-        with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:  # the stream of the clock
+        with cupy_settings(cupy, ordinal):
             return runs(count)
 
     return result, batch, made
@@ -173,20 +172,14 @@ def _with_torch(
     clock: GpuClock,
     repeats: Repeats,
 ) -> tuple[np.ndarray[Any, Any], Batch, int]:
-    @contextmanager
-    def settings() -> Iterator[None]:
-        stream = torch.cuda.default_stream(ordinal)  # the stream of the clock
-        with torch.cuda.device(ordinal), torch.cuda.stream(stream), _without_tf32(torch):
-            yield
-
-    with settings():
+    with torch_settings(torch, ordinal):
         on_gpu = [torch.from_numpy(np.ascontiguousarray(array)).cuda() for array in arrays]
         call = _torch_call(torch, operation, on_gpu)
         result = call().cpu().numpy()
         runs, made = clock.batch([lambda _: call()], repeats, graph=False)
 
     def batch(count: int) -> Sequence[Times]:
-        with settings():
+        with torch_settings(torch, ordinal):
             return runs(count)
 
     return result, batch, made
@@ -207,21 +200,21 @@ def _torch_call(torch: Any, operation: str, tensors: Sequence[Any]) -> Callable[
 
 
 @contextmanager
-def _without_tf32(torch: Any) -> Iterator[None]:
-    """Compute float32 products in float32, not TF32."""
+def cupy_settings(cupy: Any, ordinal: int) -> Iterator[None]:
+    """Use GPU number `ordinal` and the stream of the clock."""
+    with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:
+        yield
+
+
+@contextmanager
+def torch_settings(torch: Any, ordinal: int) -> Iterator[None]:
+    """Use GPU number `ordinal` and the stream of the clock. Compute in float32, not TF32."""
+    stream = torch.cuda.default_stream(ordinal)
     settings = torch.backends.cuda.matmul
     before = settings.allow_tf32
     settings.allow_tf32 = False
     try:
-        yield
+        with torch.cuda.device(ordinal), torch.cuda.stream(stream):
+            yield
     finally:
         settings.allow_tf32 = before
-
-
-def _on_the_clock(call: Callable[[], Any], count: int) -> list[Times]:
-    times: list[Times] = []
-    for _ in range(count):
-        start = time.perf_counter()
-        call()
-        times.append((1e3 * (time.perf_counter() - start),))
-    return times

@@ -24,7 +24,7 @@ class Benchmark(BenchmarkData):
     Attributes
     ----------
     operation : str
-        The name of the operation.
+        The name of the operation, or ``"copies"`` or ``"launch"``.
     arrays : tuple of ArrayInfo
         The names, shapes and dtypes of the operands.
     device : Device
@@ -39,11 +39,16 @@ class Benchmark(BenchmarkData):
         of the array.
     l2 : {"kept", "flushed"} or None
         What L2 holds when a run begins: ``"kept"`` means data of the previous run, and
-        ``"flushed"`` means no data of the arrays. None if all times are modelled, or measured on
-        the CPU.
+        ``"flushed"`` means no data of the arrays. None if all times are modelled, or measured by
+        the host's clock.
     gpu_state : GpuState or None
         The clock, the power and the throttle reasons of the GPU. nvidia-smi reported them while the
         variants ran again, after the timed runs. None without a GPU or without nvidia-smi.
+    whole_calls : bool
+        Whether the times are those of whole calls, by the host's clock. Then
+        ``timing.kernel_ms`` is the time of a whole call.
+    processor : str or None
+        The number and the name of the host's processors, if whole calls were timed. Otherwise None.
 
     Examples
     --------
@@ -141,7 +146,7 @@ class Benchmark(BenchmarkData):
 
             - ``operation``, ``arrays``, ``options``, ``device``: the attributes of the benchmark;
             - ``peaks``: None, or a dict of the attributes of `Peaks`;
-            - ``l2``: the attribute of the benchmark;
+            - ``l2``, ``whole_calls``, ``processor``: the attributes of the benchmark;
             - ``gpu_state``: None, or a dict of the attributes of `GpuState`;
             - ``rows``: for each row, a dict of the attributes of `BenchmarkRow`. Its item
               ``timing`` is a dict of the attributes of `Timing`.
@@ -153,6 +158,8 @@ class Benchmark(BenchmarkData):
             "device": self.device.name,
             "peaks": None if self.peaks is None else asdict(self.peaks),
             "l2": self.l2,
+            "whole_calls": self.whole_calls,
+            "processor": self.processor,
             "gpu_state": None if self.gpu_state is None else asdict(self.gpu_state),
             "rows": [_plain(row) for row in self.rows],
         }

@@ -1,11 +1,11 @@
 """Times candidates in rounds, in which all candidates take turns.
 
-So all candidates run at the same clocks and temperatures of the GPU. The order of the candidates is
-reversed in every second round.
+So all candidates run at the same clocks and temperatures of the GPU.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -19,21 +19,31 @@ Batch = Callable[[int], Sequence[Times]]  # makes a number of runs and returns t
 RUNS_PER_ROUND = 2
 
 
-def interleaved(candidates: Mapping[str, Batch], runs: Runs) -> dict[str, list[Times]]:
+def interleaved(
+    candidates: Mapping[str, Batch], runs: Runs, *, shuffled: bool = False
+) -> dict[str, list[Times]]:
     """Time all candidates in turn. Return a dict from each candidate to the times of its runs.
 
     Each candidate first makes one untimed run, the warm-up. Then a round has `RUNS_PER_ROUND` runs
-    of each candidate. A candidate takes part in the rounds until it has made `runs` runs. With
+    of each candidate, and the order is reversed in every second round. With `shuffled`, a round has
+    one run of each candidate, in random order. This is for calls that the host's clock times: such
+    a call takes longer after a call of another library, because the processor's caches hold other
+    code. A candidate takes part in the rounds until it has made `runs` runs. With
     ``"auto"``, the spread of its times decides when it has made enough: see ``enough_runs`` in
     csrc/cuda/statistics.hpp.
     """
     for batch in candidates.values():
         batch(1)
     times: dict[str, list[Times]] = {name: [] for name in candidates}
-    backwards = False
+    backwards, shuffler = False, random.Random(1)
     while waiting := [name for name in candidates if not _enough(times[name], runs)]:
-        for name in reversed(waiting) if backwards else waiting:
-            times[name] += candidates[name](_next(len(times[name]), runs))
+        if shuffled:
+            shuffler.shuffle(waiting)
+        elif backwards:
+            waiting.reverse()
+        for name in waiting:
+            count = 1 if shuffled else _next(len(times[name]), runs)
+            times[name] += candidates[name](count)
         backwards = not backwards
     return times
 

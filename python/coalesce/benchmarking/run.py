@@ -16,13 +16,14 @@ from coalesce.arrays.creation import empty
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import peaks_of
 from coalesce.benchmarking import gpu_peers, names
+from coalesce.benchmarking.calls import WHOLE_CALLS
+from coalesce.benchmarking.candidates import Candidate, compare, info_of, rows_of, times_of
 from coalesce.benchmarking.clock import L2, GpuClock, Repeats
-from coalesce.benchmarking.data import BenchmarkRow
-from coalesce.benchmarking.gpu import copy_to_gpu, launches, state_under_load
+from coalesce.benchmarking.gpu import copy_to_gpu, launches
 from coalesce.benchmarking.names import RowRequest
 from coalesce.benchmarking.peers import COPIES, check_peer, run_numpy, run_on_gpu
 from coalesce.benchmarking.result import Benchmark
-from coalesce.benchmarking.rounds import Batch, Runs, Times, interleaved
+from coalesce.benchmarking.rounds import Runs
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue import products, table
 from coalesce.catalogue.operands import Operand
@@ -32,7 +33,6 @@ from coalesce.common import require
 from coalesce.common.dtypes import code_of, dtype_name, from_bfloat16
 from coalesce.common.progress import Report, reporter
 from coalesce.common.timing import Timing
-from coalesce.profiling.data import ArrayInfo
 from coalesce.simulate.prepared import on_host
 
 # A function that returns the arrays for a variant. Its argument is the name of the variant.
@@ -51,6 +51,24 @@ class BenchmarkSettings:
     l2: L2 = "kept"
     repeats: Repeats = 1
 
+    def check(self) -> None:
+        """If a setting is wrong, raise TypeError or ValueError."""
+        require.runs(self.runs)
+        require.flag("verify", self.verify)
+        require.choice("l2", self.l2, ("kept", "flushed"))
+        repeats = self.repeats
+        if repeats == "auto" and isinstance(repeats, str):
+            pass
+        elif isinstance(repeats, str):
+            raise ValueError(f'repeats must be a positive int or "auto"; got {repeats!r}')
+        else:
+            require.whole("repeats", repeats, 1, 2**31 - 1)
+        if repeats != 1 and self.l2 == "flushed":
+            raise ValueError(
+                "l2='flushed' cannot be combined with repeats, because L2 is not flushed between "
+                "the repeats of a run; leave out repeats or l2"
+            )
+
 
 @dataclass
 class _Gpu:
@@ -65,35 +83,19 @@ class _Gpu:
         if operand.on_gpu:
             return operand.passed
         if id(operand.passed) not in self.copies:
-            host = np.ascontiguousarray(_host_array(operand.passed, operand.dtype))
+            host = np.ascontiguousarray(host_array(operand.passed, operand.dtype))
             self.copies[id(operand.passed)] = copy_to_gpu(host, self.device.name)
         return self.copies[id(operand.passed)]
 
     def contiguous(self, operand: Operand) -> Any:
         """Return an operand in GPU memory in C order without gaps."""
         if operand.on_gpu and not operand.usable_as_is():
-            return copy_to_gpu(np.ascontiguousarray(_host_array(operand.passed)), self.device.name)
+            return copy_to_gpu(np.ascontiguousarray(host_array(operand.passed)), self.device.name)
         return self.array(operand)
 
     def option(self, name: str, value: Any) -> Any:
         """Return the value of an option. An array is copied to GPU memory, as an operand is."""
         return value if np.isscalar(value) else self.array(catalogue_operands.operand(name, value))
-
-
-@dataclass
-class _Candidate:
-    """A variant or library that ran once, and what is needed to time it."""
-
-    name: str
-    timing: Timing
-    work: tuple[float, float] = (0.0, 0.0)  # operations and bytes
-    batch: Batch | None = None  # None if the time is modelled
-    repeats: int = 1  # in each run
-    parts: tuple[str, ...] = ()  # the names of the kernels
-    error: float | None = None
-    norm_error: float | None = None
-    correct: bool | None = None
-    bound: str | None = None
 
 
 def benchmark(
@@ -105,14 +107,11 @@ def benchmark(
     settings: BenchmarkSettings,
 ) -> Benchmark:
     """Time variants of an operation. See `coalesce.benchmark`."""
-    catalogue.check_operation(operation)
-    require.runs(settings.runs)
-    require.flag("verify", settings.verify)
-    require.choice("l2", settings.l2, ("kept", "flushed"))
-    _check_repeats(settings)
+    catalogue.check_operation(operation, WHOLE_CALLS)
+    settings.check()
     options = {name: value for name, value in options.items() if value is not None}
     chosen = names.row_requests(operation, variants, options)
-    checked = {one.name: _checked_operands(operation, operands(one.variant)) for one in chosen}
+    checked = {one.name: checked_operands(operation, operands(one.variant)) for one in chosen}
     first = checked[chosen[0].name]
     gpu_arrays = [o.array for o in first if o.on_gpu]
     where = devices.resolve(_device_of(first, device), gpu_arrays)
@@ -123,7 +122,7 @@ def benchmark(
 
     on_gpu = where.kind == "cuda" and {one.name for one in chosen} != {"numpy"}
     gpu = _Gpu(where, GpuClock(where, settings.l2)) if on_gpu else None
-    candidates: list[_Candidate] = []
+    candidates: list[Candidate] = []
     exact: dict[str, Reference] = {}
     with reporter(settings.progress, f"timing {operation}", "variants") as report:
         for done, one in enumerate(chosen):
@@ -136,42 +135,20 @@ def benchmark(
             if settings.verify:
                 _verify(candidate, one, result, operation, checked[one.name], options, exact)
             candidates.append(candidate)
-        taking_turns = {c.name: c.batch for c in candidates if c.batch and c.name != "numpy"}
-        times = interleaved(taking_turns, settings.runs)
-        state = None
-        if taking_turns:
-            state = state_under_load(where, lambda: [run(1) for run in taking_turns.values()])
-        for c in candidates:
-            if c.name == "numpy" and c.batch:
-                times |= interleaved({c.name: c.batch}, settings.runs)
+        times, state = times_of(candidates, where, settings.runs)
         if report is not None:
             report(len(chosen), len(chosen))
-    rows = [_row(c, times.get(c.name), where, first[0].dtype) for c in candidates]
+    peaks = peaks_of(where, first[0].dtype)
     return Benchmark(
         operation=operation,
-        arrays=[ArrayInfo(o.name, o.shape, dtype_name(code_of(o.dtype))) for o in first],
+        arrays=[info_of(operand) for operand in first],
         device=where,
-        rows=_with_speedups(rows),
-        peaks=peaks_of(where, first[0].dtype),
+        rows=rows_of(candidates, times, peaks),
+        peaks=peaks,
         options=_options_to_show(options),
         l2=settings.l2,
         gpu_state=state,
     )
-
-
-def _check_repeats(settings: BenchmarkSettings) -> None:
-    repeats = settings.repeats
-    if repeats == "auto" and isinstance(repeats, str):
-        pass
-    elif isinstance(repeats, str):
-        raise ValueError(f'repeats must be a positive int or "auto"; got {repeats!r}')
-    else:
-        require.whole("repeats", repeats, 1, 2**31 - 1)
-    if repeats != 1 and settings.l2 == "flushed":
-        raise ValueError(
-            "l2='flushed' cannot be combined with repeats, because L2 is not flushed between the "
-            "repeats of a run; leave out repeats or l2"
-        )
 
 
 def _options_to_show(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +168,7 @@ def _run_peer(
     options: Mapping[str, Any],
     settings: BenchmarkSettings,
     gpu: _Gpu | None,
-) -> tuple[_Candidate, Any]:
+) -> tuple[Candidate, Any]:
     """Run a library once. Return the candidate and the result."""
     name, repeats = one.name, 1
     if name in gpu_peers.NAMES:
@@ -201,10 +178,10 @@ def _run_peer(
         call = gpu_peers.call_of(name, arrays, out, device.ordinal)
         _invalidate(out)
         call(0)
-        result = _host_array(out)
+        result = host_array(out)
         batch, repeats = gpu.clock.batch([call], settings.repeats)
     else:
-        on_host = [_host_array(o.passed, o.dtype) for o in operands]
+        on_host = [host_array(o.passed, o.dtype) for o in operands]
         if name == "numpy":
             result, batch = run_numpy(operation, on_host)
         else:
@@ -214,8 +191,8 @@ def _run_peer(
             )
     where = "cpu" if name == "numpy" else device.name
     timing = Timing(0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, where, "measured")
-    work = _work_of_peer(operation, operands, result.dtype.itemsize)
-    return _Candidate(name, timing, work, batch, repeats), result
+    work = work_of_library(operation, operands, result.dtype.itemsize)
+    return Candidate(name, timing, work, batch, repeats), result
 
 
 def _invalidate(out: Any) -> None:
@@ -252,7 +229,7 @@ def _run_variant(
     options: Mapping[str, Any],
     settings: BenchmarkSettings,
     gpu: _Gpu | None,
-) -> tuple[_Candidate, Any]:
+) -> tuple[Candidate, Any]:
     """Run a variant once. Return the candidate and the result."""
     variant_options = _options(operation, one, options)
     if "out" in variant_options:
@@ -261,8 +238,8 @@ def _run_variant(
     if not run.records:
         raise table.no_launch_error("time", operation, (o.shape for o in operands))
     modelled = run.own.modelled
-    candidate = _Candidate(one.name, run.timing(), bound=None if modelled is None else modelled.why)
-    result = _host_array(array)
+    candidate = Candidate(one.name, run.timing(), bound=None if modelled is None else modelled.why)
+    result = host_array(array)
     if gpu is not None:
         steps = launches(
             operation,
@@ -278,7 +255,7 @@ def _run_variant(
 
 
 def _verify(
-    candidate: _Candidate,
+    candidate: Candidate,
     one: RowRequest,
     result: np.ndarray[Any, Any],
     operation: str,
@@ -287,44 +264,17 @@ def _verify(
     exact: dict[str, Reference],
 ) -> None:
     """Compare a result with NumPy's. `exact` has the results that NumPy computed before."""
-    shared = operation not in ("access", "transpose") or (one.is_peer and one.name not in COPIES)
-    key = operation if shared else one.name
+    variant = "copy" if one.name in COPIES else one.variant
+    key = {"access": one.name, "transpose": variant if variant == "copy" else ""}.get(operation, "")
     if key not in exact:
-        on_host = [_as_numeric(_host_array(o.passed, o.dtype)) for o in operands]
-        variant = "copy" if one.name in COPIES else one.variant
+        on_host = [_as_numeric(host_array(o.passed, o.dtype)) for o in operands]
         all_options = _on_host({**options, **one.options})
         exact[key] = reference(operation, variant, on_host, all_options)
     numbers = _as_numeric(result)
     tolerance = exact[key].tolerance(
         numbers.dtype, one.variant, operands=operands[0].dtype, result=result.dtype
     )
-    candidate.error = exact[key].error(numbers)
-    candidate.norm_error = exact[key].norm_error(numbers)
-    candidate.correct = candidate.error <= tolerance
-
-
-def _row(
-    candidate: _Candidate, times: Sequence[Times] | None, device: Device, dtype: np.dtype[Any]
-) -> BenchmarkRow:
-    timing = candidate.timing if times is None else _timing(candidate, times)
-    peaks = None if candidate.name == "numpy" else peaks_of(device, dtype)
-    shares = (
-        timing.gflops / peaks.gflops if peaks and peaks.gflops and timing.gflops else None,
-        timing.gbps / peaks.gbps if peaks else None,
-    )
-    if timing.no_time:
-        shares = None, None
-    return BenchmarkRow(
-        candidate.name,
-        timing,
-        candidate.error,
-        candidate.correct,
-        *shares,
-        None,
-        candidate.bound,
-        candidate.norm_error,
-        candidate.repeats,
-    )
+    compare(candidate, exact[key], numbers, tolerance)
 
 
 def _run(
@@ -350,7 +300,7 @@ def _options(operation: str, one: RowRequest, options: Mapping[str, Any]) -> dic
     return {definition.choice: one.variant, **common, **one.options}
 
 
-def _work_of_peer(
+def work_of_library(
     operation: str, operands: Sequence[Operand], result_size: int
 ) -> tuple[float, float]:
     """Return the operations and the bytes of an operation."""
@@ -360,40 +310,6 @@ def _work_of_peer(
         return products.product_work(*products.product_extents(*operands), item_size, result_size)
     written = {"transpose": rows * cols, "row_sums": rows, "column_sums": cols}[operation]
     return products.one_pass_work(rows * cols, written, int(operation != "transpose"), item_size)
-
-
-def _timing(candidate: _Candidate, times: Sequence[Times]) -> Timing:
-    """Return the timing of a candidate, with the times of its runs."""
-    totals = [sum(one) for one in times]
-    kernel_ms = float(np.median(totals))
-    rate = 1e-6 / kernel_ms if kernel_ms > 0 else 0.0
-    medians = (float(np.median(part)) for part in zip(*times, strict=True))
-    return replace(
-        candidate.timing,
-        kernel_ms=kernel_ms,
-        spread=cuda.spread(totals),
-        runs=len(times),
-        gflops=candidate.work[0] * rate,
-        gbps=candidate.work[1] * rate,
-        parts=tuple(zip(candidate.parts, medians, strict=False)),
-    )
-
-
-def _with_speedups(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Return the rows with their speedups over the first row.
-
-    If the first row is measured and another row is modelled, or the reverse, that row gets no
-    speedup.
-    """
-    first = rows[0].timing
-    compared = []
-    for row in rows:
-        comparable = row.timing.source == first.source and row.timing.kernel_ms > 0
-        comparable = comparable and not first.no_time
-        compared.append(
-            replace(row, speedup=first.kernel_ms / row.timing.kernel_ms) if comparable else row
-        )
-    return compared
 
 
 def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, Any]) -> None:
@@ -418,7 +334,7 @@ def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, A
         )
 
 
-def _checked_operands(operation: str, arrays: Sequence[Any]) -> list[Operand]:
+def checked_operands(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     """Check the arguments that all variants of the operation share."""
     definition = table.operation(operation)
     names = definition.arrays
@@ -451,7 +367,7 @@ def _device_of(operands: Sequence[Operand], device: Any) -> Any:
     return device
 
 
-def _host_array(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
+def host_array(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
     """Return an array as a NumPy array of native byte order."""
     on_gpu = foreign.find_gpu_array(value)
     if on_gpu is not None and on_gpu.code == "V2":  # bfloat16
@@ -471,7 +387,7 @@ def _as_numeric(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _on_host(options: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: value if np.isscalar(value) or not hasattr(value, "dtype") else _host_array(value)
+        name: value if np.isscalar(value) or not hasattr(value, "dtype") else host_array(value)
         for name, value in options.items()
         if name != "out"
     }

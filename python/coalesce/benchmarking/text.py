@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from coalesce.benchmarking import calls
 from coalesce.benchmarking.clock import FLUSHED_BYTES
 from coalesce.benchmarking.rounds import RUNS_PER_ROUND
 from coalesce.common.timing import milliseconds
@@ -41,7 +42,7 @@ def report(benchmark: BenchmarkData, width: int) -> Iterator[Text | Table]:
 def columns(benchmark: BenchmarkData) -> list[str]:
     """Return the names of the columns to show. Columns without values are left out."""
     rows = benchmark.rows
-    shown = ["variant", "ms", "source"]
+    shown = ["variant", _unit(benchmark), "source"]
     if any(row.timing.source == "measured" for row in rows):
         shown.append("spread")
     if len(rows) > 1:
@@ -50,12 +51,18 @@ def columns(benchmark: BenchmarkData) -> list[str]:
         shown.append("GFLOP/s")
         if any(row.gflops_share is not None for row in rows):
             shown.append("of peak")
-    shown.append("GB/s")
+    if any(row.timing.gbps for row in rows):
+        shown.append("GB/s")
     if any(row.gbps_share is not None for row in rows):
         shown.append("of DRAM")
     if any(row.error is not None for row in rows):
         shown.append("max. error")
     return shown
+
+
+def _unit(benchmark: BenchmarkData) -> str:
+    """Return the unit of the times: milliseconds, or microseconds for launches."""
+    return "us" if benchmark.operation == "launch" else "ms"
 
 
 def cell(row: BenchmarkRow, column: str) -> str:
@@ -71,6 +78,8 @@ def cell(row: BenchmarkRow, column: str) -> str:
         return "-"
     if column == "ms":
         return milliseconds(timing.kernel_ms).removesuffix(" ms")
+    if column == "us":
+        return number(1e3 * timing.kernel_ms)
     if column == "spread":
         return f"{timing.spread:.1%}" if timing.source == "measured" else "-"
     if column == "speedup":
@@ -158,7 +167,7 @@ def notes(benchmark: BenchmarkData) -> list[str]:
         lines.append(f"speedup: over {benchmark.names[0]}.")
     lines += _of_peaks(benchmark)
     if "max. error" in shown:
-        moves = benchmark.operation in ("transpose", "access")
+        moves = benchmark.operation in ("transpose", "access", "copies", "launch")
         lines.append(
             "max. error: 0 if every element equals NumPy's."
             if moves
@@ -202,19 +211,44 @@ def _of_times(benchmark: BenchmarkData) -> Iterator[str]:
             "CUDA events" if any(r.timing.device != "cpu" for r in measured) else "",
             "the host's clock" if any(r.timing.device == "cpu" for r in measured) else "",
         ]
-        text = f"ms measured: the median of {runs} runs by {' or '.join(filter(None, clocks))}"
-        if clocks[0]:
+        if benchmark.whole_calls:
+            clocks = ["the host's clock"]
+        by = " or ".join(filter(None, clocks))
+        text = f"{_unit(benchmark)} measured: the median of {runs} runs by {by}"
+        if clocks[0] and not benchmark.whole_calls:
             text += ", without copies to and from the GPU"
         yield f"{text}. spread: (80th - 20th percentile) / median."
-    yield from _gpu_notes(benchmark)
+    if benchmark.whole_calls:
+        yield from _whole_call_notes(benchmark)
+    elif benchmark.ignores_l2:
+        yield "L2 flushed: no effect, because no time was measured on a GPU."
+    elif benchmark.l2 is not None:
+        yield from _gpu_notes(benchmark)
+    yield from _state_notes(benchmark)
+
+
+def _whole_call_notes(benchmark: BenchmarkData) -> Iterator[str]:
+    """Yield what the rows time, and how."""
+    rows = calls.ROWS[benchmark.operation]
+    yield f"{'. '.join(f'{name}: {rows[name]}' for name in benchmark.names)}."
+    if benchmark.operation == "launch":
+        yield (
+            f"Launches: each run makes {benchmark.rows[0].repeats:,} launches and does not wait "
+            "for the GPU between them. us is the time of the host for one launch."
+        )
+    yield (
+        "Rounds: after a warm-up, the rows take turns. Each makes 1 run in a round, and the order "
+        "of each round is random. NumPy runs alone, after the others."
+        if "numpy" in benchmark.names
+        else "Rounds: after a warm-up, the rows take turns. Each makes 1 run in a round, and the "
+        "order of each round is random."
+    )
+    if benchmark.processor:
+        yield f"Host: {benchmark.processor}."
 
 
 def _gpu_notes(benchmark: BenchmarkData) -> Iterator[str]:
-    """Yield how runs on a GPU were timed, and the state of the GPU."""
-    if benchmark.ignores_l2:
-        yield "L2 flushed: no effect, because no time was measured on a GPU."
-    if benchmark.l2 is None:
-        return
+    """Yield how runs on a GPU were timed."""
     yield (
         "Rounds: after a warm-up, the variants on the GPU take turns. Each makes "
         f"{RUNS_PER_ROUND} runs in a round, and the order is reversed in every second round."
@@ -239,6 +273,10 @@ def _gpu_notes(benchmark: BenchmarkData) -> Iterator[str]:
             + (f" (the host repeats calls of {' and '.join(by_host)})" if by_host else "")
             + ". ms is the time of one call."
         )
+
+
+def _state_notes(benchmark: BenchmarkData) -> Iterator[str]:
+    """Yield the state of the GPU, if nvidia-smi reported it."""
     state = benchmark.gpu_state
     if state is None:
         return
@@ -257,14 +295,16 @@ def _gpu_notes(benchmark: BenchmarkData) -> Iterator[str]:
 
 
 def _of_peaks(benchmark: BenchmarkData) -> Iterator[str]:
-    peaks, dtype = benchmark.peaks, benchmark.arrays[0].dtype
-    yield (
-        "GB/s: the bytes of the result count once as read and once as written, nothing else."
-        if benchmark.operation == "access"
-        else "GB/s: each operand counts once as read and each result once as written."
-    )
+    peaks = benchmark.peaks
+    meaning = {
+        "access": "the bytes of the result count once as read and once as written, nothing else",
+        "copies": "the bytes of the array count once",
+    }
+    if benchmark.operation != "launch":
+        rates = "each operand counts once as read and each result once as written"
+        yield f"GB/s: {meaning.get(benchmark.operation, rates)}."
     if peaks is None:
-        if benchmark.device.kind == "cuda":
+        if benchmark.device.kind == "cuda" and not benchmark.whole_calls:
             yield (
                 f"Shares of peak: none, because the peaks of {benchmark.device.description} are "
                 "not known."
@@ -273,6 +313,7 @@ def _of_peaks(benchmark: BenchmarkData) -> Iterator[str]:
     shown = columns(benchmark)
     parts = []
     if "of peak" in shown and peaks.gflops is not None:
+        dtype = benchmark.arrays[0].dtype
         parts.append(f"{number(peaks.gflops)} GFLOP/s of {dtype} without tensor cores")
     if "of DRAM" in shown:
         parts.append(f"{number(peaks.gbps)} GB/s of DRAM")

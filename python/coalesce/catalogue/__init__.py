@@ -286,10 +286,13 @@ def _ladder(operation: str) -> dict[str, ops.Variant]:
     return {v.name: v for v in ops.variants() if v.operation == operation}
 
 
-def check_operation(operation: str) -> None:
-    """Check that there is an operation with this name. If not, raise TypeError or ValueError."""
+def check_operation(operation: str, more: Sequence[str] = ()) -> None:
+    """Check that there is an operation with this name. If not, raise TypeError or ValueError.
+
+    The message also lists the names in `more`, which the caller has handled before.
+    """
     if require.text("operation", operation) not in operations():
-        raise ValueError(_unknown("operation", operation, operations()))
+        raise ValueError(_unknown("operation", operation, (*operations(), *more)))
 
 
 def _unknown(what: str, name: str, known: Collection[str]) -> str:

@@ -136,7 +136,8 @@ def reference(
         return Reference(_PATTERNS[variant](arrays[0], options))
     axis = 1 if operation == "row_sums" else 0
     wide = arrays[0].astype(np.float64)
-    return Reference(wide.sum(axis), np.abs(wide).sum(axis), wide.shape[axis])
+    total = wide.sum(axis)
+    return Reference(total, np.abs(wide, out=wide).sum(axis), wide.shape[axis])
 
 
 def _product(a: Array, b: Array, options: Mapping[str, Any]) -> Reference:

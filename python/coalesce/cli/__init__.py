@@ -141,6 +141,7 @@ def _bench(options: argparse.Namespace) -> int:
         runs=options.runs or "auto",
         l2=options.l2,
         repeats=options.repeats,
+        whole_calls=options.whole_calls,
     )
     print(timed)
     _write(timed, options.html, options.json)

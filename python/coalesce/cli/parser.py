@@ -217,10 +217,17 @@ def _add_bench(commands: Any) -> None:
         "measured on a GPU and modelled on the simulator. Each result is compared with NumPy's. "
         "You can also time other libraries: numpy, and on a GPU cublas, cublas_tf32, cupy and "
         "torch. With transpose, you can also time two plain copies: memcpy and cupy_copy. Options "
-        "of one variant follow its name: --variants 'split_k tile=32,split_k tile=64'.",
+        "of one variant follow its name: --variants 'split_k tile=32,split_k tile=64'. On a GPU, "
+        "--whole-calls, copies and launch time what these times leave out: the copies between "
+        "host and GPU, and the work of the host for each launch.",
         "coalesce bench matmul --variants naive,tiled,numpy --size 256",
+        "coalesce bench matmul --size 4096 --whole-calls",
+        "coalesce bench copies --size 16777216",
+        "coalesce bench launch",
     )
-    bench.add_argument("operation", help="matmul, transpose, row_sums, column_sums or access")
+    bench.add_argument(
+        "operation", help="matmul, transpose, row_sums, column_sums, access, copies or launch"
+    )
     bench.add_argument("argument", nargs="*", metavar="NAME=VALUE", help=OPERATION_ARGUMENT)
     _add_variants(bench, "all variants")
     _add_arrays(bench, "512, vectors 65536; on a GPU 2048, vectors 16777216")
@@ -251,6 +258,11 @@ def _add_bench(commands: Any) -> None:
         default="kept",
         help="before each run on a GPU, keep what the variant's previous run left in L2, or flush "
         "L2 (default: kept)",
+    )
+    bench.add_argument(
+        "--whole-calls",
+        action="store_true",
+        help="time whole calls with NumPy arrays and all copies, by the host's clock; needs a GPU",
     )
     _add_files(bench)
     bench.add_argument(

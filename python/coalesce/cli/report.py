@@ -17,9 +17,10 @@ from markupsafe import Markup
 
 from coalesce import catalogue
 from coalesce.arrays import devices
-from coalesce.benchmarking import Benchmark
+from coalesce.benchmarking import Benchmark, run_calls
 from coalesce.benchmarking import html as benchmark_html
 from coalesce.benchmarking import run as benchmark_run
+from coalesce.benchmarking.calls import WHOLE_CALLS
 from coalesce.benchmarking.clock import L2, Repeats
 from coalesce.benchmarking.names import RowRequest, row_request
 from coalesce.benchmarking.rounds import Runs
@@ -49,15 +50,21 @@ def bench(
     runs: Runs = "auto",
     l2: L2 = "kept",
     repeats: Repeats = 1,
+    whole_calls: bool = False,
 ) -> Benchmark:
     """Time variants of an operation on arrays of random numbers.
 
     `option_texts` are the options of the operation, such as ``["tile=16"]``. `shape` is M, N and K
     of a product, or the rows and the columns of one matrix. Without `shape`, matrices are `size` x
-    `size`. `runs`, `l2` and `repeats` are those of `coalesce.benchmark`.
+    `size`. `runs`, `l2`, `repeats` and `whole_calls` are those of `coalesce.benchmark`.
     """
-    catalogue.check_operation(operation)
+    settings = benchmark_run.BenchmarkSettings(runs, l2=l2, repeats=repeats)
+    names = variants or None
     options = dict(option(text) for text in option_texts)
+    if operation in WHOLE_CALLS:
+        vectors = _vectors(operation, size, shape, dtype)
+        return run_calls.benchmark(operation, vectors, names, device, options, settings)
+    catalogue.check_operation(operation, WHOLE_CALLS)
     if size is None:
         kind = devices.resolve(device).kind
         size = _LENGTH[kind] if operation == "access" else demo.DEFAULT_SIZE[kind]
@@ -72,14 +79,31 @@ def bench(
             return matrices
         return explain.operands(operation, layout, size, np.dtype(dtype), {})
 
+    if whole_calls:
+        return run_calls.benchmark(
+            operation, arrays(""), variants or None, device, options, settings
+        )
     return benchmark_run.benchmark(
         operation,
         lambda name: arrays(name if name in ("aos", "soa") else ""),
         variants or None,
         device,
         options,
-        benchmark_run.BenchmarkSettings(runs, l2=l2, repeats=repeats),
+        settings,
     )
+
+
+def _vectors(
+    operation: str, size: int | None, shape: Sequence[int] | None, dtype: str
+) -> tuple[Any, ...]:
+    """Return the array of the benchmark of copies. The benchmark of launches has none."""
+    if operation == "launch":
+        if size is not None or shape is not None:
+            raise ValueError("launch takes no arrays; leave out --size and --shape")
+        return ()
+    if shape is not None:
+        raise ValueError("copies takes a vector; write --size instead of --shape")
+    return (np.random.default_rng(2024).random(size or _LENGTH["cuda"], np.dtype(dtype)),)
 
 
 def _matrices(operation: str, shape: Sequence[int], dtype: str) -> tuple[Any, ...]:

@@ -13,7 +13,8 @@ class Timing:
     Attributes
     ----------
     kernel_ms : float
-        The time of the kernel in milliseconds: the median over `runs`. An operation may launch
+        The time of the kernel in milliseconds: the median over `runs`. In a benchmark of whole
+        calls, the time of the call. An operation may launch
         several kernels, such as a transposition before a product. Then this is the sum of their
         times. NaN if there is no time (see `no_time`).
     spread : float
@@ -34,8 +35,9 @@ class Timing:
     device : str
         The device of the call, such as ``"cuda:0"``.
     source : {"measured", "modelled"}
-        "measured": CUDA events measured the time on a GPU. "modelled": the simulator estimated from
-        its counts how long a GPU would take. This is not the time that the simulation took.
+        "measured": the time was measured, on a GPU with CUDA events, else with the host's clock.
+        "modelled": the simulator estimated from its counts how long a GPU would take. This is not
+        the time that the simulation took.
     parts : tuple of (str, float)
         For each kernel that ran, its name and its time in milliseconds.
     no_time : str
