@@ -297,6 +297,18 @@ def test_another_kernel_of_a_template_s_source(
         assert np.all(x == 2.5)
 
 
+def test_spaces_in_template_arguments_do_not_matter(device: str) -> None:
+    source = "template <int n, bool up> __global__ void k(int *x) { *x = up ? n : -n; }"
+    for compiled in ("k<2, true>", "k<2,true>"):
+        first = coalesce.Kernel(source, compiled, device=device)
+        for name in ("k<2,true>", "k<2, true>", "k< 2 ,true >"):
+            x = np.zeros(1, np.int32)
+            first.get_function(name)[1, 1](x)
+            assert x[0] == 2
+        with pytest.raises(ValueError, match="was not compiled with this kernel"):
+            first.get_function("k<22,true>")
+
+
 def test_a_copy_cannot_be_mistaken_for_the_variable(kernel: coalesce.Kernel) -> None:
     with pytest.raises(ValueError, match="read-only"):
         kernel.globals["weights"][0, 0] = 1

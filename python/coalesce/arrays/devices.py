@@ -74,6 +74,7 @@ SIMULATED: Mapping[str, Device] = {
     for gpu in model.gpus()
 }
 DEFAULT_SIMULATED = "sim:h200"
+_GPU_NAME = re.compile(r"cuda(?::(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -231,12 +232,18 @@ def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) 
     return _named(device, "device")
 
 
+def is_gpu(device: object) -> bool:
+    """Whether `device`, a name or a `Device`, is a GPU. This machine need not have the GPU."""
+    name = getattr(device, "name", device)
+    return isinstance(name, str) and _GPU_NAME.fullmatch(name) is not None
+
+
 def _named(name: str, argument: str) -> Device:
     if name == "sim":
         return SIMULATED[DEFAULT_SIMULATED]
     if name in SIMULATED:
         return SIMULATED[name]
-    match = re.fullmatch(r"cuda(?::(\d+))?", name)
+    match = _GPU_NAME.fullmatch(name)
     if match is None:
         valid = ", ".join(repr(n) for n in ("cuda", "cuda:0", "sim", *SIMULATED))
         raise ValueError(f"unknown {argument} {name!r}; the known names are {valid}")

@@ -20,7 +20,6 @@ from coalesce.launch.record import LaunchRecord
 from coalesce.simulate.prepared import Prepared, prepare
 
 if TYPE_CHECKING:
-    from coalesce.arrays.devices import Device
     from coalesce.launch.kernel import BaseKernel
 
 
@@ -36,8 +35,8 @@ def of_kernel(
 ) -> Findings:
     """Check one launch. See `Kernel.check`."""
     where = "sim" if device is None else device
+    _refuse_gpu(where)
     launch = prepare(kernel, grid, block, arguments, shared_bytes, where, cooperative)
-    _refuse_gpu(launch.device)
     names = [undefined] if isinstance(undefined, str) else require.texts("undefined", undefined)
     return _of_prepared(launch, names)
 
@@ -113,11 +112,12 @@ def _memory(argument: HostArray) -> tuple[int, int]:
     return argument.array.__array_interface__["data"][0], argument.array.nbytes
 
 
-def _refuse_gpu(device: Device) -> None:
+def _refuse_gpu(device: Any) -> None:
     """Raise ValueError for a GPU, because only the simulator can check."""
-    if device.kind != "sim":
+    if devices.is_gpu(device):
+        name = getattr(device, "name", device)
         raise ValueError(
-            f"a check runs on the simulator; got device={device.name!r}. Leave device out, or pass "
+            f"a check runs on the simulator; got device={name!r}. Leave device out, or pass "
             'device="sim"'
         )
 
@@ -126,8 +126,8 @@ def of_operation(
     operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any]
 ) -> tuple[Any, Findings]:
     """Run an operation on `arrays`, and check its launches. Return the result and the findings."""
+    _refuse_gpu(device)
     where = devices.resolve("sim" if device is None else device)
-    _refuse_gpu(where)
     title = operation
     checked: list[Findings] = []
 

@@ -54,10 +54,10 @@ def _gpu(device: str | None) -> str:
         return name
     from coalesce.arrays import devices
 
-    chosen = devices.resolve(device or "sim")
-    if chosen.kind != "sim":
+    wanted = device or "sim"
+    if devices.is_gpu(wanted):
         raise ValueError(
-            f"coalesce runs whole programs only on the simulator; got --device {chosen.name}. To "
-            "use a GPU, start the program without coalesce"
+            f"coalesce runs whole programs only on the simulator; got --device {wanted}. To use a "
+            "GPU, start the program without coalesce"
         )
-    return devices.modelled_gpu(chosen)
+    return devices.modelled_gpu(devices.resolve(wanted))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -172,6 +172,19 @@ def _instantiation(source: str, name: str = r"\w+") -> str:
             break  # this and the following parameters have defaults
         values.append({"typename": "float", "class": "float", "bool": "true"}.get(kind[0], "16"))
     return f"{match[2]}<{', '.join(values)}>"
+
+
+def as_compiled(name: str, instances: Iterable[str]) -> str:
+    """Return the instantiation that `name` means: ``"k<2,true>"`` means ``"k<2, true>"``.
+
+    If no instantiation differs only in spaces, return `name`.
+    """
+    same = [known for known in instances if _words_of(known) == _words_of(name)]
+    return name if name in same or not same else same[0]
+
+
+def _words_of(name: str) -> list[str]:
+    return re.findall(r"\w+|[^\w\s]", name)
 
 
 def find_entry(

@@ -151,6 +151,7 @@ class BaseKernel:
         array([96], dtype=int32)
         """
         require.text("entry", entry)
+        entry = signature.as_compiled(entry, self._module.compiled(self._device).lowered)
         if "<" in entry and entry not in self._module.compiled(self._device).lowered:
             raise ValueError(
                 f"{entry!r} was not compiled with this kernel; this kernel has other "
