@@ -1,9 +1,10 @@
 """Run the benchmarks that need a GPU, and write what they print to docs/measured/h200.txt.
 
-    python benchmarks/record_gpu.py [--out FILE] [--commit NAME]
+    python benchmarks/record_gpu.py [--out FILE] [--commit NAME] [--continue]
 
 The first line of the file names the commit, the GPU and the date. docs/gpu_speed.md shows the file.
-The figures are also in a JSON file beside it, for docs/make_goals.py.
+The figures are also in a JSON file beside it, for docs/make_goals.py. If a run was stopped before
+it had run all cases, --continue runs the others.
 """
 
 from __future__ import annotations
@@ -54,25 +55,37 @@ def main() -> None:
     """Run `coalesce bench` for all cases, and write the files after each of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     recording.add_options(parser, OUT)
+    parser.add_argument("--continue", action="store_true", dest="again", help="keep the figures")
     options = parser.parse_args()
     record: dict[str, Any] = {**recording.header("record_gpu.py", options), "figures": {}}
-    gpu = record["gpu"]
-    text = "commit {}, {}, driver {}, {}\n".format(
-        record["commit"], gpu["name"], gpu["driver_version"], record["date"]
-    )
+    text = _first_line(record)
+    if options.again:
+        record = json.loads(options.out.with_suffix(".json").read_text(encoding="utf-8"))
+        before, text = text, options.out.read_text(encoding="utf-8")
+        if not text.startswith(before):
+            raise SystemExit(f"{options.out} begins with another line than: {before}")
     figures = Path(tempfile.mkdtemp()) / "figures.json"
     environment = {**os.environ, "COLUMNS": "100"}
     for case in CASES:
         command = f"coalesce bench {case}"
+        if command in record["figures"]:
+            continue
         words = [sys.executable, "-m", *command.split(), "--json", str(figures)]
         started = time.perf_counter()
         done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         printed = f"\n$ {command}\n{done.stdout}"
         print(f"{printed}({time.perf_counter() - started:.1f} s)", flush=True)
         text += printed
-        options.out.write_text(text, encoding="utf-8")
         record["figures"][command] = json.loads(figures.read_text(encoding="utf-8"))
+        options.out.write_text(text, encoding="utf-8")
         recording.write(record, options.out.with_suffix(".json"))
+
+
+def _first_line(record: dict[str, Any]) -> str:
+    gpu = record["gpu"]
+    return "commit {}, {}, driver {}, {}\n".format(
+        record["commit"], gpu["name"], gpu["driver_version"], record["date"]
+    )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -230,6 +231,42 @@ def test_the_recorded_cases_are_commands(monkeypatch):
         options = parser.parse(["bench", *case.split()])
         assert not options.argument
         assert options.whole_calls == (options.operation == "matmul")
+
+
+def test_a_recording_is_continued(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    record_gpu = importlib.import_module("record_gpu")
+    header = {"commit": "c0ffee", "date": "2026-01-01"}
+    header["gpu"] = {"name": "NVIDIA H200", "driver_version": "580"}
+    ran = []
+
+    def run(words, **_):
+        case = " ".join(words[4:-2])
+        if case == record_gpu.CASES[2] and len(ran) == 2:
+            raise KeyboardInterrupt
+        ran.append(case)
+        Path(words[-1]).write_text(json.dumps({"case": case}), "utf-8")
+        return types.SimpleNamespace(stdout=f"table of {case}\n")
+
+    monkeypatch.setattr(record_gpu.recording, "header", lambda *_: header)
+    monkeypatch.setattr(record_gpu, "subprocess", types.SimpleNamespace(run=run, PIPE=-1))
+    words = ["record_gpu.py", "--out", str(tmp_path / "gpu.txt")]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(KeyboardInterrupt):
+        record_gpu.main()
+    ran.append("stopped")
+    monkeypatch.setattr(sys, "argv", [*words, "--continue"])
+    record_gpu.main()
+    cases = list(record_gpu.CASES)
+    assert ran == [*cases[:2], "stopped", *cases[2:]]
+    text = (tmp_path / "gpu.txt").read_text("utf-8")
+    assert text.startswith("commit c0ffee, NVIDIA H200, driver 580, 2026-01-01\n\n$ coalesce bench")
+    assert re.findall(r"^table of (.*)$", text, re.MULTILINE) == cases
+    figures = json.loads((tmp_path / "gpu.json").read_text("utf-8"))["figures"]
+    assert figures == {f"coalesce bench {case}": {"case": case} for case in cases}
+    header["commit"] = "other"
+    with pytest.raises(SystemExit, match="begins with another line than: commit other"):
+        record_gpu.main()
 
 
 def test_on_a_gpu(device):
