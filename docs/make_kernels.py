@@ -84,8 +84,8 @@ launched with only one block. These are the outcomes, with the numbers of kernel
 _OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
 _COUNTED = """\
 {launches} of these launches were also measured with Nsight Compute. coalesce calls {metrics:,}
-counts of these launches exact. The number of launches in which such a count differs from the GPU's
-is {unlike}.
+counts of these launches exact. In {unlike} of these launches, such a count differs from that of the
+GPU.
 """
 # Why a count of a launch may differ.
 _NOTES = {

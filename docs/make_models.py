@@ -59,8 +59,8 @@ accesses of all blocks.
 
 **Which blocks run.** A multiprocessor holds a limited number of blocks at once. When a block ends,
 the next one starts. The model does the same. On a GPU, one block is soon ahead of another, even if
-both start together and have the same work. In the model, how far a block is ahead changes at
-random. The size of the changes was fitted to the tiled matrix products.
+both start together and have the same work. In the model, random numbers decide which blocks get
+ahead. Their size was fitted to the tiled matrix products.
 
 **Merged reads.** On GPUs of compute capability 9.0 and newer, multiprocessors are in groups of
 about 16, called GPCs. If a multiprocessor reads a sector while another one of its group still waits
