@@ -47,9 +47,9 @@ class Peaks:
 
 
 def peaks_of(device: Device, dtype: np.dtype[Any]) -> Peaks | None:
-    """Return the highest rates of a device, or None for a GPU that is not in the table.
+    """Return the peak rates of a device, or None if the peak rates of this GPU are not known.
 
-    `dtype` is the element type of the operands. The arithmetic rate depends on it.
+    `dtype` is the element type of the operands. The arithmetic rate depends on the dtype.
     """
     gpu = _entry(device)
     if gpu is None:

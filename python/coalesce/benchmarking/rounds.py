@@ -1,4 +1,4 @@
-"""Times candidates in rounds, in which all candidates take turns.
+"""Times several candidates (variants or libraries) in rounds, in which they take turns.
 
 So all candidates run at the same clocks and temperatures of the GPU.
 """
@@ -22,15 +22,17 @@ RUNS_PER_ROUND = 2
 def interleaved(
     candidates: Mapping[str, Batch], runs: Runs, *, shuffled: bool = False
 ) -> dict[str, list[Times]]:
-    """Time all candidates in turn. Return a dict from each candidate to the times of its runs.
+    """Time candidates (variants or libraries) in turn. Return a dict with the times of each.
 
     Each candidate first makes one untimed run, the warm-up. Then a round has `RUNS_PER_ROUND` runs
-    of each candidate, and the order is reversed in every second round. With `shuffled`, a round has
-    one run of each candidate, in random order. This is for calls that the host's clock times: such
-    a call takes longer after a call of another library, because the processor's caches hold other
-    code. A candidate takes part in the rounds until it has made `runs` runs. With
-    ``"auto"``, the spread of its times decides when it has made enough: see ``enough_runs`` in
-    csrc/cuda/statistics.hpp.
+    of each candidate. The order is reversed in every second round.
+
+    With `shuffled`, a round has one run of each candidate, in random order. This is for calls that
+    are timed by the host's clock. Such a call takes longer after a call of another library, because
+    the processor's caches hold other code.
+
+    A candidate takes part in the rounds until it has made `runs` runs. With ``"auto"``, the spread
+    of its times decides when it has made enough: see ``enough_runs`` in csrc/cuda/statistics.hpp.
     """
     for batch in candidates.values():
         batch(1)

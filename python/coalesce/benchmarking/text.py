@@ -116,7 +116,8 @@ def fastest(benchmark: BenchmarkData) -> BenchmarkRow | None:
     """Return the fastest row, or None if fewer than two rows can be compared.
 
     Rows with a wrong result or without a time are not compared. If the time of the first row was
-    measured, only measured times are compared. If it was modelled, only modelled times are.
+    measured, only measured times are compared. If it was modelled, only modelled times are
+    compared.
     """
     first = benchmark.rows[0].timing.source
     rows = [

@@ -144,10 +144,10 @@ def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
 
 
 def tolerance(a: Any, variant: str) -> float:
-    """Return the largest `relative_error` of a product that counts as right.
+    """Return the limit of `relative_error`. A product with a larger error counts as wrong.
 
-    It is 4 times the machine epsilon of the dtype of `a`, the first matrix. If the variant rounds
-    its operands, the error of this rounding is added.
+    The limit is 4 times the machine epsilon of the dtype of `a`, the first matrix. If the variant
+    rounds its operands, the error of this rounding is added.
     """
     return float(4 * np.finfo(a.dtype).eps) + operand_rounding(variant)
 

@@ -36,8 +36,8 @@ def dtype_name(code: str) -> str:
 def to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return a float32 array rounded to bfloat16: to the nearest number, ties to even.
 
-    The dtype of the result is "V2", two raw bytes per element. It does not need the package
-    ml_dtypes, but NumPy cannot compute with such an array.
+    The dtype of the result is "V2", two raw bytes per element. Such an array does not need the
+    package ml_dtypes, but NumPy cannot compute with it.
     """
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
@@ -61,8 +61,8 @@ def is_native(dtype: np.dtype[Any]) -> bool:
 def number_type(value: Any) -> np.dtype[Any]:
     """Return a NumPy dtype: ``np.dtype("float32")`` for "float32" or ``np.float32``.
 
-    A kernel must be able to use numbers of this type. They have at most 16 bytes and this machine's
-    byte order. For any other `value`, TypeError is raised.
+    The numbers must have at most 16 bytes and this machine's byte order, so that kernels can use
+    them. For any other `value`, TypeError is raised.
     """
     if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
         raise TypeError(f"dtype must name a type of numbers; got {require.shown(value)}")

@@ -280,9 +280,10 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
     """Return whether it is certain which type a word, such as "float", means.
 
-    It is certain for a type of C++ or CUDA, and for a class of the source. `known` is a dict from
-    each name that the source defines to its definition. For a class, the definition is the name
-    itself. Call `replaced` first: it replaces the names of macros and typedefs.
+    The meaning is certain for a type of C++ or CUDA, and for a class of the source. `known` is a
+    dict from each name that the source defines to its definition. For a class, the definition is
+    the name itself. Names of macros and typedefs must be replaced before this call (see
+    `replaced`).
     """
     if not re.match(r"[A-Za-z_]", word):
         return True

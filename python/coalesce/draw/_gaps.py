@@ -24,8 +24,8 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
     matrix. `most` is the largest number of rows to show.
 
     - If the matrix has at most `most` rows, all of them are shown.
-    - If more than `most` rows are wanted, only the first ``most - 2`` and the last two of these are
-      shown.
+    - If more than `most` rows are wanted, only the first ``most - 2`` and the last two of the
+      wanted rows are shown.
     - If a gap would hide only one row, and fewer than `most` rows are shown, this row is shown
       instead of the gap.
     """

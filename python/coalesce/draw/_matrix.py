@@ -148,9 +148,9 @@ class Matrix:
 
     @cached_property
     def moved_cells(self) -> dict[Cell, int]:
-        """The cells that are moved with a sector but not accessed. The values are colour numbers.
+        """A dict from each cell that is moved but not accessed to the number of its colour.
 
-        A cell has the colour of the accessed cells of its sector.
+        Such a cell has the colour of the accessed cells in the same sector.
         """
         result = {}
         for sector in self._moved.sectors.values() if self._moved else ():

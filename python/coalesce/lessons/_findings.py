@@ -1,9 +1,9 @@
 """Sentences about the findings that `Kernel.check` reports for the exercises.
 
 A sentence names the mistake that probably causes a finding. It is stored under the name of the
-exercise and the kind of the finding. For example, the kind "race in global" is a race in global
-memory. The kind "misaligned with float2" is a misaligned access, if the source of the kernel
-contains "float2".
+exercise and the kind of the finding. For example, the kind of a race in global memory is "race in
+global". If the source of the kernel contains "float2", the kind of a misaligned access is
+"misaligned with float2".
 """
 
 from __future__ import annotations

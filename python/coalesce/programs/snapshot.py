@@ -1,7 +1,8 @@
-"""Profiles the launches of a program. The library in the program has stored them on disk.
+"""Profiles launches that a program has stored on disk.
 
-The library stores a launch with all of its memory (``csrc/cudart/snapshots.hpp``). This module
-repeats the launch on a copy of this memory, at the same addresses and with the same variables.
+This package's library in the program stores a launch with all of its memory
+(``csrc/cudart/snapshots.hpp``). This module repeats the launch on a copy of this memory, at the
+same addresses and with the same variables.
 """
 
 from __future__ import annotations

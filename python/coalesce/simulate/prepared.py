@@ -127,8 +127,8 @@ class Prepared:
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
         """Return descriptions of the arrays and variables that the kernel may access.
 
-        `memory` is the attribute of a `sim.LaunchResult`. It has a tuple for each array:
-        (space, name, address, size in bytes, position of the argument). An example is
+        `memory` is the attribute of a `sim.LaunchResult` with this name: a list with a tuple for
+        each array, (space, name, address, size in bytes, position of the argument). An example is
         ``("global", "x", 4096, 400, 0)``. The position is -1 for a variable.
         """
         arrays = []
