@@ -446,7 +446,7 @@ class Kernel(BaseKernel):
             first, then along y, then along z.) Only this block runs.
         limit : int or None
             The largest number of memory accesses that `Stepper.events` keeps for one call of a
-            method. None keeps all.
+            method of the `Stepper`. None keeps all accesses.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.

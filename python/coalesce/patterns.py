@@ -102,8 +102,8 @@ def access(
     Parameters
     ----------
     x : array of shape (n,), elements of 1, 2, 4, 8 or 16 bytes
-        A NumPy array or a GPU array. For ``aos``, its shape is (n, fields), and for ``soa``
-        (fields, n).
+        A NumPy array or a GPU array. For ``aos`` (array of structures), its shape is (n, fields).
+        For ``soa`` (structure of arrays), it is (fields, n).
     pattern : str
         One of ``variants("access").names``.
     offset : int, default 1
@@ -114,8 +114,9 @@ def access(
         A permutation of 0 to 31. Lane i reads element ``order[i]`` of the 32 elements of its warp.
         If the last warp has fewer than 32 elements, these are not permuted.
     index : array of shape (m,), int32
-        The elements to read, each from 0 to n - 1. A NumPy array is checked for other values, and a
-        GPU array is not. The load of the index itself takes one more request, of 4 sectors.
+        The elements to read, each from 0 to n - 1. If `index` is a NumPy array, its values are
+        checked. The values of a GPU array are not checked. The load of the index itself takes one
+        more request, of 4 sectors.
     distance : int, default n // 2
         For ``far_lane``: if lane 31 of a warp would read ``x[i]``, it reads ``x[i + distance]``
         instead. After the end of x, the count continues at the start of x.

@@ -86,7 +86,7 @@ class GpuStatus:
     Attributes
     ----------
     state : {"ok", "no driver", "driver too old", "no device"}
-        "ok" if a GPU can be used. Otherwise, why no GPU can be used.
+        "ok" if a GPU can be used. The other values say why no GPU can be used.
     message : str
         One or two sentences with the reason and what to do.
     driver : str or None

@@ -45,7 +45,7 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     before this address, for example at the edge of a stencil. In Python, pass the view ``x[r:]`` or
     ``coalesce.pointer(x, r)``. Reports and error messages count the elements from the start of `x`.
 
-    The two differ if the array is itself a view:
+    A view and a pointer may differ in what the kernel may access:
 
     - A kernel that gets the view ``x[r:]`` may access all of `x`.
     - A kernel that gets ``coalesce.pointer(x[r:], 0)`` may access only the elements of ``x[r:]``.
@@ -56,7 +56,7 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     The view may have another shape or dtype than the base. The base is the outermost array to which
     the elements belong. There are exceptions. For these arrays, a kernel cannot access a base:
 
-    - strided views, such as ``x[::2]`` and transposed arrays: the kernel gets a copy, as always;
+    - strided views, such as ``x[::2]``, and transposed arrays: the kernel gets a copy;
     - views of an array in a mapped file (``numpy.memmap``), because a file may be very large;
     - empty views, because NumPy does not keep their position;
     - a writable view of a base that is read-only;

@@ -27,10 +27,10 @@ class BenchmarkRow:
         The times. `Timing.source` says whether they were measured or modelled.
     error : float or None
         The largest relative error of an element: ``abs(element - exact) / scale``. ``exact`` is
-        NumPy's result in float64. For a sum, ``scale`` is the sum of the absolute values. For a
-        product, it is an upper bound of the sum of ``abs(a[i, k] * b[k, j])``. For operations that
-        only move elements, `error` is 0 if all elements are exact, else infinity. None if the
-        result was not checked.
+        NumPy's result in float64. For row and column sums, ``scale`` is the sum of the absolute
+        values of the added elements. For matmul, it is an upper bound of the sum of ``abs(a[i, k] *
+        b[k, j])``. For operations that only move elements, `error` is 0 if all elements are exact,
+        else infinity. None if the result was not checked.
     correct : bool or None
         Whether rounding alone can explain `error`. None if the result was not checked.
     gflops_share, gbps_share : float or None

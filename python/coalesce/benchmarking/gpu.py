@@ -85,8 +85,8 @@ class GpuState:
     power_watts : float or None
         The power of the GPU in watts. None if nvidia-smi does not report it.
     throttle_reasons : tuple of str or None
-        Why the clock is not higher, by nvidia-smi's names: ``"sw_power_cap"``. Empty if nothing
-        limits the clock. None if nvidia-smi does not report it.
+        What limits the clock, with nvidia-smi's names: ``"sw_power_cap"``. Empty if nothing limits
+        the clock. None if nvidia-smi does not report it.
 
     Examples
     --------

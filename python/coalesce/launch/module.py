@@ -42,8 +42,8 @@ class Module:
         The template instantiation to compile, such as ``"scale<float, 4>"``.
     entry : str or None
         The name of the wanted kernel, or None. If the source's host code launches kernel templates,
-        the launched instantiations are compiled. With a name, only the launched instantiations of
-        this template are compiled.
+        the launched instantiations are compiled. With `entry`, only the launched instantiations of
+        this kernel are compiled.
     """
 
     def __init__(

@@ -76,8 +76,8 @@ class Verdict:
     text : str
         What is wrong. If the exercise is solved, the counts.
     help : str
-        The Python call that shows a hint: ``"lessons.exercise('brighten').hint(1)"``. Each failed
-        check names the next hint, and in the end the solution.
+        The Python call that shows a hint: ``"lessons.exercise('brighten').hint(1)"``. After each
+        failed check, it shows the next hint. After the last hint, it shows the solution.
 
     Examples
     --------

@@ -58,7 +58,7 @@ def sweep(
         See `Sweep.run`. They are used only if `sweep` is the name of a pattern.
     ax : Axes or two of them, optional
         The Axes to draw into. The first is for the sectors. The second is for the bandwidth, and is
-        needed only if the sweep has one. By default, a new figure is made.
+        needed only if the sweep has a bandwidth. By default, a new figure is made.
     theme : {"light", "dark", "transparent"}, optional
         The colours of a new figure. The default is matplotlib's style.
 
@@ -249,7 +249,8 @@ def ladder(
     Returns
     -------
     Axes
-        Measured times are solid bars, modelled ones hatched.
+        The Axes with the bars. Bars of measured times are solid, and bars of modelled times are
+        hatched.
 
     Raises
     ------

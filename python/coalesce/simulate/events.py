@@ -31,7 +31,7 @@ class TraceArray(NamedTuple):
         The extents of the array.
     dtype : str
         NumPy's name of the element type, such as "float32". For a variable, the type is not known.
-        Its elements are taken to be unsigned integers of the size of the smallest recorded access.
+        Then the dtype is an unsigned integer with the size of the smallest recorded access.
     space : {"global", "constant", "shared"}
         The kind of memory.
     address : int
