@@ -62,9 +62,9 @@ def benchmark(
         driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to the first name. The
         default is all variants, without other libraries.
 
-        A benchmark of whole calls has other rows: those that its table lists by default, and
-        ``"numpy"``. Rows of CuPy and PyTorch are left out if the library is not installed. The
-        operations run with ``variant="best"``.
+        A benchmark of whole calls has other rows. The default is all of them, except ``"numpy"``
+        and the rows of libraries that are not installed. The operations run with
+        ``variant="best"``.
     device : str or Device, optional
         Where the variants run: ``"cuda"``, ``"cuda:1"``, ``"sim"`` or ``"sim:h200"``. The default
         is the first GPU. Without a GPU, it is the simulator.
@@ -89,9 +89,9 @@ def benchmark(
         `repeats`.
     whole_calls : bool
         Whether to time whole calls with NumPy arrays, such as ``coalesce.matmul(a, b)``, by the
-        host's clock. Not for ``"access"``. The rows take turns in random order. Other rows show the
-        copies alone, the kernels alone, and calls of CuPy and PyTorch with all copies. Whole calls
-        have no options, and neither `l2` nor `repeats`.
+        host's clock. This is not possible for ``"access"``. The rows take turns in random order.
+        Other rows show the copies alone, the kernels alone, and calls of CuPy and PyTorch with all
+        copies. Whole calls cannot be combined with options, `l2` or `repeats`.
     progress : bool or callable, optional
         True shows a progress bar, and False shows none. A function is called with two numbers: how
         many variants are finished, and how many there are. By default, terminals and notebooks show

@@ -88,7 +88,7 @@ _LAUNCHES_PER_CALL = 100  # in the rows "from_cpp" and "graph"
 
 @dataclass(frozen=True)
 class TimedCall:
-    """A call that a row times.
+    """The call that one row of a benchmark times.
 
     Attributes
     ----------
@@ -135,7 +135,10 @@ def library_of(row: str) -> str | None:
 
 
 def default_rows(operation: str) -> tuple[str, ...]:
-    """Return the rows that are timed by default: all whose library is installed, but not NumPy."""
+    """Return the rows that are timed by default.
+
+    These are all rows except NumPy's row and the rows of libraries that are not installed.
+    """
     wanted = (None, *filter(_installed, ("cupy", "torch")))
     return tuple(row for row in ROWS[operation] if library_of(row) in wanted)
 
