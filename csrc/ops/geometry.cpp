@@ -93,7 +93,7 @@ LaunchGeometry tiles_of_64(const Shape& s) {
     const bool only_in_is_unaligned =
         s.cols * s.item_size % piece != 0 && s.rows * s.item_size % piece == 0;
     return {only_in_is_unaligned ? grid_of(col_tiles, row_tiles) : grid_of(row_tiles, col_tiles),
-            {threads}};
+            {512}};
 }
 
 LaunchGeometry strips_of_128_by_32(const Shape& s) {
@@ -127,15 +127,21 @@ LaunchGeometry warps_or_blocks_over_rows(const Shape& s) {
     return {grid_of(s.rows), {threads}};
 }
 
-// Divides the rows into slices, so that the grid has about 660 blocks. This is 5 for each
-// multiprocessor of an H200, which can hold 5 blocks (with 48 registers per thread). If a few
-// blocks started later than all others, most multiprocessors would wait for them. If there are
-// several slices, each has at least 512 rows. The number of slices does not depend on the GPU, so
-// every GPU adds the elements in the same order.
+// A block adds up a group of columns, 16 bytes for each lane. If there are few groups, the rows are
+// divided into slices, and a second launch adds up the slices. This launch takes time, so slices
+// are long: at least 1024 rows if multiprocessors of an H200 would otherwise have no block, and at
+// least 4096 if all have one. Long columns are always divided, because a thread adds its elements
+// one after another, and a long chain of additions collects rounding errors. The number of slices
+// does not depend on the GPU, so every GPU adds the elements in the same order.
 LaunchGeometry slices_of_columns(const Shape& s) {
-    const uint64_t blocks = ceil_div(s.cols, 32 * (16 / s.item_size));
-    const uint64_t slices = std::min(660 / blocks, s.rows / 512);
-    return {{grid_of(blocks).x, uint32_t(std::max<uint64_t>(slices, 1))}, {32, 8}};
+    constexpr uint64_t multiprocessors = 132;
+    const uint64_t groups = ceil_div(s.cols, 32 * (16 / s.item_size));
+    uint64_t slices = s.rows / 65536;
+    if (groups <= multiprocessors / 2) {
+        slices = std::max(std::min(multiprocessors / groups, s.rows / 1024),
+                          std::min(16 * multiprocessors / groups, s.rows / 4096));
+    }
+    return {{grid_of(groups).x, uint32_t(std::max<uint64_t>(slices, 1))}, {32, 16}};
 }
 
 LaunchGeometry block_for_32_columns(const Shape& s) {

@@ -66,7 +66,7 @@ LaunchGeometry elements_by_four(const Shape&);
 LaunchGeometry split_k_tiles(const Shape&);
 LaunchGeometry tiles_of_32_by_8(
     const Shape&);                         // 32 x 8 threads, four elements per thread; columns on x
-LaunchGeometry tiles_of_64(const Shape&);  // 256 threads for 64 x 64 elements; columns or rows on x
+LaunchGeometry tiles_of_64(const Shape&);  // 512 threads for 64 x 64 elements; columns or rows on x
 LaunchGeometry strips_of_128_by_32(
     const Shape&);                               // 256 threads for 128 rows x 32 columns; all on x
 LaunchGeometry threads_over_rows(const Shape&);  // 256 threads per block, one row per thread
@@ -78,7 +78,7 @@ LaunchGeometry warp_for_each_row(const Shape&);  // 8 warps per block, one row p
 // One warp per row. For long rows, one block of 256 threads per row.
 LaunchGeometry warps_or_blocks_over_rows(const Shape&);
 LaunchGeometry block_for_32_columns(const Shape&);  // 32 x 32 threads for 32 columns
-// 32 x 8 threads, each for 16 bytes of a row. The slices of rows are on y.
+// 32 x 16 threads, each for 16 bytes of a row. The slices of rows are on y.
 LaunchGeometry slices_of_columns(const Shape&);
 
 // The static shared memory of a kernel in bytes. It depends on TILE and the size of an element.
@@ -92,7 +92,7 @@ inline uint32_t two_tiles_one_padded(uint32_t tile, uint32_t item) {
     return tile * (2 * tile + 1) * item;
 }
 inline uint32_t one_per_warp(uint32_t, uint32_t item) { return 8 * item; }
-inline uint32_t vector_per_thread(uint32_t, uint32_t) { return 256 * 16; }
+inline uint32_t vector_per_thread(uint32_t, uint32_t) { return 512 * 16; }
 // A tile of 64 columns with one column of padding. It has additional rows, which shifted pieces
 // need (transpose/07_vectorized.cu).
 inline uint32_t padded_tile_of_64(uint32_t, uint32_t item) { return (63 + 32 / item) * 65 * item; }

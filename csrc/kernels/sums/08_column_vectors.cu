@@ -1,7 +1,7 @@
-// Column sums with 16-byte loads, eight of them in flight per thread, and the rows in slices.
+// Column sums with 16-byte loads, eight of them in flight per thread.
 //
-// A warp reads 512 contiguous bytes of a row (float): each lane has 4 neighbouring columns. The 8
-// warps of a block take rows in turn. Each warp loads 8 rows at a time, so 64 rows are in flight.
+// A warp reads 512 contiguous bytes of a row (float): each lane has 4 neighbouring columns. The 16
+// warps of a block take rows in turn. Each warp loads 8 rows at a time, so 128 rows are in flight.
 // If there are few columns, blocks along y take slices of the rows. The sums of the slices form a
 // matrix with one row per slice, and a second launch of the same kernel adds these rows up. There
 // are no atomics: the order of additions is fixed, and every run gives the same bits.
@@ -11,7 +11,7 @@
 #ifndef REAL
 #define REAL float
 #endif
-#define WARPS 8
+#define WARPS 16
 #define ROWS 8                          // loads in flight per thread
 #define WIDTH (16 / int(sizeof(REAL)))  // elements in 16 bytes
 

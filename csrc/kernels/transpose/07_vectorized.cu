@@ -1,4 +1,4 @@
-// 16 bytes per access and four loads in flight: the full bandwidth of memory.
+// 16 bytes per access and two loads in flight: the full bandwidth of memory.
 //
 // In 05_padded, each thread has one load of 4 bytes in flight. Here a block moves a tile of 64 x
 // 64, and a thread starts all its loads, 16 bytes each, before it uses the first. Sixteen lanes
@@ -20,11 +20,12 @@
 #define REAL float
 #endif
 #define TILE 64
-#define THREADS 256
+#define THREADS 512
 #define WIDTH (16 / int(sizeof(REAL)))   // elements in 16 bytes
 #define SECTOR (32 / int(sizeof(REAL)))  // elements in a sector
 #define HALO (SECTOR - 1)                // more rows that shifted pieces need
 #define PER_ROW 16                       // lanes that share a row of the tile
+#define ROWS_AT_ONCE (THREADS / PER_ROW)
 
 struct alignas(16) Vector {
     REAL v[WIDTH];
@@ -37,11 +38,12 @@ __device__ void load_tile(
     REAL (*tile)[TILE + 1], const REAL* in, unsigned first_row, int first_col, int rows, int cols) {
     const int t = threadIdx.x;
     if (cols % WIDTH == 0 && size_t(in) % 16 == 0) {
-        constexpr int passes = (ROWS + PER_ROW - 1) / PER_ROW, parts = TILE / (PER_ROW * WIDTH);
+        constexpr int passes = (ROWS + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
+        constexpr int parts = TILE / (PER_ROW * WIDTH);
         Vector values[passes * parts];
 #pragma unroll
         for (int i = 0; i < passes * parts; ++i) {
-            const int r = t / PER_ROW + i % passes * PER_ROW;
+            const int r = t / PER_ROW + i % passes * ROWS_AT_ONCE;
             const int s = first_col + t % PER_ROW * WIDTH + i / passes * (PER_ROW * WIDTH);
             if (r < ROWS && first_row + r < unsigned(rows) && s < cols) {
                 values[i] = *reinterpret_cast<const Vector*>(in + size_t(first_row + r) * cols + s);
@@ -49,7 +51,7 @@ __device__ void load_tile(
         }
 #pragma unroll
         for (int i = 0; i < passes * parts; ++i) {
-            const int r = t / PER_ROW + i % passes * PER_ROW;
+            const int r = t / PER_ROW + i % passes * ROWS_AT_ONCE;
             const int s = t % PER_ROW * WIDTH + i / passes * (PER_ROW * WIDTH);
             if (r >= ROWS) continue;
 #pragma unroll
@@ -97,9 +99,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const unsigned before = unsigned(size_t(out) / sizeof(REAL));  // elements, modulo SECTOR
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
-            const int s = (t / PER_ROW + i * (THREADS / PER_ROW)) % TILE, col = first_col + s;
-            const int u = t % PER_ROW * WIDTH +
-                          (t / PER_ROW + i * (THREADS / PER_ROW)) / TILE * (PER_ROW * WIDTH);
+            const int s = (t / PER_ROW + i * ROWS_AT_ONCE) % TILE, col = first_col + s;
+            const int u =
+                t % PER_ROW * WIDTH + (t / PER_ROW + i * ROWS_AT_ONCE) / TILE * (PER_ROW * WIDTH);
             if (col >= cols) continue;
             const unsigned shift = (before + unsigned(col) * unsigned(rows)) % SECTOR;
             const unsigned r = first_row + u - shift;
@@ -120,9 +122,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     } else if (size_t(out) % 16 == 0) {  // so all rows are aligned: rows % WIDTH is 0
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
-            const int s = (t / PER_ROW + i * (THREADS / PER_ROW)) % TILE;
-            const int r = t % PER_ROW * WIDTH +
-                          (t / PER_ROW + i * (THREADS / PER_ROW)) / TILE * (PER_ROW * WIDTH);
+            const int s = (t / PER_ROW + i * ROWS_AT_ONCE) % TILE;
+            const int r =
+                t % PER_ROW * WIDTH + (t / PER_ROW + i * ROWS_AT_ONCE) / TILE * (PER_ROW * WIDTH);
             if (first_col + s >= cols || first_row + r >= unsigned(rows)) continue;
             Vector values;
 #pragma unroll
