@@ -86,14 +86,15 @@ LaunchGeometry split_k_tiles(const Shape& s) {
 // blocks write long pieces of its rows. For tiles side by side, the blocks read long pieces of
 // rows. This order is chosen if only the rows that are read are unaligned. The kernel
 // (07_vectorized.cu) finds out the order from gridDim.x.
-LaunchGeometry tiles_of_64(const Shape& s) {
+LaunchGeometry tiles_of_64_rows(const Shape& s) {
     constexpr uint64_t piece = 64, sector = 32, vector = 16;  // bytes
     const uint64_t halo = s.rows * s.item_size % vector != 0 ? sector / s.item_size - 1 : 0;
-    const uint64_t row_tiles = ceil_div(s.rows + halo, 64), col_tiles = ceil_div(s.cols, 64);
+    const uint64_t row_tiles = ceil_div(s.rows + halo, 64);
+    const uint64_t col_tiles = ceil_div(s.cols * s.item_size, 512);
     const bool only_in_is_unaligned =
         s.cols * s.item_size % piece != 0 && s.rows * s.item_size % piece == 0;
     return {only_in_is_unaligned ? grid_of(col_tiles, row_tiles) : grid_of(row_tiles, col_tiles),
-            {512}};
+            {1024}};
 }
 
 LaunchGeometry strips_of_128_by_32(const Shape& s) {
@@ -127,21 +128,23 @@ LaunchGeometry warps_or_blocks_over_rows(const Shape& s) {
     return {grid_of(s.rows), {threads}};
 }
 
-// A block adds up a group of columns, 16 bytes for each lane. If there are few groups, the rows are
-// divided into slices, and a second launch adds up the slices. This launch takes time, so slices
-// are long: at least 1024 rows if multiprocessors of an H200 would otherwise have no block, and at
-// least 4096 if all have one. Long columns are always divided, because a thread adds its elements
-// one after another, and a long chain of additions collects rounding errors. The number of slices
-// does not depend on the GPU, so every GPU adds the elements in the same order.
+// A block adds up a group of columns, 16 bytes for each lane. The rows are divided into slices, so
+// that all multiprocessors of an H200 have about the same work. A second launch adds up the slices.
+// This launch takes time, so slices are long: at least 1024 rows if multiprocessors would otherwise
+// have no block, and at least 4096 if all have one. If most multiprocessors have one block each,
+// there are no slices. But long columns are always divided, because a thread adds its elements one
+// after another, and a long chain of additions collects rounding errors. The number of slices does
+// not depend on the GPU, so every GPU adds the elements in the same order.
 LaunchGeometry slices_of_columns(const Shape& s) {
     constexpr uint64_t multiprocessors = 132;
     const uint64_t groups = ceil_div(s.cols, 32 * (16 / s.item_size));
-    uint64_t slices = s.rows / 65536;
-    if (groups <= multiprocessors / 2) {
-        slices = std::max(std::min(multiprocessors / groups, s.rows / 1024),
-                          std::min(16 * multiprocessors / groups, s.rows / 4096));
+    uint64_t slices = std::max<uint64_t>(1, s.rows / 65536);
+    const bool one_block_each = groups > multiprocessors / 2 && groups <= multiprocessors;
+    if (!one_block_each) {
+        slices = std::max({slices, std::min(multiprocessors / groups, s.rows / 1024),
+                           std::min(16 * multiprocessors / groups, s.rows / 4096)});
     }
-    return {{grid_of(groups).x, uint32_t(std::max<uint64_t>(slices, 1))}, {32, 16}};
+    return {{grid_of(groups).x, uint32_t(slices)}, {32, 16}};
 }
 
 LaunchGeometry block_for_32_columns(const Shape& s) {

@@ -65,8 +65,9 @@ LaunchGeometry elements_by_four(const Shape&);
 // A cluster of 1 or 2 blocks per tile and slice; TILE selects the shape of the tile.
 LaunchGeometry split_k_tiles(const Shape&);
 LaunchGeometry tiles_of_32_by_8(
-    const Shape&);                         // 32 x 8 threads, four elements per thread; columns on x
-LaunchGeometry tiles_of_64(const Shape&);  // 512 threads for 64 x 64 elements; columns or rows on x
+    const Shape&);  // 32 x 8 threads, four elements per thread; columns on x
+// 1024 threads for 64 rows, 512 bytes of each; columns or rows on x.
+LaunchGeometry tiles_of_64_rows(const Shape&);
 LaunchGeometry strips_of_128_by_32(
     const Shape&);                               // 256 threads for 128 rows x 32 columns; all on x
 LaunchGeometry threads_over_rows(const Shape&);  // 256 threads per block, one row per thread
@@ -93,9 +94,11 @@ inline uint32_t two_tiles_one_padded(uint32_t tile, uint32_t item) {
 }
 inline uint32_t one_per_warp(uint32_t, uint32_t item) { return 8 * item; }
 inline uint32_t vector_per_thread(uint32_t, uint32_t) { return 512 * 16; }
-// A tile of 64 columns with one column of padding. It has additional rows, which shifted pieces
-// need (transpose/07_vectorized.cu).
-inline uint32_t padded_tile_of_64(uint32_t, uint32_t item) { return (63 + 32 / item) * 65 * item; }
+// A tile of 512 bytes of 64 rows, with one column of padding. It has additional rows, which shifted
+// pieces need (transpose/07_vectorized.cu).
+inline uint32_t padded_tile_of_64_rows(uint32_t, uint32_t item) {
+    return (63 + 32 / item) * (512 + item);
+}
 inline uint32_t padded_strip(uint32_t, uint32_t) { return 128 * 33 * 4; }
 // The mbarriers of a ring of three stages: two of 8 bytes for each stage.
 inline uint32_t barriers_of_3_stages(uint32_t, uint32_t) { return 48; }

@@ -31,12 +31,13 @@ Reach reach(GeometryFunction geometry, const LaunchGeometry& l, const Shape& s) 
     if (geometry == warp_for_each_row) return {x * l.block.x / 32, UINT64_MAX};
     if (geometry == block_for_32_columns) return {UINT64_MAX, x * 32};
     if (geometry == blocks_of_64_by_64) return {y * 64, x * 64};
-    if (geometry == tiles_of_64) {  // the kernel compares gridDim.x with the tiles of the rows
+    if (geometry == tiles_of_64_rows) {  // the kernel compares gridDim.x with the tiles of the rows
         const bool shifted = s.rows * s.item_size % 16 != 0;
         const uint64_t halo = shifted ? 32 / s.item_size - 1 : 0;
         const bool rows_on_x = x == (s.rows + halo + 63) / 64;
-        if (rows_on_x) return {x * 64 - halo, y * 64};
-        return {y * 64 - halo, x * 64};
+        const uint64_t cols = 512 / s.item_size;
+        if (rows_on_x) return {x * 64 - halo, y * cols};
+        return {y * 64 - halo, x * cols};
     }
     if (geometry == blocks_of_128_by_128) return {y * 128, x * 128};
     if (geometry == block_for_each_multiprocessor ||

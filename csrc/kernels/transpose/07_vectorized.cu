@@ -1,10 +1,10 @@
 // 16 bytes per access and two loads in flight: the full bandwidth of memory.
 //
-// In 05_padded, each thread has one load of 4 bytes in flight. Here a block moves a tile of 64 x
-// 64, and a thread starts all its loads, 16 bytes each, before it uses the first. Sixteen lanes
-// cover 256 bytes of a row, which memory delivers faster than two pieces of 128 bytes. The tile has
-// a column of padding. If the elements are floats, pairs of lanes still share a bank. These
-// conflicts cost no time, because the threads wait longer for global memory.
+// In 05_padded, each thread has one load of 4 bytes in flight. Here a block moves a tile of 64 rows
+// of `in`, 512 bytes of each, and a thread starts all its loads, 16 bytes each, before it uses the
+// first. A warp reads 512 bytes of a row, which memory delivers faster than four pieces of 128
+// bytes. The tile has a column of padding. If the elements are floats, pairs of lanes still share a
+// bank. These conflicts cost no time, because the threads wait longer for global memory.
 //
 // THE ORDER OF THE TILES. Blocks that run at the same time have neighbouring tiles. By default
 // these tiles lie below each other, so that together they write long pieces of rows of `out`. They
@@ -14,63 +14,64 @@
 // because it would write parts of sectors. So the pieces of a block are shifted, row by row, to
 // begin with a whole sector. For this, a block reads up to 7 more rows of `in`, which the block
 // above has just read. If rows of `in` do not begin at multiples of 16 bytes, single elements are
-// loaded, 16 or more in flight per thread.
+// loaded, 8 or more in flight per thread.
 
 #ifndef REAL
 #define REAL float
 #endif
-#define TILE 64
-#define THREADS 512
+#define ROWS 64                         // rows of the tile
+#define COLS (512 / int(sizeof(REAL)))  // columns of the tile
+#define THREADS 1024
 #define WIDTH (16 / int(sizeof(REAL)))   // elements in 16 bytes
 #define SECTOR (32 / int(sizeof(REAL)))  // elements in a sector
 #define HALO (SECTOR - 1)                // more rows that shifted pieces need
-#define PER_ROW 16                       // lanes that share a row of the tile
-#define ROWS_AT_ONCE (THREADS / PER_ROW)
+#define PER_ROW (COLS / WIDTH)           // threads that load a row of the tile
+#define PER_COLUMN (ROWS / WIDTH)        // threads that store a column of the tile
 
 struct alignas(16) Vector {
     REAL v[WIDTH];
 };
 
-// Copies ROWS rows from `first_row` on, in columns `first_col` to first_col + 63, to the tile.
-// Leaves out what is outside of `in`. `first_row` may be a negative number, stored as unsigned.
-template <int ROWS>
+// Copies COUNT rows from `first_row` on, in columns from `first_col` on, to the tile. Leaves out
+// what is outside of `in`. `first_row` may be a negative number, stored as unsigned.
+template <int COUNT>
 __device__ void load_tile(
-    REAL (*tile)[TILE + 1], const REAL* in, unsigned first_row, int first_col, int rows, int cols) {
+    REAL (*tile)[COLS + 1], const REAL* in, unsigned first_row, int first_col, int rows, int cols) {
     const int t = threadIdx.x;
     if (cols % WIDTH == 0 && size_t(in) % 16 == 0) {
-        constexpr int passes = (ROWS + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
-        constexpr int parts = TILE / (PER_ROW * WIDTH);
-        Vector values[passes * parts];
+        constexpr int at_once = THREADS / PER_ROW, passes = (COUNT + at_once - 1) / at_once;
+        const int s = t % PER_ROW * WIDTH;
+        Vector values[passes];
 #pragma unroll
-        for (int i = 0; i < passes * parts; ++i) {
-            const int r = t / PER_ROW + i % passes * ROWS_AT_ONCE;
-            const int s = first_col + t % PER_ROW * WIDTH + i / passes * (PER_ROW * WIDTH);
-            if (r < ROWS && first_row + r < unsigned(rows) && s < cols) {
-                values[i] = *reinterpret_cast<const Vector*>(in + size_t(first_row + r) * cols + s);
+        for (int i = 0; i < passes; ++i) {
+            const int r = t / PER_ROW + i * at_once;
+            if (r < COUNT && first_row + r < unsigned(rows) && first_col + s < cols) {
+                const REAL* from = in + size_t(first_row + r) * cols + first_col + s;
+                values[i] = *reinterpret_cast<const Vector*>(from);
             }
         }
 #pragma unroll
-        for (int i = 0; i < passes * parts; ++i) {
-            const int r = t / PER_ROW + i % passes * ROWS_AT_ONCE;
-            const int s = t % PER_ROW * WIDTH + i / passes * (PER_ROW * WIDTH);
-            if (r >= ROWS) continue;
+        for (int i = 0; i < passes; ++i) {
+            const int r = t / PER_ROW + i * at_once;
+            if (r >= COUNT) continue;
 #pragma unroll
             for (int v = 0; v < WIDTH; ++v) tile[r][s + v] = values[i].v[v];
         }
     } else {
-        constexpr int passes = (ROWS * TILE + THREADS - 1) / THREADS;
+        constexpr int at_once = THREADS / COLS, passes = (COUNT + at_once - 1) / at_once;
+        const int s = first_col + t % COLS;
         REAL values[passes];
 #pragma unroll
         for (int i = 0; i < passes; ++i) {
-            const int r = t / TILE + i * (THREADS / TILE), s = first_col + t % TILE;
-            if (r < ROWS && first_row + r < unsigned(rows) && s < cols) {
+            const int r = t / COLS + i * at_once;
+            if (r < COUNT && first_row + r < unsigned(rows) && s < cols) {
                 values[i] = in[size_t(first_row + r) * cols + s];
             }
         }
 #pragma unroll
         for (int i = 0; i < passes; ++i) {
-            const int r = t / TILE + i * (THREADS / TILE);
-            if (r < ROWS) tile[r][t % TILE] = values[i];
+            const int r = t / COLS + i * at_once;
+            if (r < COUNT) tile[r][t % COLS] = values[i];
         }
     }
 }
@@ -78,30 +79,29 @@ __device__ void load_tile(
 extern "C" __global__ void __launch_bounds__(THREADS)
     vectorized(const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
     const unsigned block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
-    __shared__ REAL tile[TILE + HALO][TILE + 1];
+    __shared__ REAL tile[ROWS + HALO][COLS + 1];
     const int t = threadIdx.x;
     const bool shifted = rows % WIDTH != 0;
     // The launch chooses the order. The shifted pieces of the last tile may end before `rows`.
-    const unsigned row_tiles = (rows + (shifted ? HALO : 0) + TILE - 1u) / TILE;
+    const unsigned row_tiles = (rows + (shifted ? HALO : 0) + ROWS - 1u) / ROWS;
     const bool rows_on_x = gridDim.x == row_tiles;
-    const unsigned first_row = (rows_on_x ? blockIdx.x : block_y) * TILE;
-    const int first_col = (rows_on_x ? block_y : blockIdx.x) * TILE;
+    const unsigned first_row = (rows_on_x ? blockIdx.x : block_y) * ROWS;
+    const int first_col = (rows_on_x ? block_y : blockIdx.x) * COLS;
 
     if (shifted) {
-        load_tile<TILE + HALO>(tile, in, first_row - HALO, first_col, rows, cols);
+        load_tile<ROWS + HALO>(tile, in, first_row - HALO, first_col, rows, cols);
     } else {
-        load_tile<TILE>(tile, in, first_row, first_col, rows, cols);
+        load_tile<ROWS>(tile, in, first_row, first_col, rows, cols);
     }
     __syncthreads();
 
-    constexpr int vectors = TILE * TILE / WIDTH / THREADS;
+    constexpr int at_once = THREADS / PER_COLUMN;
+    const int u = t % PER_COLUMN * WIDTH;
     if (shifted) {
         const unsigned before = unsigned(size_t(out) / sizeof(REAL));  // elements, modulo SECTOR
 #pragma unroll
-        for (int i = 0; i < vectors; ++i) {
-            const int s = (t / PER_ROW + i * ROWS_AT_ONCE) % TILE, col = first_col + s;
-            const int u =
-                t % PER_ROW * WIDTH + (t / PER_ROW + i * ROWS_AT_ONCE) / TILE * (PER_ROW * WIDTH);
+        for (int i = 0; i < COLS / at_once; ++i) {
+            const int s = t / PER_COLUMN + i * at_once, col = first_col + s;
             if (col >= cols) continue;
             const unsigned shift = (before + unsigned(col) * unsigned(rows)) % SECTOR;
             const unsigned r = first_row + u - shift;
@@ -110,32 +110,30 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             if (r < unsigned(rows) && r + WIDTH <= unsigned(rows)) {
                 Vector values;
 #pragma unroll
-                for (int v = 0; v < WIDTH; ++v) values.v[v] = from[v * (TILE + 1)];
+                for (int v = 0; v < WIDTH; ++v) values.v[v] = from[v * (COLS + 1)];
                 *reinterpret_cast<Vector*>(to + r) = values;
             } else {
 #pragma unroll
                 for (int v = 0; v < WIDTH; ++v) {
-                    if (r + v < unsigned(rows)) to[r + v] = from[v * (TILE + 1)];
+                    if (r + v < unsigned(rows)) to[r + v] = from[v * (COLS + 1)];
                 }
             }
         }
     } else if (size_t(out) % 16 == 0) {  // so all rows are aligned: rows % WIDTH is 0
 #pragma unroll
-        for (int i = 0; i < vectors; ++i) {
-            const int s = (t / PER_ROW + i * ROWS_AT_ONCE) % TILE;
-            const int r =
-                t % PER_ROW * WIDTH + (t / PER_ROW + i * ROWS_AT_ONCE) / TILE * (PER_ROW * WIDTH);
-            if (first_col + s >= cols || first_row + r >= unsigned(rows)) continue;
+        for (int i = 0; i < COLS / at_once; ++i) {
+            const int s = t / PER_COLUMN + i * at_once;
+            if (first_col + s >= cols || first_row + u >= unsigned(rows)) continue;
             Vector values;
 #pragma unroll
-            for (int v = 0; v < WIDTH; ++v) values.v[v] = tile[r + v][s];
-            *reinterpret_cast<Vector*>(out + size_t(first_col + s) * rows + first_row + r) = values;
+            for (int v = 0; v < WIDTH; ++v) values.v[v] = tile[u + v][s];
+            *reinterpret_cast<Vector*>(out + size_t(first_col + s) * rows + first_row + u) = values;
         }
     } else {
-        constexpr int elements = TILE * TILE / THREADS;
+        constexpr int columns = THREADS / ROWS;
 #pragma unroll
-        for (int i = 0; i < elements; ++i) {
-            const int s = t / TILE + i * (THREADS / TILE), r = t % TILE;
+        for (int i = 0; i < COLS / columns; ++i) {
+            const int s = t / ROWS + i * columns, r = t % ROWS;
             if (first_col + s < cols && first_row + r < unsigned(rows)) {
                 out[size_t(first_col + s) * rows + first_row + r] = tile[r][s];
             }
