@@ -3,8 +3,8 @@
 // In 05_padded, each thread has one load of 4 bytes in flight. Here a block moves a tile of 64 rows
 // of `in`, 512 bytes of each, and a thread starts all its loads, 16 bytes each, before it uses the
 // first. A warp reads 512 bytes of a row, which memory delivers faster than four pieces of 128
-// bytes. The tile has a column of padding. If the elements are floats, two or four lanes still share
-// a bank. These conflicts cost no time, because the threads wait longer for global memory.
+// bytes. The tile has a column of padding. If the elements are floats, two or four lanes still
+// share a bank. These conflicts cost no time, because the threads wait longer for global memory.
 //
 // THE ORDER OF THE TILES. Blocks that run at the same time have neighbouring tiles. By default
 // these tiles lie below each other, so that together they write long pieces of rows of `out`. They
