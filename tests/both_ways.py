@@ -42,16 +42,16 @@ def both_ways(
 
 
 def same_as_gpu(
-    source: str, device: str, grid: Any, block: Any, *arguments: Any
+    source: str, device: str, grid: Any, block: Any, *arguments: Any, entry: str = "k"
 ) -> list[np.ndarray[Any, Any]]:
-    """Run the kernel `k` in both ways, and return the arrays.
+    """Run the kernel `entry` in both ways, and return the arrays.
 
     If `device` is "cuda", also run it on the GPU, and compare the results bit by bit.
     """
-    simulated = both_ways(coalesce.Kernel(source, "k", device="sim"), grid, block, *arguments)
+    simulated = both_ways(coalesce.Kernel(source, entry, device="sim"), grid, block, *arguments)
     if device == "cuda":
         given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-        coalesce.Kernel(source, "k", device=device)[grid, block](*given)
+        coalesce.Kernel(source, entry, device=device)[grid, block](*given)
         arrays = [a for a in given if isinstance(a, np.ndarray)]
         for number, (array, other) in enumerate(zip(arrays, simulated, strict=True)):
             bits = f"u{array.itemsize}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import many_kernels
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ import coalesce
 SUMS = """
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
-extern "C" __global__ void DIMS sums(int *out, const int *x) {
+extern "C" __global__ void DIMS k(int *out, const int *x) {
     __shared__ int own[64];
     cg::cluster_group cluster = cg::this_cluster();
     int i = blockIdx.x * 64 + threadIdx.x, sum = 0;
@@ -25,9 +26,71 @@ extern "C" __global__ void DIMS sums(int *out, const int *x) {
 """
 
 
-def sums(dims="__cluster_dims__(4, 1, 1)", first="cluster.sync();", last="cluster.sync();", **how):
-    source = SUMS.replace("DIMS", dims).replace("FIRST", first).replace("LAST", last)
-    return coalesce.Kernel(source, **{"device": "sim", **how})
+# An atomic or a store reaches the shared memory of another block.
+HISTOGRAM = """
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void __cluster_dims__(8, 1, 1) k(int *out, const int *x, int n) {
+    __shared__ int bins[16];
+    __shared__ int last;
+    auto cluster = cg::this_cluster();
+    if (threadIdx.x < 16) bins[threadIdx.x] = 0;
+    cluster.sync();
+    for (int i = cluster.thread_rank(); i < n; i += cluster.num_threads())
+        atomicAdd(cluster.map_shared_rank(bins, x[i] / 16) + x[i] % 16, 1);
+    if (threadIdx.x == 0)
+        *cluster.map_shared_rank(&last, (cluster.block_rank() + 1) % 8) = cluster.block_rank();
+    cluster.sync();
+    if (threadIdx.x < 16) out[blockIdx.x * 16 + threadIdx.x] = bins[threadIdx.x];
+    if (threadIdx.x == 0) out[128 + blockIdx.x] = last;
+}
+"""
+APART = """
+#include <utility>
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+    __shared__ int own[96];
+    auto cluster = cg::this_cluster();
+    int t = threadIdx.x;
+    for (int round = 0; round < 5; ++round) {
+        own[t] = round * 1000 + blockIdx.x * 100 + t;
+        auto token = cluster.barrier_arrive();
+        int busy = t * round;
+        cluster.barrier_wait(std::move(token));
+        out[blockIdx.x * 96 + t] += busy + cluster.map_shared_rank(own, blockIdx.x ^ 1)[95 - t];
+        cluster.sync();
+    }
+}
+"""
+LATE = """
+#include <cooperative_groups.h>
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+    __shared__ int own[32];
+    auto cluster = cooperative_groups::this_cluster();
+    own[threadIdx.x] = 1;
+    cluster.sync();
+    if (blockIdx.x == 1) return;
+    __syncthreads();
+    out[threadIdx.x] = cluster.map_shared_rank(own, 1)[threadIdx.x];
+}
+"""
+
+
+def sums_of(dims="__cluster_dims__(4, 1, 1)", first="cluster.sync();", last="cluster.sync();"):
+    return SUMS.replace("DIMS", dims).replace("FIRST", first).replace("LAST", last)
+
+
+ALONE = sums_of("")
+RACY = sums_of(first="__syncthreads();")
+NOT_ARRIVED = sums_of(
+    "__cluster_dims__(2, 1, 1)", "if (blockIdx.x == 0) cluster.barrier_wait();", ""
+)
+KERNELS = many_kernels.together([sums_of(), ALONE, RACY, NOT_ARRIVED, HISTOGRAM, APART, LATE], "k")
+
+
+def kernel_of(source=None, **how):
+    return coalesce.Kernel(*KERNELS[source or sums_of()], **{"device": "sim", **how})
 
 
 def expected(x: np.ndarray, size: int) -> np.ndarray:
@@ -39,14 +102,14 @@ def expected(x: np.ndarray, size: int) -> np.ndarray:
 def test_blocks_read_each_others_shared_memory(device):
     x = np.arange(12 * 64, dtype=np.int32)
     out = np.zeros_like(x)
-    sums(device=device)[12, 64](out, x)
+    kernel_of(device=device)[12, 64](out, x)
     np.testing.assert_array_equal(out, expected(x, 4))
 
 
 def test_without_clusters_each_block_is_a_cluster(device):
     x = np.arange(6 * 64, dtype=np.int32)
     out = np.zeros_like(x)
-    sums("", device=device)[6, 64](out, x)
+    kernel_of(ALONE, device=device)[6, 64](out, x)
     np.testing.assert_array_equal(out, expected(x, 1))
 
 
@@ -56,10 +119,10 @@ def test_it_is_counted(of_ptx, monkeypatch):
         monkeypatch.setenv("COALESCE_COUNT_PTX", "1")
     x = np.arange(12 * 64, dtype=np.int32)
     out = np.zeros_like(x)
-    record = sums().launch(12, 64, out, x, counts=True)
+    record = kernel_of().launch(12, 64, out, x, counts=True)
     np.testing.assert_array_equal(out, expected(x, 4))
     assert record.counts.machine_code == (not of_ptx)
-    profile = sums().profile(12, 64, out, x)
+    profile = kernel_of().profile(12, 64, out, x)
     np.testing.assert_array_equal(out, expected(x, 4))
     if not of_ptx:
         assert "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum" in profile.exact
@@ -102,49 +165,16 @@ def test_special_registers(counts):
 
 
 def test_atomics_and_stores_reach_other_blocks(device):
-    source = """
-    #include <cooperative_groups.h>
-    namespace cg = cooperative_groups;
-    extern "C" __global__ void __cluster_dims__(8, 1, 1) histogram(int *out, const int *x, int n) {
-        __shared__ int bins[16];
-        __shared__ int last;
-        auto cluster = cg::this_cluster();
-        if (threadIdx.x < 16) bins[threadIdx.x] = 0;
-        cluster.sync();
-        for (int i = cluster.thread_rank(); i < n; i += cluster.num_threads())
-            atomicAdd(cluster.map_shared_rank(bins, x[i] / 16) + x[i] % 16, 1);
-        if (threadIdx.x == 0)
-            *cluster.map_shared_rank(&last, (cluster.block_rank() + 1) % 8) = cluster.block_rank();
-        cluster.sync();
-        if (threadIdx.x < 16) out[blockIdx.x * 16 + threadIdx.x] = bins[threadIdx.x];
-        if (threadIdx.x == 0) out[128 + blockIdx.x] = last;
-    }"""
     x = np.random.default_rng(1).integers(0, 128, 5000).astype(np.int32)
     out = np.zeros(136, np.int32)
-    coalesce.Kernel(source, device=device)[8, 96](out, x, x.size)
+    kernel_of(HISTOGRAM, device=device)[8, 96](out, x, x.size)
     np.testing.assert_array_equal(out[:128], np.bincount(x, minlength=128))
     np.testing.assert_array_equal(out[128:], (np.arange(8) - 1) % 8)
 
 
 def test_arriving_and_waiting_apart(device):
-    source = """
-    #include <cooperative_groups.h>
-    namespace cg = cooperative_groups;
-    extern "C" __global__ void __cluster_dims__(2, 1, 1) apart(int *out) {
-        __shared__ int own[96];
-        auto cluster = cg::this_cluster();
-        int t = threadIdx.x;
-        for (int round = 0; round < 5; ++round) {
-            own[t] = round * 1000 + blockIdx.x * 100 + t;
-            auto token = cluster.barrier_arrive();
-            int busy = t * round;
-            cluster.barrier_wait(std::move(token));
-            out[blockIdx.x * 96 + t] += busy + cluster.map_shared_rank(own, blockIdx.x ^ 1)[95 - t];
-            cluster.sync();
-        }
-    }"""
     out = np.zeros((2, 96), np.int32)
-    coalesce.Kernel("#include <utility>\n" + source, device=device)[2, 96](out)
+    kernel_of(APART, device=device)[2, 96](out)
     t, block = np.arange(96), np.arange(2)[:, None]
     np.testing.assert_array_equal(out, 10 * t + 10000 + 5 * ((block ^ 1) * 100 + 95 - t))
 
@@ -164,59 +194,46 @@ def test_threads_that_have_left_are_not_awaited(device):
 def test_checks_know_the_barrier_of_the_cluster():
     x = np.arange(8 * 64, dtype=np.int32)
     out = np.zeros_like(x)
-    assert not sums().check(8, 64, out, x)
-    findings = sums(first="__syncthreads();").check(8, 64, out, x)
+    assert not kernel_of().check(8, 64, out, x)
+    findings = kernel_of(RACY).check(8, 64, out, x)
     assert {f.kind for f in findings} >= {"race"}
     assert any(f.space == "shared" for f in findings)
 
 
 def test_a_block_that_has_ended_has_no_shared_memory():
-    source = """
-    #include <cooperative_groups.h>
-    extern "C" __global__ void __cluster_dims__(2, 1, 1) late(int *out) {
-        __shared__ int own[32];
-        auto cluster = cooperative_groups::this_cluster();
-        own[threadIdx.x] = 1;
-        cluster.sync();
-        if (blockIdx.x == 1) return;
-        __syncthreads();
-        out[threadIdx.x] = cluster.map_shared_rank(own, 1)[threadIdx.x];
-    }"""
     with pytest.raises(coalesce.LaunchError, match="has ended; let the blocks of the cluster wait"):
-        coalesce.Kernel(source, device="sim")[2, 32](np.zeros(32, np.int32))
+        kernel_of(LATE)[2, 32](np.zeros(32, np.int32))
 
 
 def test_wrong_launches():
     x = np.zeros(64 * 12, np.int32)
     with pytest.raises(coalesce.LaunchError, match=r"grid of \(6, 1, 1\) blocks is not a multiple"):
-        sums()[6, 64](x, x.copy())
+        kernel_of()[6, 64](x, x.copy())
     with pytest.raises(coalesce.LaunchError, match=r"compute capability 9\.0"):
-        sums(device="sim:a100", arch=90)[12, 64](x, x.copy())
+        kernel_of(device="sim:a100", arch=90)[12, 64](x, x.copy())
     with pytest.raises(
         coalesce.LaunchError, match=r"communicate, with the instruction `(barrier\.cluster|mapa)"
     ):
-        sums().profile(12, 64, x, x.copy(), sample=0.5)
-    source = SUMS.replace("DIMS", "__cluster_dims__(2, 1, 1)").replace("LAST", "")
-    waits = source.replace("FIRST", "if (blockIdx.x == 0) cluster.barrier_wait();")
+        kernel_of().profile(12, 64, x, x.copy(), sample=0.5)
     with pytest.raises(coalesce.LaunchError, match="without having arrived there"):
-        coalesce.Kernel(waits, device="sim")[2, 64](x, x.copy())
+        kernel_of(NOT_ARRIVED)[2, 64](x, x.copy())
 
 
 def test_chosen_blocks_run_with_their_clusters():
     x = np.arange(12 * 64, dtype=np.int32)
     out = np.zeros_like(x)
-    trace = sums().trace(12, 64, out, x, blocks=[5])
+    trace = kernel_of().trace(12, 64, out, x, blocks=[5])
     stores = trace.select(array="out", kind="store")
     assert set(map(tuple, trace.block)) == {(5, 0, 0)}
     assert len(stores) == 2
     seen = []
-    sums().observe(12, 64, out, x, callback=seen.append)
+    kernel_of().observe(12, 64, out, x, callback=seen.append)
     np.testing.assert_array_equal(out, expected(x, 4))
 
 
 def test_a_block_of_a_cluster_is_stepped():
     x = np.arange(8 * 64, dtype=np.int32)
     want = expected(x, 4)
-    with sums().step(8, 64, np.zeros_like(x), x, of_block=6) as stepper:
+    with kernel_of().step(8, 64, np.zeros_like(x), x, of_block=6) as stepper:
         stepper.finish()
         np.testing.assert_array_equal(stepper.arrays["out"][6 * 64 : 7 * 64], want[384:448])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import counter_cases
+import many_kernels
 import numpy as np
 import pytest
 
@@ -12,7 +13,7 @@ SUM = """
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 
-extern "C" __global__ void total(const float *x, float *partial, float *out, int n) {
+extern "C" __global__ void k(const float *x, float *partial, float *out, int n) {
     cg::grid_group grid = cg::this_grid();
     __shared__ float sums[128];
     float sum = 0;
@@ -36,7 +37,7 @@ extern "C" __global__ void total(const float *x, float *partial, float *out, int
 # In each iteration, a block reads values that other blocks wrote in the previous iteration.
 ROUNDS = """
 #include <cooperative_groups.h>
-extern "C" __global__ void rounds(int *a, int *b, int n, int rounds) {
+extern "C" __global__ void k(int *a, int *b, int n, int rounds) {
     auto grid = cooperative_groups::this_grid();
     int i = grid.thread_rank();
     for (int r = 0; r < rounds; ++r) {
@@ -51,15 +52,40 @@ extern "C" __global__ void rounds(int *a, int *b, int n, int rounds) {
 
 ARRIVALS = """
 #include <cooperative_groups.h>
-extern "C" __global__ void arrivals(int *x) {
+extern "C" __global__ void k(int *x) {
     x[blockIdx.x * blockDim.x + threadIdx.x] = 1;
     cooperative_groups::this_grid().sync();
 }
 """
 
 
-def rounds_of(sync: str = "grid.sync();", **options) -> coalesce.Kernel:
-    return coalesce.Kernel(ROUNDS.replace("SYNC", sync), **options)
+# VALUE is what a thread reports about its grid group.
+RANKS = """
+#include <cooperative_groups.h>
+extern "C" __global__ void k(int *out) {
+    auto grid = cooperative_groups::this_grid();
+    out[grid.thread_rank()] = int(VALUE);
+}
+"""
+SYNCS = ("grid.sync();", "__syncthreads();", "if (blockIdx.x != 2) grid.sync();")
+FULL = ROUNDS.replace("SYNC", SYNCS[0]).replace(
+    "__global__", "__global__ __launch_bounds__(1024, 2)"
+)
+VALUES = ("grid.num_threads()", "grid.is_valid()")
+KERNELS = many_kernels.together(
+    [SUM, ARRIVALS, FULL]
+    + [ROUNDS.replace("SYNC", sync) for sync in SYNCS]
+    + [RANKS.replace("VALUE", value) for value in VALUES],
+    "k",
+)
+
+
+def kernel_of(source: str, device: str) -> coalesce.Kernel:
+    return coalesce.Kernel(*KERNELS[source], device=device)
+
+
+def rounds_of(sync: str = SYNCS[0], *, device: str) -> coalesce.Kernel:
+    return kernel_of(ROUNDS.replace("SYNC", sync), device)
 
 
 def expected(a: np.ndarray, rounds: int) -> np.ndarray:
@@ -71,7 +97,7 @@ def expected(a: np.ndarray, rounds: int) -> np.ndarray:
 def sums(device: str) -> tuple[coalesce.Kernel, list[np.ndarray], float]:
     x = np.arange(5000, dtype=np.float32) % 7
     arrays = [x, np.zeros(20, np.float32), np.zeros(1, np.float32)]
-    return coalesce.Kernel(SUM, device=device), arrays, float(x.sum())
+    return kernel_of(SUM, device), arrays, float(x.sum())
 
 
 def test_blocks_wait_for_each_other(device):
@@ -86,7 +112,7 @@ def test_blocks_end_while_others_still_wait():
 
     The mistake depends on when host threads are interrupted: 1 launch in 300 failed.
     """
-    kernel = coalesce.Kernel(ARRIVALS, device="sim")
+    kernel = kernel_of(ARRIVALS, "sim")
     x = np.zeros(264 * 32, np.int32)
     for _ in range(2000):
         kernel.launch(264, 32, x, cooperative=True)
@@ -106,12 +132,7 @@ def test_every_block_that_fits_participates():
     blocks = 132 * 2
     a = np.arange(blocks * 1024, dtype=np.int32)
     want = expected(a, 1)
-    kernel = coalesce.Kernel(
-        ROUNDS.replace("SYNC", "grid.sync();").replace(
-            "__global__", "__global__ __launch_bounds__(1024, 2)"
-        ),
-        device="sim",
-    )
+    kernel = kernel_of(FULL, "sim")
     kernel.launch((11, 4, 6), (32, 4, 8), a, np.zeros_like(a), a.size, 1, cooperative=True)
     np.testing.assert_array_equal(a, want)
 
@@ -135,23 +156,18 @@ def test_without_the_launch_there_is_no_grid_sync(device):
 
 def ranks(value, device):
     """Return what a thread reports about its grid group in an ordinary launch of 2 blocks of 32."""
-    source = """#include <cooperative_groups.h>
-        extern "C" __global__ void ranks(int *out) {
-            auto grid = cooperative_groups::this_grid();
-            out[grid.thread_rank()] = int(VALUE);
-        }"""
     out = np.zeros(64, np.int32)
-    coalesce.Kernel(source, options=[f"-DVALUE={value}"], device=device)[2, 32](out)
+    kernel_of(RANKS.replace("VALUE", value), device)[2, 32](out)
     return out
 
 
 def test_the_size_of_the_grid_needs_no_cooperative_launch(device):
-    assert (ranks("grid.num_threads()", device) == 64).all()
+    assert (ranks(VALUES[0], device) == 64).all()
 
 
 def test_the_grid_group_of_an_ordinary_launch_is_not_valid():
     """An H200 called it valid in processes with an earlier cooperative launch."""
-    assert (ranks("grid.is_valid()", "sim") == 0).all()
+    assert (ranks(VALUES[1], "sim") == 0).all()
 
 
 @pytest.mark.parametrize("of_ptx", [False, True])
@@ -180,9 +196,7 @@ def test_checks_know_that_the_barrier_orders_blocks():
     a = np.arange(600, dtype=np.int32)
     arguments = (a, np.zeros_like(a), a.size, 2)
     assert not rounds_of(device="sim").check(5, 128, *arguments, cooperative=True)
-    findings = rounds_of("__syncthreads();", device="sim").check(
-        5, 128, *arguments, cooperative=True
-    )
+    findings = rounds_of(SYNCS[1], device="sim").check(5, 128, *arguments, cooperative=True)
     assert {finding.kind for finding in findings} == {"race"}
 
 
@@ -226,14 +240,12 @@ def test_a_sample_of_blocks_is_refused():
 
 
 def test_a_block_that_skips_the_barrier():
-    source = ROUNDS.replace("SYNC", "if (blockIdx.x != 2) grid.sync();")
+    kernel = rounds_of(SYNCS[2], device="sim")
     a = np.zeros(512, np.int32)
     message = "grid.sync\\(\\) would wait forever: 1 block has ended without calling grid.sync"
     with pytest.raises(coalesce.LaunchError, match=message):
-        coalesce.Kernel(source, device="sim").launch(4, 128, a, a.copy(), 512, 1, cooperative=True)
-    findings = coalesce.Kernel(source, device="sim").check(
-        4, 128, a, a.copy(), 512, 1, cooperative=True
-    )
+        kernel.launch(4, 128, a, a.copy(), 512, 1, cooperative=True)
+    findings = kernel.check(4, 128, a, a.copy(), 512, 1, cooperative=True)
     assert any(f.kind == "stopped" and "grid.sync()" in f.title for f in findings)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
+import many_kernels
 import pytest
 
 from coalesce import _core, catalogue
@@ -15,10 +19,17 @@ ENTRIES = _core.ops.variants()
 NVCC = shutil.which("nvcc")
 
 
-def defines(entry, tile, real):
-    element = {"float": "float", "double": "double"}[real]
-    result = [f"-DREAL={real}", f"-DELEMENT={element}"]
-    return [*result, f"-DTILE={tile}"] if entry.tiles else result
+def source_of(compiled):
+    """Return one source for several (variant, tile, real)."""
+    return many_kernels.of_files(
+        (entry.file, catalogue.read_kernel(entry.file), entry.name, macros(entry, tile, real))
+        for entry, tile, real in compiled
+    )
+
+
+def macros(entry, tile, real):
+    result = [f"REAL={real}", f"ELEMENT={real}"]
+    return [*result, f"TILE={tile}"] if entry.tiles else result
 
 
 def arch_of(entry, arch="sm_90"):
@@ -50,43 +61,65 @@ def test_compiles_for_every_architecture(entry, arch):
     assert compiled.log == ""
 
 
-@pytest.mark.parametrize(
-    ("entry", "tile", "real"),
-    [
-        (e, tile, real)
-        for e in ENTRIES
-        if e.operation != "access"
-        for tile in e.tiles or (32,)
-        for real in precisions(e)
-    ],
-    ids=ids,
-)
-def test_static_shared_memory_matches_the_catalogue(entry, tile, real):
-    text = catalogue.read_kernel(entry.file)
+SIZES = [
+    (entry, tile, real)
+    for entry in ENTRIES
+    if entry.operation != "access"
+    for tile in entry.tiles or (32,)
+    for real in precisions(entry)
+]
+
+
+@functools.cache
+def static_shared_bytes(arch):
+    """Compile SIZES for an architecture, and return the bytes of each in static shared memory."""
+    compiled = [size for size in SIZES if arch_of(size[0]) == arch]
     # The PTX has the sizes. For this name of the architecture, no machine code is made.
-    arch = arch_of(entry, nvrtc.DEFAULT_ARCH).replace("sm_", "compute_")
-    ptx = nvrtc.compile_cuda(text, arch=arch, options=defines(entry, tile, real)).ptx
-    sizes = re.findall(r"\.shared\s+\.align\s+\d+\s+\.b8\s+\w+\[(\d+)\]", ptx)
+    ptx = nvrtc.compile_cuda(source_of(compiled), arch=arch.replace("sm_", "compute_")).ptx
+    bodies = dict(re.findall(r"^\.visible \.entry (\w+)\((.*?)^}", ptx, re.MULTILINE | re.DOTALL))
+    arrays = r"\.shared\s+\.align\s+\d+\s+\.b8\s+\w+\[(\d+)\]"
+    sizes = {name: sum(map(int, re.findall(arrays, body))) for name, body in bodies.items()}
+    assert sum(sizes.values()) == sum(map(int, re.findall(arrays, ptx)))  # no array is elsewhere
+    return {size: sizes[f"{size[0].name}_{n}"] for n, size in enumerate(compiled)}
+
+
+@pytest.mark.parametrize(("entry", "tile", "real"), SIZES, ids=ids)
+def test_static_shared_memory_matches_the_catalogue(entry, tile, real):
     item_size = 4 if real == "float" else 8
-    assert sum(map(int, sizes)) == entry.static_shared_bytes(tile, item_size)
+    compiled = static_shared_bytes(arch_of(entry))[entry, tile, real]
+    assert compiled == entry.static_shared_bytes(tile, item_size)
+
+
+PRECISIONS = [(entry, 32, real) for entry in ENTRIES for real in precisions(entry)]
+
+
+@functools.cache
+def compiled_by_nvcc(arch):
+    """Compile PRECISIONS for an architecture with nvcc. Return the bytes that each spills."""
+    compiled = [some for some in PRECISIONS if arch_of(some[0]) == arch]
+    number = arch.removeprefix("sm_")
+    target = f"-gencode=arch=compute_{number},code=sm_{number}"
+    command = [NVCC, "-cubin", target, "-Xptxas", "-v", "-Werror", "all-warnings"]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernels.cu"
+        source.write_text(source_of(compiled))
+        done = subprocess.run(
+            [*command, "-o", source.with_suffix(".cubin"), source],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    said = r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)"
+    spilled = {
+        name: int(re.search(r"(\d+) bytes spill stores", text)[1])
+        for name, text in re.findall(said, done.stderr, re.DOTALL)
+    }
+    return {some: spilled[f"{some[0].name}_{n}"] for n, some in enumerate(compiled)}
 
 
 @pytest.mark.skipif(NVCC is None, reason="there is no nvcc")
-@pytest.mark.parametrize(
-    ("entry", "real"), [(e, real) for e in ENTRIES for real in precisions(e)], ids=ids
-)
-def test_nvcc_compiles_it_without_spills(entry, real, tmp_path):
-    source = tmp_path / "kernel.cu"
-    source.write_text(catalogue.read_kernel(entry.file))
-    arch = arch_of(entry).removeprefix("sm_")
-    target = f"-gencode=arch=compute_{arch},code=sm_{arch}"
-    command = [NVCC, "-cubin", target, "-Xptxas", "-v", "-Werror", "all-warnings"]
-    done = subprocess.run(
-        [*command, *defines(entry, 32, real), "-o", tmp_path / "kernel.cubin", source],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    spilled = int(re.search(r"(\d+) bytes spill stores", done.stderr)[1])
+@pytest.mark.parametrize(("entry", "tile", "real"), PRECISIONS, ids=ids)
+def test_nvcc_compiles_it_without_spills(entry, tile, real):
+    spilled = compiled_by_nvcc(arch_of(entry))[entry, tile, real]
     assert spilled <= 8  # one register, around the inner loop of corner_turned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import many_kernels
 import numpy as np
 import pytest
 from both_ways import both_ways, same_as_gpu
@@ -13,7 +14,8 @@ TILES = """
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
 namespace cg = cooperative_groups;
-__global__ void k(const float* a, float* sums, float* before, float* other, float* reversed) {
+extern "C" __global__ void k(
+    const float* a, float* sums, float* before, float* other, float* reversed) {
     __shared__ cg::block_tile_memory<256> memory;
     __shared__ float s[256];
     auto tile = cg::tiled_partition<SIZE>(cg::this_thread_block(memory));
@@ -37,6 +39,30 @@ __global__ void k(int* out) {
 }
 """
 
+SIZES = (64, 128, 256)
+CHANGES = {
+    "none": (),
+    "without a barrier": (("tile.sync();", ""),),
+    "written after the collective operations": (
+        ("s[t] = a[t];", ""),
+        ("tile.sync();", "s[t] = a[t];"),
+    ),
+}
+
+
+def source_of(size: int, change: str = "none") -> str:
+    source = TILES.replace("SIZE", str(size))
+    for old, new in CHANGES[change]:
+        source = source.replace(old, new)
+    return source
+
+
+KERNELS = many_kernels.together(
+    [source_of(size) for size in SIZES]
+    + [source_of(size, change) for size in (64, 256) for change in list(CHANGES)[1:]],
+    "k",
+)
+
 
 def expected(a: np.ndarray, size: int) -> list[np.ndarray]:
     tiles = a.reshape(-1, size)
@@ -50,10 +76,10 @@ def expected(a: np.ndarray, size: int) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("size", [64, 128, 256])
+@pytest.mark.parametrize("size", SIZES)
 def test_results(size: int, device: str) -> None:
     a, outputs = np.arange(256, dtype=np.float32), np.zeros((4, 256), np.float32)
-    coalesce.Kernel(TILES.replace("SIZE", str(size)), device=device)[1, 256](a, *outputs)
+    coalesce.Kernel(*KERNELS[source_of(size)], device=device)[1, 256](a, *outputs)
     np.testing.assert_array_equal(outputs, expected(a, size))
 
 
@@ -61,7 +87,7 @@ def test_results(size: int, device: str) -> None:
 def test_results_of_other_architectures(arch: str) -> None:
     """The memory is an array of the kernel on sm_75. From sm_80 on, it is that of the system."""
     a, outputs = np.arange(256, dtype=np.float32), np.zeros((4, 256), np.float32)
-    kernel = coalesce.Kernel(TILES.replace("SIZE", "64"), device="sim", arch=arch)
+    kernel = coalesce.Kernel(source_of(64), device="sim", arch=arch)
     kernel[1, 256](a, *outputs)
     np.testing.assert_array_equal(outputs, expected(a, 64))
 
@@ -69,7 +95,7 @@ def test_results_of_other_architectures(arch: str) -> None:
 @pytest.mark.usefixtures("machine_code")
 def test_machine_code() -> None:
     a, outputs = np.arange(256, dtype=np.float32), np.zeros((4, 256), np.float32)
-    kernel = coalesce.Kernel(TILES.replace("SIZE", "128"), device="sim")
+    kernel = coalesce.Kernel(*KERNELS[source_of(128)], device="sim")
     _, *results = both_ways(kernel, 1, 256, a, *outputs)
     np.testing.assert_array_equal(results, expected(a, 128))
 
@@ -78,14 +104,12 @@ def test_machine_code() -> None:
 def test_a_check_knows_that_a_tile_synchronizes(size: int) -> None:
     """Accesses to the system's memory, which cooperative_groups.h makes, are not reported."""
     a, outputs = np.arange(256, dtype=np.float32), np.zeros((4, 256), np.float32)
-    source = TILES.replace("SIZE", str(size))
-    assert not coalesce.Kernel(source, device="sim").check(1, 256, a, *outputs)
-    racy = coalesce.Kernel(source.replace("tile.sync();", ""), device="sim")
-    # The collective operations synchronize, too.
-    assert not racy.check(1, 256, a, *outputs)
-    racy = coalesce.Kernel(
-        source.replace("s[t] = a[t];", "").replace("tile.sync();", "s[t] = a[t];"), device="sim"
+    kernel, unsynchronized, racy = (
+        coalesce.Kernel(*KERNELS[source_of(size, change)], device="sim") for change in CHANGES
     )
+    assert not kernel.check(1, 256, a, *outputs)
+    # The collective operations synchronize, too.
+    assert not unsynchronized.check(1, 256, a, *outputs)
     assert "race on s" in str(racy.check(1, 256, a, *outputs))
 
 
@@ -98,11 +122,9 @@ def test_the_size_of_shared_memory_does_not_change(counts: bool) -> None:
 
 
 @pytest.mark.usefixtures("machine_code")
-@pytest.mark.parametrize("size", [64, 128, 256])
+@pytest.mark.parametrize("size", SIZES)
 def test_the_order_of_sums(size: int, device: str, random: np.random.Generator) -> None:
     """The sums of random floats show the order in which they are added."""
-    source = TILES.replace("__global__ void k", 'extern "C" __global__ void k')
     a = random.normal(size=256).astype(np.float32) * 300
-    same_as_gpu(
-        source.replace("SIZE", str(size)), device, 1, 256, a, *np.zeros((4, 256), np.float32)
-    )
+    source, entry = KERNELS[source_of(size)]
+    same_as_gpu(source, device, 1, 256, a, *np.zeros((4, 256), np.float32), entry=entry)
