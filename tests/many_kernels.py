@@ -45,7 +45,9 @@ def of_files(files: Iterable[tuple[str, str, str, Sequence[str]]]) -> str:
             re.findall(r"^#define (\w+)", text, re.MULTILINE)
         )
         dynamic = re.findall(r"extern __shared__ \w+ (\w+)\[", text)
-        text = re.sub(rf"\b({'|'.join([entry, *dynamic])})\b", rf"\1_{number}", text)
+        # A name after a point is a part of a PTX instruction, such as .tf32.
+        own = rf"(?<!\.)\b({'|'.join([entry, *dynamic])})\b"
+        text = re.sub(own, rf"\1_{number}", text)
         parts += [
             *(f"#define {name} {value}" for name, value in defined),
             f"namespace file_{number} {{",

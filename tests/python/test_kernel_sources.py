@@ -139,7 +139,6 @@ def test_unknown_architectures() -> None:
 SEVERAL = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
-#include <cooperative_groups.h>
 namespace ns {
 template <int TILE> __global__ void tile(int *out) {
     __shared__ int staged[TILE];
@@ -149,6 +148,10 @@ template <int TILE> __global__ void tile(int *out) {
 }
 }
 template <typename T> __global__ void twice(T *x) { T y = x[threadIdx.x]; x[threadIdx.x] = y + y; }
+extern "C" __global__ void alone(int *out) { out[threadIdx.x] = SHIFT; }
+"""
+GROUP = """
+#include <cooperative_groups.h>
 extern "C" __global__ void group(int *out) {
     auto block = cooperative_groups::this_thread_block();
     auto warp = cooperative_groups::tiled_partition<32>(block);
@@ -173,7 +176,7 @@ def test_templates_headers_and_definitions(device: str) -> None:
     assert (brain.astype(np.uint32) << 16).view(np.float32).tolist() == [0, 2, 4, 6]
 
     out = np.zeros(64, np.int32)
-    coalesce.Kernel(SEVERAL, "group", options, device=device)[1, 64](out)
+    coalesce.Kernel(SEVERAL + GROUP, "group", options, device=device)[1, 64](out)
     np.testing.assert_array_equal(out, np.arange(64) % 32)
 
     with pytest.raises(ValueError, match=r"'tile' is a template.*entry=\"tile<float>\"|tile"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import many_kernels
 import numpy as np
 import pytest
 from both_ways import both_ways, same_as_gpu, why_ptx
@@ -237,26 +238,18 @@ def test_parameters_with_large_alignments():
     np.testing.assert_array_equal(out, 600321 + 1000 * np.arange(32))
 
 
-@pytest.mark.parametrize("place", ["global", "shared"])
-def test_atomics_on_floats_by_generic_addresses(place):
-    """The machine code asks where the address is (QSPC), also if it is in a cluster's memory."""
-    source = """
-    #include <cuda/atomic>
-    extern "C" __global__ void k(float *y, int in_shared) {
-        __shared__ float s;
-        if (threadIdx.x == 0) s = 0.5f;
-        __syncthreads();
-        cuda::atomic_ref<float, cuda::thread_scope_device> sum(in_shared ? s : y[0]);
-        sum.fetch_add(float(threadIdx.x));
-        __syncthreads();
-        if (threadIdx.x == 0) y[1] = s;
-    }"""
-    kernel = coalesce.Kernel(source, "k", device="sim")
-    in_shared = place == "shared"
-    (y,) = both_ways(kernel, 1, 32, np.array([0.25, 0], np.float32), int(in_shared))
-    assert list(y) == ([0.25, 496.5] if in_shared else [496.25, 0.5])
-
-
+SUM = """
+#include <cuda/atomic>
+extern "C" __global__ void k(float *y, int in_shared) {
+    __shared__ float s;
+    if (threadIdx.x == 0) s = 0.5f;
+    __syncthreads();
+    cuda::atomic_ref<float, cuda::thread_scope_device> sum(in_shared ? s : y[0]);
+    sum.fetch_add(float(threadIdx.x));
+    __syncthreads();
+    if (threadIdx.x == 0) y[1] = s;
+}
+"""
 ATOMICS = """
 #include <cuda/atomic>
 extern "C" __global__ void k(TYPE *y, const TYPE *x, int in_shared) {
@@ -271,6 +264,17 @@ extern "C" __global__ void k(TYPE *y, const TYPE *x, int in_shared) {
     y[96 + threadIdx.x] = s[threadIdx.x];
 }
 """
+BY_TYPE = {name: ATOMICS.replace("TYPE", name) for name in ("float", "double")}
+WITH_ATOMICS = many_kernels.together([SUM, *BY_TYPE.values()], "k")
+
+
+@pytest.mark.parametrize("place", ["global", "shared"])
+def test_atomics_on_floats_by_generic_addresses(place):
+    """The machine code asks where the address is (QSPC), also if it is in a cluster's memory."""
+    kernel = coalesce.Kernel(*WITH_ATOMICS[SUM], device="sim")
+    in_shared = place == "shared"
+    (y,) = both_ways(kernel, 1, 32, np.array([0.25, 0], np.float32), int(in_shared))
+    assert list(y) == ([0.25, 496.5] if in_shared else [496.25, 0.5])
 
 
 @pytest.mark.parametrize("place", ["global", "shared"])
@@ -285,4 +289,5 @@ def test_rounding_of_atomics_by_generic_addresses(
     y[:32] = random.normal(size=32)
     x[:6] = [np.inf, -np.inf, tiny, -tiny, 3 * tiny, -0.0]
     y[:6] = [-np.inf, 1, tiny, tiny, 5 * tiny, -0.0]
-    same_as_gpu(ATOMICS.replace("TYPE", name), device, 1, 32, y, x, int(place == "shared"))
+    source, entry = WITH_ATOMICS[BY_TYPE[name]]
+    same_as_gpu(source, device, 1, 32, y, x, int(place == "shared"), entry=entry)
