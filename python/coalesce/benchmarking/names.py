@@ -67,7 +67,10 @@ def row_requests(
             raise ValueError(f"variants: {one.variant!r} has no options; got {one.name!r}")
         for option_name in one.options:
             if option_name not in definition.options:
-                raise ValueError(f"variants: {one.name!r}: there is no option {option_name!r}")
+                raise ValueError(
+                    f"variants: {one.name!r} has the option {option_name!r}, but {operation} has no "
+                    "such option"
+                )
         if not one.is_peer:
             definition.check_options([one.variant], one.options)
     return names

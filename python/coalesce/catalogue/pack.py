@@ -42,10 +42,10 @@ def prepared(
 ) -> dict[str, Any]:
     """Return the kernel arguments that the variant `entry` needs for the operands a and b.
 
-    The result is a dict by name: ``{"a": ..., "b": ..., "a_map": ...}``. The items "a" and "b"
-    are the operands, or rounded or reordered copies of them. "a_map" is the tensor map of a, for
-    kernels that need one. `run` is the call that allocates the copies, and `others` are its other
-    arrays.
+    The result is a dict from the names of arguments to their values: ``{"a": ..., "b": ...,
+    "a_map": ...}``. "a" and "b" are the operands, or rounded or reordered copies of the operands.
+    "a_map" is the tensor map of a, if the kernel needs one. `run` is the call that allocates the
+    copies, and `others` are the other arrays of this call.
     """
     if entry.preparation == "pack_a":
         arrays = _strips(run, a, run.multiprocessors)

@@ -1,8 +1,8 @@
 """Locks that a process can still use after a fork.
 
-A forked child process has only one thread: the one that called fork. Another thread may have held a
-lock at that moment. In the child, no thread would ever release this lock. Therefore the child
-resets all locks of this module. (csrc/fork.hpp does the same for the locks in C++.)
+A forked child process has only one thread: the thread that called fork. Another thread may have
+held a lock at that moment. In the child, no thread would ever release this lock. Therefore the
+child resets all locks of this module. (csrc/fork.hpp does the same for the locks in C++.)
 """
 
 from __future__ import annotations

@@ -172,9 +172,9 @@ ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _
 def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
     """Return a demand: the kernel does not load (or store) the elements again and again.
 
-    To load each element once takes a certain number of requests. The limit is `most` times this
-    number. `kind` says whether loads or stores are counted, and `quantity` whether their requests
-    or their sectors are counted.
+    To load each element once takes a certain number of requests (or sectors). The limit is `most`
+    times this number. `kind` is "load" or "store". `quantity` says what is counted: requests or
+    sectors.
     """
     text = (
         f"the {kind}s take at most {most:g} times the {quantity} of one pass over the array, which "

@@ -117,8 +117,8 @@ class Prepared:
     def finish(self, watched: bool = False) -> None:
         """After the launch, copy the results to the caller's arrays.
 
-        This is only necessary for an array that is not C-contiguous, because the kernel worked on a
-        copy of it. `HostArray.finish` explains `watched`.
+        This is only necessary for arrays that are not C-contiguous, because the kernel worked on
+        copies of these arrays. `HostArray.finish` explains `watched`.
         """
         for argument in self.arguments:
             if isinstance(argument, HostArray):
