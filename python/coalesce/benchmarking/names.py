@@ -68,8 +68,7 @@ def row_requests(
         for option_name in one.options:
             if option_name not in definition.options:
                 raise ValueError(
-                    f"variants: {one.name!r} has the option {option_name!r}, but {operation} has no "
-                    "such option"
+                    f"variants: {one.name!r}: {operation} has no option {option_name!r}"
                 )
         if not one.is_peer:
             definition.check_options([one.variant], one.options)
