@@ -70,7 +70,10 @@ class ArrayCopies:
 
 
 def elements_overlap(array: Array) -> bool:
-    """Return whether two elements of a NumPy array share memory, for example after as_strided."""
+    """Return whether two elements of a NumPy array share memory.
+
+    For example, ``numpy.lib.stride_tricks.as_strided`` can return such an array.
+    """
     axes = sorted(
         (abs(stride), extent)
         for stride, extent in zip(array.strides, array.shape, strict=True)

@@ -50,8 +50,8 @@ def of_expressions(
     """Return a dict from each C++ expression to its type: ``{"threadIdx.x": "unsigned int"}``.
 
     Raises CompileError if the compiler rejects an expression. `lowered` is a function with two
-    arguments: a text and a list of expressions. It compiles the source with the text added at the
-    end, and returns a dict from each expression to its mangled name.
+    arguments: a text and a list of expressions. The function adds the text at the end of the
+    source, compiles the result, and returns a dict from each expression to its mangled name.
     """
     probes = {f"&{_PROBE}::type<decltype({e})>": e for e in expressions}
     types = {}
