@@ -26,8 +26,8 @@ struct ReplayMemory;  // l1_replay.hpp
 
 // The properties of an instruction that the replay needs.
 struct CacheSite {
-    // The effect on the caches. load_past means a load that bypasses L1.
-    enum class Effect : uint8_t { load, load_past, store, atomic };
+    // The effect on the caches. bypassing_load means a load that bypasses L1.
+    enum class Effect : uint8_t { load, bypassing_load, store, atomic };
     Effect effect;
     uint8_t bytes;     // the bytes that each lane accesses
     bool local;        // accesses local memory

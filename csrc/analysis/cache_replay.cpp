@@ -15,15 +15,15 @@
 
 namespace coalesce::analysis {
 
-using model::Filtered;
+using model::ReplayedBlock;
 using model::Traffic;
 using ptx::Space;
 using sim::Access;
 
 namespace {
 
-// If more requests than this (elements of Filtered::traffic) are kept, threads wait until L2 has
-// been replayed. This number of requests takes 4 MB. So the requests are usually still in the
+// If more requests than this (elements of ReplayedBlock::traffic) are kept, threads wait until L2
+// has been replayed. This number of requests takes 4 MB. So the requests are usually still in the
 // host's caches when they are replayed.
 constexpr size_t most_waiting_requests = size_t{1} << 17;
 
@@ -52,8 +52,7 @@ struct CacheReplay::Machine {
           second(gpu, sample),
           misses(instructions),
           arrivals(1 << 16) {
-        for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm)
-            clusters.push_back(coalescer.cluster_of(sm));
+        for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm) gpcs.push_back(coalescer.gpc_of(sm));
     }
 
     using L2Request = model::BlockSchedule::L2Request;
@@ -106,26 +105,26 @@ struct CacheReplay::Machine {
 
     void prefetch(const Lookup& l) {
         const Traffic::Kind kind = l.request->traffic->kind;
-        const uint32_t cluster = clusters[l.request->multiprocessor];
+        const uint32_t gpc = gpcs[l.request->multiprocessor];
         if (kind != Traffic::Kind::write) __builtin_prefetch(&arrival_of(l.line), 1);
-        if (kind == Traffic::Kind::read) coalescer.prefetch(cluster, l.line);
-        second.prefetch(kind, l.line, cluster);
+        if (kind == Traffic::Kind::read) coalescer.prefetch(gpc, l.line);
+        second.prefetch(kind, l.line, gpc);
     }
 
     void guess(Lookup& l) const {
         const Traffic::Kind kind = l.request->traffic->kind;
-        const uint32_t cluster = clusters[l.request->multiprocessor];
-        if (kind == Traffic::Kind::read) coalescer.prefetch_pending(cluster, l.line);
-        l.guess = second.guess(kind, l.line, cluster);
+        const uint32_t gpc = gpcs[l.request->multiprocessor];
+        if (kind == Traffic::Kind::read) coalescer.prefetch_pending(gpc, l.line);
+        l.guess = second.guess(kind, l.line, gpc);
     }
 
     void handle(const Lookup& l) {
         const L2Request& r = *l.request;
         const Traffic& t = *r.traffic;
-        const uint32_t cluster = clusters[r.multiprocessor];
+        const uint32_t gpc = gpcs[r.multiprocessor];
         model::LineAccess a{l.line, t.sectors, t.whole};
         if (t.kind == Traffic::Kind::write) {
-            second.handle(t.kind, a, cluster, l.guess);
+            second.handle(t.kind, a, gpc, l.guess);
             return;
         }
         Arrival& arrival = arrival_of(a.line);
@@ -133,17 +132,17 @@ struct CacheReplay::Machine {
         ++misses[t.pc].read;
         misses[t.pc].slow += on_the_way;
         if (t.kind == Traffic::Kind::read) {
-            a.sectors = coalescer.missing(cluster, a.line, a.sectors, r.time);
+            a.sectors = coalescer.missing(gpc, a.line, a.sectors, r.time);
             merged += model::sectors_in(t.sectors & ~a.sectors);
             if (!a.sectors) return;
         }
-        const bool from_dram = second.handle(t.kind, a, cluster, l.guess);
+        const bool from_dram = second.handle(t.kind, a, gpc, l.guess);
         if (from_dram && !on_the_way) {
             arrival = {a.line, r.time + model::dram_latency};
             ++misses[t.pc].slow;
         }
         if (t.kind == Traffic::Kind::read)
-            coalescer.ask(cluster, a.line, a.sectors, r.time, from_dram);
+            coalescer.mark_pending(gpc, a.line, a.sectors, r.time, from_dram);
     }
 
     // Returns the counts of L2 so far. If only a sample was replayed, they are estimated. To do
@@ -206,9 +205,9 @@ struct CacheReplay::Machine {
     model::L2Cache second;
     Sectors all, sampled;  // sums over all requests, and over the replayed ones
     model::UnlimitedCache unlimited;
-    std::vector<uint32_t> clusters;  // the cluster of each multiprocessor
-    uint64_t merged = 0;             // number of sectors merged
-    std::vector<Misses> misses;      // misses by instruction, with the answers of L2
+    std::vector<uint32_t> gpcs;  // the GPC of each multiprocessor
+    uint64_t merged = 0;         // number of sectors merged
+    std::vector<Misses> misses;  // misses by instruction, with the answers of L2
     // A line that is being fetched from DRAM, and the time at which it arrives. The entry of a line
     // in the table `arrivals` is computed from the line number. If two lines have the same entry,
     // the older line is forgotten.
@@ -243,7 +242,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
         } else if (i.access == Access::atomic || i.access == Access::reduction) {
             effect = atomic;
         } else if (i.traits.passes_l1) {
-            effect = load_past;
+            effect = bypassing_load;
         }
         sites_.push_back({effect, i.bytes, i.space == Space::local, i.traits.adds_floats});
         has_atomics_ = has_atomics_ || effect == atomic;
@@ -303,7 +302,7 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
 bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
                        std::shared_ptr<const L1Result> result) {
     const uint64_t operations = requests.operations(), most = requests.most_operations();
-    const model::Filtered& filtered = *result->filtered;
+    const model::ReplayedBlock& filtered = *result->filtered;
     // Turn the origins of addresses into those of lines.
     std::vector<uint64_t> origins = requests.origins();
     origins[0] = local_base + block.linear % first_round_ * block.warp_count * local_of_warp;

@@ -42,7 +42,7 @@
 
 namespace coalesce::model {
 class AtomicUnits;
-struct Filtered;
+struct ReplayedBlock;
 struct Gpu;
 struct Occupancy;
 }  // namespace coalesce::model
@@ -95,7 +95,7 @@ class CacheReplay {
     // The results of the L1 replay for blocks that have not started in the modelled schedule yet.
     // The key is the block number.
     struct Waiting {
-        std::shared_ptr<const model::Filtered> filtered;
+        std::shared_ptr<const model::ReplayedBlock> filtered;
         std::vector<uint64_t> origins;
     };
     std::map<uint64_t, Waiting> waiting_;
@@ -103,7 +103,7 @@ class CacheReplay {
     // or if the comparisons have failed too often.
     BlockRequests::Candidates candidates_;
     uint64_t as_expected_ = 0, not_as_expected_ = 0;  // numbers of blocks
-    size_t waiting_requests_ = 0;  // the number of elements of Filtered::traffic in `waiting_`
+    size_t waiting_requests_ = 0;  // the number of elements of ReplayedBlock::traffic in `waiting_`
     std::vector<Misses> misses_;   // misses, by instruction
     uint64_t blocks_ended_ = 0, warps_ended_ = 0;
     uint64_t operations_ = 0;  // operations of all warps

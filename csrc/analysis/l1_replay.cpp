@@ -9,8 +9,8 @@
 
 namespace coalesce::analysis {
 
-using model::Filtered;
 using model::LineAccess;
+using model::ReplayedBlock;
 using model::Traffic;
 
 namespace {
@@ -197,7 +197,8 @@ L1Result L1Replay::run() {
     }
     memory_.traffic = result_.traffic.size();
     result_.counts = cache_.counts();
-    return {std::make_shared<const Filtered>(std::move(result_)), variant_, std::move(misses_)};
+    return {std::make_shared<const ReplayedBlock>(std::move(result_)), variant_,
+            std::move(misses_)};
 }
 
 // Returns the request with the addresses that this variant uses.
@@ -294,8 +295,8 @@ void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
             case Effect::load:
                 t.sectors = cache_.load(lines[i], p.lines.places[i]);
                 break;
-            case Effect::load_past:
-                t.sectors = cache_.load_past(lines[i]);
+            case Effect::bypassing_load:
+                t.sectors = cache_.bypassing_load(lines[i]);
                 break;
             case Effect::store:
                 cache_.store(lines[i], p.lines.places[i]);

@@ -30,7 +30,7 @@ namespace coalesce::analysis {
 struct L1Result {
     // The counts and the requests to L2, with relative addresses (block_requests.hpp). `shift_of`
     // says how much the replay has added to them.
-    std::shared_ptr<const model::Filtered> filtered;
+    std::shared_ptr<const model::ReplayedBlock> filtered;
     uint32_t variant = 0;
     // Misses of each instruction. The cycles are only those that BlockRequests::cycles leaves out.
     std::vector<Misses> misses;
@@ -65,7 +65,7 @@ struct ReplayMemory {
 
     model::L1Cache l1;
     std::vector<Pattern> patterns{most_patterns};  // the last load with each hash
-    size_t traffic = 0;  // the number of elements of the last block's Filtered::traffic
+    size_t traffic = 0;  // the number of elements of the last block's ReplayedBlock::traffic
 };
 
 // Describes the `count` lines of a regular request: the first line, and the distance `step` from
@@ -121,7 +121,7 @@ class L1Replay {
     // True if the cache is so large that one line of a request cannot evict another line of the
     // same request.
     const bool keeps_a_request_;
-    model::Filtered result_;
+    model::ReplayedBlock result_;
 
     class PartialWrites;
     std::vector<PartialWrites> unwritten_;  // partial writes that L1 holds, by warp

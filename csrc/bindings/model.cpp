@@ -231,12 +231,13 @@ void add_model(py::module_ m) {
                 source_mask ? scattered(sources, bytes, source_mask, "load") : sim::MemoryEvent{};
             const sim::Traits traits = sim::traits_of(opcode);
             const bool atomic = kind == "atomic", copy = kind == "copy";
-            const int groups = traits.matrix ? model::groups_of(bytes) : model::turns_of(e);
+            const int groups =
+                traits.matrix ? model::groups_of(bytes) : model::count_served_groups(e);
             py::list groups_and_turns;
             for (int group = 0; group < groups; ++group) {
                 const sim::LaneMask lanes = model::group_mask(group, sim::warp_size / groups);
-                const uint32_t turns = atomic ? model::atomic_turns(e, mask & lanes, traits.form)
-                                       : copy ? model::copy_turns(source, e, lanes)
+                const uint32_t turns = atomic ? model::atomic_services(e, mask & lanes, traits.form)
+                                       : copy ? model::copy_conflicts(source, e, lanes)
                                               : model::most_words(e, mask & lanes);
                 groups_and_turns.append(py::make_tuple(mask & lanes, turns));
             }

@@ -139,7 +139,7 @@ CUDART(cudaOccupancyMaxActiveClusters)(int* clusters, const void* host,
         const uint64_t size = w.cluster.count();
         const uint32_t blocks =
             blocks_of(runtime().modules.function(host), threads, config->dynamicSmemBytes);
-        const uint32_t all = gpu.multiprocessors, gpcs = gpu.clusters();
+        const uint32_t all = gpu.multiprocessors, gpcs = gpu.gpcs();
         *clusters = 0;
         for (uint32_t i = 0; size <= most_cluster_blocks && i < gpcs; ++i)
             *clusters += int(((i + 1) * all / gpcs - i * all / gpcs) * blocks / size);

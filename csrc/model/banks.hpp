@@ -87,7 +87,7 @@ inline uint32_t most_lanes(const sim::MemoryEvent& e, sim::LaneMask mask) {
 // Returns the sum of `cost` over the groups of lanes. cost(event, mask) returns the cost of the
 // lanes of `mask`.
 template <class Cost>
-uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
+uint32_t sum_over_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
     uint32_t total = 0;
     for (int g = 0; g < groups; ++g)
         total += cost(e, e.mask & group_mask(g, sim::warp_size / groups));
@@ -97,7 +97,7 @@ uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
 // Returns true if both lanes of each pair of active lanes access the same address. For `apart` = 1,
 // the pairs are lanes 0 and 1, 2 and 3, and so on. For `apart` = 2, they are lanes 0 and 2, 1 and
 // 3, 4 and 6, 5 and 7, and so on.
-inline bool alike(const sim::MemoryEvent& e, int apart, sim::LaneMask mask) {
+inline bool pairs_share_address(const sim::MemoryEvent& e, int apart, sim::LaneMask mask) {
     const sim::LaneMask firsts = apart == 1 ? 0x55555555 : 0x33333333;
     bool same = true;
     sim::for_each_lane(mask & (mask >> apart) & firsts, [&](int lane) {
@@ -105,17 +105,17 @@ inline bool alike(const sim::MemoryEvent& e, int apart, sim::LaneMask mask) {
     });
     return same;
 }
-inline bool alike(const sim::MemoryEvent& e, sim::LaneMask mask) {
-    return alike(e, 1, mask) || alike(e, 2, mask);
+inline bool pairs_share_address(const sim::MemoryEvent& e, sim::LaneMask mask) {
+    return pairs_share_address(e, 1, mask) || pairs_share_address(e, 2, mask);
 }
 
 // Returns the number of groups of lanes that are served one after another. Groups that are served
 // together count as one.
-inline int turns_of(const sim::MemoryEvent& e) {
+inline int count_served_groups(const sim::MemoryEvent& e) {
     const int groups = groups_of(e.bytes);
-    const bool merged =
-        e.access == sim::Access::load && groups > 1 &&
-        (e.shape == sim::Shape::uniform || (e.shape == sim::Shape::scattered && alike(e, e.mask)));
+    const bool merged = e.access == sim::Access::load && groups > 1 &&
+                        (e.shape == sim::Shape::uniform ||
+                         (e.shape == sim::Shape::scattered && pairs_share_address(e, e.mask)));
     return merged ? groups / 2 : groups;
 }
 
@@ -135,12 +135,13 @@ inline void merge_groups(const sim::MemoryEvent& e, int groups, uint32_t apart, 
     const int lanes = 2 * sim::warp_size / groups;
     for (int pair = 0; pair < groups / 2; ++pair) {
         const sim::LaneMask both = e.mask & group_mask(pair, lanes);
-        if (alike(e, both) && most_words(e, both) == 1) {
+        if (pairs_share_address(e, both) && most_words(e, both) == 1) {
             w.theoretical -= most_words(e, both & group_mask(2 * pair, lanes / 2)) +
                              most_words(e, both & group_mask(2 * pair + 1, lanes / 2)) - 1;
         }
     }
-    if (const int turns = turns_of(e); turns < groups) w.taken = by_groups(e, turns, most_words);
+    if (const int turns = count_served_groups(e); turns < groups)
+        w.taken = sum_over_groups(e, turns, most_words);
 }
 
 inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
@@ -156,7 +157,7 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
         // common divisor of m and the number of lanes in a group.
         w.taken = uint32_t(groups * std::gcd(stride / e.bytes, int64_t(sim::warp_size / groups)));
     } else {
-        w.taken = by_groups(e, groups, most_words);
+        w.taken = sum_over_groups(e, groups, most_words);
         if (load && groups > 1) {
             merge_groups(e, groups, w.taken, w);
             w.ideal = std::min(w.theoretical, packed_wavefronts(e));
@@ -174,7 +175,7 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
 // (tests/data/matrices_h200.json).
 inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
     Wavefronts w;
-    w.taken = w.theoretical = by_groups(e, groups_of(e.bytes), most_words);
+    w.taken = w.theoretical = sum_over_groups(e, groups_of(e.bytes), most_words);
     w.ideal = packed_wavefronts(e);
     return w;
 }
@@ -190,18 +191,19 @@ inline uint32_t atomic_passes(sim::AtomicForm form) {
 }
 
 // Returns how often the busiest bank must serve the lanes of `mask` for an atomic.
-inline uint32_t atomic_turns(const sim::MemoryEvent& e, sim::LaneMask mask, sim::AtomicForm form) {
+inline uint32_t atomic_services(const sim::MemoryEvent& e, sim::LaneMask mask,
+                                sim::AtomicForm form) {
     if (form == sim::AtomicForm::spinning) return uint32_t(mask != 0);
     return form == sim::AtomicForm::counting ? most_words(e, mask) : most_lanes(e, mask);
 }
 
 inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm form) {
     Wavefronts w;
-    w.taken =
-        atomic_passes(form) *
-        by_groups(e, groups_of(e.bytes), [form](const sim::MemoryEvent& event, sim::LaneMask mask) {
-            return atomic_turns(event, mask, form);
-        });
+    w.taken = atomic_passes(form) *
+              sum_over_groups(e, groups_of(e.bytes),
+                              [form](const sim::MemoryEvent& event, sim::LaneMask mask) {
+                                  return atomic_services(event, mask, form);
+                              });
     w.theoretical = w.taken;
     w.ideal = atomic_passes(form) * packed_wavefronts(e);
     return w;

@@ -38,7 +38,7 @@ BlockSchedule::BlockSchedule(const Gpu& gpu, uint32_t resident)
         for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm) places_.push_back(sm);
 }
 
-void BlockSchedule::start(uint64_t block, std::shared_ptr<const Filtered> filtered,
+void BlockSchedule::start(uint64_t block, std::shared_ptr<const ReplayedBlock> filtered,
                           std::vector<uint64_t> origins) {
     const double round = double(filtered->cycles) * resident_;
     double late = drift * resident_ * std::sqrt(round) * at_random(block);

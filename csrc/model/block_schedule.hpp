@@ -37,7 +37,7 @@ namespace coalesce::model {
 inline constexpr uint32_t line_region_bits = 37;
 
 // The result of replaying one block through its L1: counts, requests to L2, and cycles.
-struct Filtered {
+struct ReplayedBlock {
     CacheCounts counts;
     std::vector<Traffic> traffic;
     uint32_t cycles = 0;
@@ -59,7 +59,7 @@ class BlockSchedule {
     [[nodiscard]] bool has_place() const { return !places_.empty(); }
     [[nodiscard]] bool is_empty() const { return held_ == 0; }
     // `origins` has the differences between lines and the relative lines of `filtered`, by array.
-    void start(uint64_t block, std::shared_ptr<const Filtered> filtered,
+    void start(uint64_t block, std::shared_ptr<const ReplayedBlock> filtered,
                std::vector<uint64_t> origins = {0});
 
     // Requests of a multiprocessor to L2, all at the same time during a slice.
@@ -72,7 +72,7 @@ class BlockSchedule {
     struct Slice {
         double start = 0;  // cycles since the launch; no request is earlier
         std::vector<L2Request> requests;
-        std::vector<std::shared_ptr<const Filtered>> ended;
+        std::vector<std::shared_ptr<const ReplayedBlock>> ended;
     };
     // Advances by one slice. The result is valid until the next call.
     const Slice& run_slice();
@@ -80,7 +80,7 @@ class BlockSchedule {
   private:
     // A block that a multiprocessor is executing.
     struct Running {
-        std::shared_ptr<const Filtered> filtered;
+        std::shared_ptr<const ReplayedBlock> filtered;
         std::vector<uint64_t> origins;
         size_t next = 0;       // the next request
         double time = 0;       // cycles since the block started; negative before it starts

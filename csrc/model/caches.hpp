@@ -119,7 +119,7 @@ class L1Cache {
         load_again(sectors);
     }
     // Handles a load that bypasses L1 (ld.volatile, ld.global.cg, cp.async.cg).
-    uint8_t load_past(const LineAccess& a) {
+    uint8_t bypassing_load(const LineAccess& a) {
         counts_.l1_loads += sectors_in(a.sectors);
         return a.sectors;
     }
@@ -167,8 +167,8 @@ class L2Cache {
         return LargeSectoredCache::is_in_sample(line, sample);
     }
 
-    // Handles a request from the GPC (cluster of multiprocessors) `from`. Returns true if DRAM must
-    // answer it.
+    // Handles a request from a multiprocessor of the GPC `from`. Returns true if DRAM must answer
+    // it.
     bool handle(Traffic::Kind kind, const LineAccess& a, uint32_t from, Guess guess = {});
     // Both functions prepare handle(): they load data of the modelled cache that handle() will need
     // into the host's own cache. Call guess() some time after prefetch(), and pass its result to

@@ -28,9 +28,10 @@
 namespace coalesce::model {
 
 // Returns the wavefronts that Nsight Compute counts for the lanes of `group`, if the copy passes
-// through L1. This is the largest number of lanes that conflict with one lane, including this lane.
-inline uint32_t copy_turns(const sim::MemoryEvent& source, const sim::MemoryEvent& target,
-                           sim::LaneMask group) {
+// through L1. Two lanes conflict if they use the same bank. The result is the largest number of
+// lanes that conflict with one lane, including this lane.
+inline uint32_t copy_conflicts(const sim::MemoryEvent& source, const sim::MemoryEvent& target,
+                               sim::LaneMask group) {
     const auto bank_of = [](const sim::MemoryEvent& e, int lane) {
         return e.address(lane) / e.bytes % (line_bytes / e.bytes);
     };
@@ -52,7 +53,7 @@ inline Wavefronts copy_wavefronts(const sim::MemoryEvent& source, const sim::Mem
     Wavefronts w;
     const int groups = groups_of(target.bytes);
     for (int g = 0; g < groups; ++g)
-        w.taken += copy_turns(source, target, group_mask(g, sim::warp_size / groups));
+        w.taken += copy_conflicts(source, target, group_mask(g, sim::warp_size / groups));
     w.theoretical = w.taken;
     w.ideal = std::min(w.theoretical, packed_wavefronts(target));
     return w;

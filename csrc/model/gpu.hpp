@@ -42,9 +42,7 @@ struct Gpu {
     [[nodiscard]] uint32_t reserved_shared_bytes() const { return major >= 8 ? 1024 : 0; }
     [[nodiscard]] std::span<const uint32_t> carveouts_kb() const;
     // Graphics processing clusters (GPCs), with 16 to 18 multiprocessors each.
-    [[nodiscard]] uint32_t clusters() const {
-        return multiprocessors < 32 ? 1 : multiprocessors / 16;
-    }
+    [[nodiscard]] uint32_t gpcs() const { return multiprocessors < 32 ? 1 : multiprocessors / 16; }
 };
 
 inline constexpr uint32_t schedulers = 4;  // each issues one warp instruction per cycle

@@ -2,24 +2,24 @@
 // requested and has not arrived, the unit does not send a second read of this sector to L2.
 //
 // METHOD
-// From compute capability 9.0 on, some reads do not reach L2. A cluster (GPC) has 16 to 18
-// multiprocessors. If one of them waits for a sector and another one reads the same sector, both
-// get the same answer. Nsight Compute's Profiling Guide calls the unit L2 Request Coalescer (LRC).
-// The guide says neither which multiprocessors share a unit nor how long reads can be merged with a
-// request. Both were derived from an H200's counters (tests/data/models_h200.json): a merged read
-// is missing in lts__t_sectors_srcunit_tex_op_read, but counted in
-// l1tex__m_xbar2l1tex_read_sectors.
+// From compute capability 9.0 on, some reads do not reach L2. A GPC (graphics processing cluster)
+// has 16 to 18 multiprocessors. If one of them waits for a sector and another one reads the same
+// sector, both get the same answer. Nsight Compute's Profiling Guide calls the unit L2 Request
+// Coalescer (LRC). The guide says neither which multiprocessors share a unit nor how long reads can
+// be merged with a request. Both were derived from an H200's counters
+// (tests/data/models_h200.json): a merged read is missing in lts__t_sectors_srcunit_tex_op_read,
+// but counted in l1tex__m_xbar2l1tex_read_sectors.
 //
-// - `access/gather` reads sectors at random. The share of merged reads shows how many sectors a
-//   cluster waits for at the same time: about 1600 if L2 answers, and about 2900 if DRAM answers
-//   most requests. Nine sectors arrive per cycle from L2, and four from DRAM. Dividing the number
-//   of sectors by the sectors per cycle gives the waiting times: about 200 and 700 cycles. They
-//   agree with the latencies of L2 and DRAM. They would not agree if only two or six
-//   multiprocessors, or half a cluster, shared a unit. So the model has one unit for each cluster.
+// - `access/gather` reads sectors at random. The share of merged reads shows how many sectors a GPC
+//   waits for at the same time: about 1600 if L2 answers, and about 2900 if DRAM answers most
+//   requests. Nine sectors arrive per cycle from L2, and four from DRAM. Dividing the number of
+//   sectors by the sectors per cycle gives the waiting times: about 200 and 700 cycles. They agree
+//   with the latencies of L2 and DRAM. They would not agree if only two or six multiprocessors, or
+//   half a GPC, shared a unit. So the model has one unit for each GPC.
 // - `matmul/coalesced` and `naive_2d` read two operands. Blocks with neighbouring numbers share one
 //   of them, and only reads of this operand are merged. Therefore the model places neighbouring
-//   blocks in one cluster. This is not the whole rule: in `access/offset` each block shares a
-//   sector with the next block, but no read is merged.
+//   blocks in one GPC. This is not the whole rule: in `access/offset` each block shares a sector
+//   with the next block, but no read is merged.
 #pragma once
 
 #include <cstdint>
@@ -33,35 +33,35 @@ class RequestCoalescer {
   public:
     explicit RequestCoalescer(const Gpu& gpu)
         : multiprocessors_(gpu.multiprocessors),
-          clusters_(gpu.clusters()),
+          gpcs_(gpu.gpcs()),
           merges_(gpu.major >= 9),
           table_(merges_ ? 1 << 10 : 0) {}
 
-    [[nodiscard]] uint32_t cluster_of(uint32_t multiprocessor) const {
-        return multiprocessor * clusters_ / multiprocessors_;
+    [[nodiscard]] uint32_t gpc_of(uint32_t multiprocessor) const {
+        return multiprocessor * gpcs_ / multiprocessors_;
     }
 
     // Call this when no later request will have an earlier time than `now`.
     void advance(double now) { start_ = now; }
 
     // Returns the sectors of a read that are not pending, and must be requested from L2.
-    [[nodiscard]] uint8_t missing(uint32_t cluster, uint64_t line, uint8_t sectors, double now) {
+    [[nodiscard]] uint8_t missing(uint32_t gpc, uint64_t line, uint8_t sectors, double now) {
         if (!merges_) return sectors;
-        const Place& place = table_[find(slot_of(cluster, line))];
+        const Place& place = table_[find(slot_of(gpc, line))];
         if (place.slot == no_slot || pending_[place.index].line != line) return sectors;
         const Pending& p = pending_[place.index];
         uint8_t left = 0;
         for (uint32_t s = 0; s < 4; ++s) {
-            const bool under_way = now > p.asked[s] - l2 && now < p.there(s);
+            const bool under_way = now > p.requested_at[s] - l2 && now < p.arrival_time(s);
             if ((sectors >> s & 1) && !under_way) left |= uint8_t(1u << s);
         }
         return left;
     }
 
     // Marks these sectors as pending. `from_dram` means that DRAM must answer the request.
-    void ask(uint32_t cluster, uint64_t line, uint8_t sectors, double now, bool from_dram) {
+    void mark_pending(uint32_t gpc, uint64_t line, uint8_t sectors, double now, bool from_dram) {
         if (!merges_) return;
-        const uint32_t slot = slot_of(cluster, line);
+        const uint32_t slot = slot_of(gpc, line);
         size_t at = find(slot);
         if (table_[at].slot == no_slot) {
             if (2 * (pending_.size() + 1) > table_.size()) {
@@ -75,53 +75,53 @@ class RequestCoalescer {
         if (p.line != line) p = {.line = line, .slot = slot};
         for (uint32_t s = 0; s < 4; ++s) {
             if (!(sectors >> s & 1)) continue;
-            p.asked[s] = now;
+            p.requested_at[s] = now;
             p.from_dram = uint8_t((p.from_dram & ~(1u << s)) | uint32_t{from_dram} << s);
         }
     }
 
-    // Both functions prepare missing() and ask(): they load data that these functions will need
-    // into the host's own cache. Call prefetch_pending() some time after prefetch().
-    void prefetch(uint32_t cluster, uint64_t line) const {
-        if (merges_) __builtin_prefetch(&table_[first_of(slot_of(cluster, line))], 1);
+    // Both functions prepare missing() and mark_pending(): they load data that these functions will
+    // need into the host's own cache. Call prefetch_pending() some time after prefetch().
+    void prefetch(uint32_t gpc, uint64_t line) const {
+        if (merges_) __builtin_prefetch(&table_[first_of(slot_of(gpc, line))], 1);
     }
-    void prefetch_pending(uint32_t cluster, uint64_t line) const {
+    void prefetch_pending(uint32_t gpc, uint64_t line) const {
         if (!merges_) return;
-        const Place& place = table_[first_of(slot_of(cluster, line))];
+        const Place& place = table_[first_of(slot_of(gpc, line))];
         if (place.slot != no_slot) __builtin_prefetch(&pending_[place.index], 1);
     }
 
   private:
     static constexpr double l2 = 200, dram = 600;  // waiting times in cycles
     static constexpr double never = -1e30;
-    // The number of slots per cluster. A slot remembers one line. There are enough slots: almost no
+    // The number of slots per GPC. A slot remembers one line. There are enough slots: almost no
     // pending line is replaced by another line.
     static constexpr uint32_t slots = 1 << 14;
     static constexpr uint32_t no_slot = UINT32_MAX;
 
-    // A line with pending sectors. For each of its sectors, `asked` has the time of the request,
-    // and a bit of `from_dram` says whether DRAM must deliver the sector. The model does not handle
-    // all requests in the order of their times. So a time in `asked` may be later than the time of
-    // a request that is handled afterwards.
+    // A line with pending sectors. For each of its sectors, `requested_at` has the time of the
+    // request, and a bit of `from_dram` says whether DRAM must deliver the sector. The model does
+    // not handle all requests in the order of their times. So a time in `requested_at` may be later
+    // than the time of a request that is handled afterwards.
     struct Pending {
         uint64_t line = ~uint64_t(0);
-        double asked[4] = {never, never, never, never};
+        double requested_at[4] = {never, never, never, never};
         uint32_t slot = no_slot;
         uint8_t from_dram = 0;  // a bit for each sector
 
         // Returns the time at which a sector arrives.
-        [[nodiscard]] double there(uint32_t sector) const {
-            return asked[sector] + (from_dram >> sector & 1 ? dram : l2);
+        [[nodiscard]] double arrival_time(uint32_t sector) const {
+            return requested_at[sector] + (from_dram >> sector & 1 ? dram : l2);
         }
         [[nodiscard]] bool has_arrived(double now) const {
             bool all = true;
-            for (uint32_t s = 0; s < 4; ++s) all = all && there(s) <= now;
+            for (uint32_t s = 0; s < 4; ++s) all = all && arrival_time(s) <= now;
             return all;
         }
     };
 
-    static uint32_t slot_of(uint32_t cluster, uint64_t line) {
-        return cluster * slots + uint32_t((line * 0x9e3779b97f4a7c15) >> 50);
+    static uint32_t slot_of(uint32_t gpc, uint64_t line) {
+        return gpc * slots + uint32_t((line * 0x9e3779b97f4a7c15) >> 50);
     }
 
     // Several lines have the same slot. The slot remembers which of them was requested last. Only a
@@ -153,7 +153,7 @@ class RequestCoalescer {
         }
     }
 
-    uint32_t multiprocessors_, clusters_;
+    uint32_t multiprocessors_, gpcs_;
     bool merges_;
     std::vector<Place> table_;
     std::vector<Pending> pending_;

@@ -110,7 +110,7 @@ class SectoredCacheOf {
         }
         sectors &= 15;
         if (different || !sectors) return 0;
-        pass_on(g);
+        store_group_times(g);
         g.count = count;
         g.intact = intact_;
         return uint8_t(sectors);
@@ -126,7 +126,7 @@ class SectoredCacheOf {
 
     // Call this function before the places of a group change. The group is not intact afterwards.
     void open(Group& g) {
-        pass_on(g);
+        store_group_times(g);
         g.intact = 0;
     }
     // Call this function after all `count` lines of the group have been used at the group's places.
@@ -140,7 +140,7 @@ class SectoredCacheOf {
 
     // Empties the cache. All groups are forgotten, too.
     void clear() {
-        pass_on();
+        store_group_times();
         sets_.clear();
         ++intact_;
     }
@@ -184,7 +184,7 @@ class SectoredCacheOf {
         auto place = Place(sets_.oldest(set));
         if (sets_.word(place) == empty_word) return place;
         if (!waiting_.empty()) {
-            pass_on();
+            store_group_times();
             place = Place(sets_.oldest(set));
         }
         evicted(line_of(sets_.word(place)));
@@ -193,14 +193,14 @@ class SectoredCacheOf {
     }
 
     // Copies the times of all waiting groups to their lines.
-    void pass_on() {
+    void store_group_times() {
         for (Group* const g : waiting_) {
-            pass_on(*g);
+            store_group_times(*g);
             g->waits = false;
         }
         waiting_.clear();
     }
-    void pass_on(Group& g) {
+    void store_group_times(Group& g) {
         if (!g.used) return;
         if constexpr (requires(Sets r) { r.use_at(0, 0); }) {
             const uint64_t start = g.used - g.count;

@@ -47,16 +47,16 @@ struct L1Cycles {
 // bytes. `address(lane)` returns the address of a lane.
 template <class Address>
 L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
-    struct Wanted {
+    struct Line {
         uint64_t line;
         uint32_t banks;  // one bit for each bank
     };
-    std::array<std::array<Wanted, sim::warp_size>, tag_sets> wanted;
+    std::array<std::array<Line, sim::warp_size>, tag_sets> lines_of_set;
     std::array<uint32_t, tag_sets> count{};
     sim::for_each_lane(mask, [&](int lane) {
         const uint64_t a = address(lane), line = a / line_bytes;
         const uint32_t set = tag_set(line);
-        auto& lines = wanted[set];
+        auto& lines = lines_of_set[set];
         uint32_t at = 0;
         while (at < count[set] && lines[at].line != line) ++at;
         if (at == count[set]) lines[count[set]++] = {line, 0};
@@ -70,7 +70,7 @@ L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
         // of this cycle (up to four) need the bank.
         std::array<uint32_t, tag_sets> by_at_least{};
         for (uint32_t set = 0; set < tag_sets; ++set) {
-            uint32_t more = k < count[set] ? wanted[set][k].banks : 0;
+            uint32_t more = k < count[set] ? lines_of_set[set][k].banks : 0;
             for (uint32_t& banks : by_at_least) {
                 const uint32_t both = banks & more;
                 banks |= more;

@@ -35,28 +35,28 @@ constexpr double dram_efficiency = 0.92;  // the share of the published bandwidt
 
 // Returns the time of activities that run at the same time. If several of them take about equally
 // long, the result is somewhat longer than the time of the longest one.
-double at_once(std::initializer_list<double> cycles) {
-    constexpr double apart = 4;  // if it were infinite, only the longest would count
+double overlapped(std::initializer_list<double> cycles) {
+    constexpr double exponent = 4;  // if it were infinite, only the longest would count
     double sum = 0;
-    for (const double c : cycles) sum += std::pow(c, apart);
-    return std::pow(sum, 1 / apart);
+    for (const double c : cycles) sum += std::pow(c, exponent);
+    return std::pow(sum, 1 / exponent);
 }
 
 }  // namespace
 
 Work scaled(Work work, double by) {
-    constexpr uint64_t Work::* sums[] = {&Work::blocks,
-                                         &Work::instructions,
-                                         &Work::fp32,
-                                         &Work::fp64,
-                                         &Work::alu,
-                                         &Work::xu,
-                                         &Work::tensor_cycles,
-                                         &Work::requests,
-                                         &Work::tag_lookups,
-                                         &Work::shared_wavefronts,
-                                         &Work::constant_lookups};
-    for (uint64_t Work::* const sum : sums) work.*sum = uint64_t(double(work.*sum) * by + 0.5);
+    constexpr uint64_t Work::*sums[] = {&Work::blocks,
+                                        &Work::instructions,
+                                        &Work::fp32,
+                                        &Work::fp64,
+                                        &Work::alu,
+                                        &Work::xu,
+                                        &Work::tensor_cycles,
+                                        &Work::requests,
+                                        &Work::tag_lookups,
+                                        &Work::shared_wavefronts,
+                                        &Work::constant_lookups};
+    for (uint64_t Work::*const sum : sums) work.*sum = uint64_t(double(work.*sum) * by + 0.5);
     return work;
 }
 
@@ -136,16 +136,17 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     const double throughput = *std::max_element(t.cycles, t.cycles + int(Bound::latency));
     // The resources of one multiprocessor work in parallel, like a pipeline, so only the slowest
     // one counts. The other resources (L2, DRAM) are shared by all multiprocessors. A shared
-    // resource may be busy with another multiprocessor, so at_once() lets the resources delay each
-    // other.
+    // resource may be busy with another multiprocessor, so overlapped() lets the resources delay
+    // each other.
     const double own = *std::max_element(t.cycles, t.cycles + int(Bound::l2));
-    const double together = at_once({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
+    const double together = overlapped({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
     // Two intervals are added to this time, because no other work is done in them. The first
     // interval is the time of the launch's first load. In the second one, all blocks that started
     // together wait at their barriers.
-    const double meetings = barriers + (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
-    const double busy = together + (work.memory_waits > 0 ? load : 0) + meetings / rounds;
-    const double cycles = at_once({busy, at(Bound::latency)});
+    const double barrier_waits =
+        barriers + (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
+    const double busy = together + (work.memory_waits > 0 ? load : 0) + barrier_waits / rounds;
+    const double cycles = overlapped({busy, at(Bound::latency)});
     t.bound = Bound::latency;
     if (throughput > at(Bound::latency))
         t.bound = Bound(std::max_element(t.cycles, t.cycles + int(Bound::latency)) - t.cycles);

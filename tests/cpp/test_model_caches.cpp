@@ -204,7 +204,7 @@ TEST(L1Cache, StoresAllocateALineWithoutData) {
     EXPECT_EQ(cache.counts().l1_load_hits, 2u);
     EXPECT_EQ(cache.counts().l1_stores, 5u);
     EXPECT_EQ(cache.counts().l1_store_hits, 1u);
-    EXPECT_EQ(cache.load_past({7, 0b0001, 0}), 0b0001);
+    EXPECT_EQ(cache.bypassing_load({7, 0b0001, 0}), 0b0001);
     cache.atomic({7, 0b0001, 0});
     EXPECT_EQ(cache.load({7, 0b0011, 0}), 0b0001);
 }

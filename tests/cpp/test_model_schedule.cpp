@@ -8,35 +8,35 @@
 namespace coalesce::model {
 namespace {
 
-TEST(RequestCoalescer, MergesPendingReadsOfACluster) {
+TEST(RequestCoalescer, MergesPendingReadsOfAGpc) {
     RequestCoalescer coalescer(*find_gpu("h200"));
     EXPECT_EQ(coalescer.missing(0, 7, 0b1111, 0), 0b1111);
-    coalescer.ask(0, 7, 0b0011, 0, false);
+    coalescer.mark_pending(0, 7, 0b0011, 0, false);
     EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 150), 0b0100);
-    EXPECT_EQ(coalescer.missing(1, 7, 0b0111, 150), 0b0111);  // another cluster requested it
+    EXPECT_EQ(coalescer.missing(1, 7, 0b0111, 150), 0b0111);  // another GPC requested it
     EXPECT_EQ(coalescer.missing(0, 8, 0b0111, 150), 0b0111);  // another line
     EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 250), 0b0111);  // the answer has arrived
-    coalescer.ask(0, 7, 0b0100, 300, true);                   // DRAM takes longer
+    coalescer.mark_pending(0, 7, 0b0100, 300, true);          // DRAM takes longer
     EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 750), 0b0011);
     EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 950), 0b0111);
 }
 
 TEST(RequestCoalescer, DoesNotExistBeforeHopper) {
     RequestCoalescer coalescer(*find_gpu("a100"));
-    coalescer.ask(0, 7, 0b1111, 0, false);
+    coalescer.mark_pending(0, 7, 0b1111, 0, false);
     EXPECT_EQ(coalescer.missing(0, 7, 0b1111, 1), 0b1111);
 }
 
-TEST(RequestCoalescer, EveryMultiprocessorIsInACluster) {
+TEST(RequestCoalescer, EveryMultiprocessorIsInAGpc) {
     for (const Gpu& gpu : gpus()) {
         const RequestCoalescer coalescer(gpu);
-        EXPECT_EQ(coalescer.cluster_of(0), 0u);
-        EXPECT_EQ(coalescer.cluster_of(gpu.multiprocessors - 1), gpu.clusters() - 1);
+        EXPECT_EQ(coalescer.gpc_of(0), 0u);
+        EXPECT_EQ(coalescer.gpc_of(gpu.multiprocessors - 1), gpu.gpcs() - 1);
     }
 }
 
-std::shared_ptr<const Filtered> reading(uint64_t line, uint32_t cycles) {
-    auto filtered = std::make_shared<Filtered>();
+std::shared_ptr<const ReplayedBlock> reading(uint64_t line, uint32_t cycles) {
+    auto filtered = std::make_shared<ReplayedBlock>();
     filtered->cycles = cycles;
     for (uint32_t time = 0; time < cycles; ++time)
         filtered->traffic.push_back({.line = line + time, .time = time, .sectors = 0b1111});
