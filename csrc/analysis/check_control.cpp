@@ -112,10 +112,10 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
                                    [&](const Actor& a) { return a.pc == op.pc; });
     if (!known && everyone) barrier.arrivals.push_back(here);
     if (op.operand[2] != sim::no_operand) barrier.counts = true;
-    // If `unbound` is true, the scheduler has released lanes of this warp that waited for others
-    // (free_waiting_lanes). So these lanes may arrive at the barrier alone. On a GPU, they would
-    // have waited for the others.
-    const bool part = w.current.mask != w.live && !w.unbound;
+    // If `released_early` is true, the scheduler has released lanes of this warp that waited for
+    // others (release_waiting_lanes). So these lanes may arrive at the barrier alone. On a GPU,
+    // they would have waited for the others.
+    const bool part = w.current.mask != w.live && !w.released_early;
     if (instructions_[op.pc].traits.aligned && part)
         barrier.parts.push_back({w.index, w.current.mask, here});
 }

@@ -210,7 +210,7 @@ struct Stepper::Impl {
             in_a_row = 0;
             Warp& w = warp(current);
             if (w.running) sim::rotate(w);
-            if (++stalled > uint32_t(sim::most_stalled_slices)) sim::free_waiting_lanes(w);
+            if (++stalled > uint32_t(sim::max_stalled_slices)) sim::release_waiting_lanes(w);
             current = (current + 1) % block().warp_count;
         }
         do {
@@ -221,7 +221,7 @@ struct Stepper::Impl {
                 current = next;
                 return next;
             }
-        } while ((others && others->run()) || sim::free_named_lanes(block()));
+        } while ((others && others->run()) || sim::release_awaited_lanes(block()));
         sim::throw_deadlock(block());
     }
 

@@ -246,7 +246,7 @@ void Lifter::link() {
         if (op.is<sim::Branch>() && !op.skips_guarded())
             target = &op.get<sim::Branch>().target;
         else if (op.control == sim::Control::set_barrier)
-            target = &op.get<sim::ReconvergenceBarrier>().meeting;
+            target = &op.get<sim::ReconvergenceBarrier>().target;
         if (target) *target = op_of_[*target];
     }
     machine_->op_of = op_of_;

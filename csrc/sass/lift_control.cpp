@@ -208,7 +208,7 @@ void Lifter::convergence(const Instruction& in) {
     if (is_predicate(operand(in, n))) condition = predicate(in.operands[n++]);
     const Operand& barrier = operand(in, n);
     if (barrier.kind != Kind::barrier) unsupported();
-    auto& reconvergence = op.set(sim::ReconvergenceBarrier{.number = int8_t(barrier.number)});
+    auto& convergence_barrier = op.set(sim::ReconvergenceBarrier{.number = int8_t(barrier.number)});
     if (in.opcode == "BREAK") {
         op.control = Control::break_barrier;
         if (condition != no_operand && in.guard.kind == Kind::predicate) unsupported("a guard");
@@ -219,9 +219,9 @@ void Lifter::convergence(const Instruction& in) {
     if (condition != no_operand) unsupported("a condition");
     if (in.opcode == "BSSY") {
         op.control = Control::set_barrier;
-        const Operand& meeting = operand(in, n + 1);
-        if (meeting.kind != Kind::label) unsupported();
-        reconvergence.meeting = meeting.target;
+        const Operand& target = operand(in, n + 1);
+        if (target.kind != Kind::label) unsupported();
+        convergence_barrier.target = target.target;
     } else {
         op.control = Control::sync_barrier;
     }

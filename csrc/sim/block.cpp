@@ -66,7 +66,7 @@ void start(Block& block, uint64_t linear) {
         w.async_groups.clear();
         w.reads_open.clear();
         w.read_groups.clear();
-        w.running = w.unbound = false;
+        w.running = w.released_early = false;
         w.expected = w.yielded = 0;
         w.at_cluster = w.pending_cluster = 0;
         w.strides.known = w.strides.given_up = 0;
@@ -81,7 +81,7 @@ namespace {
 
 // The value of Barrier::expected for a barrier that waits for all threads that have not left the
 // kernel.
-constexpr uint32_t everyone_left = UINT32_MAX;
+constexpr uint32_t all_remaining = UINT32_MAX;
 
 // Opens a barrier at which all threads have arrived. The waiting threads continue.
 void open_barrier(Block& block, uint32_t id);
@@ -104,14 +104,14 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
         // `arrived` is increased to all 32 lanes. Paths for which this is not the case are skipped.
         if (p.wait != Wait::barrier || p.mask != w.live || !(gone & ~w.live)) continue;
         Barrier& barrier = block.barriers[p.barrier];
-        if (barrier.expected != everyone_left)
+        if (barrier.expected != all_remaining)
             barrier.arrived += warp_size - uint32_t(std::popcount(p.mask));
     }
     w.current.mask = 0;  // so that these lanes are removed only once
     for (uint32_t id = 0; id < std::size(block.barriers); ++id) {
         const Barrier& barrier = block.barriers[id];
         if (barrier.arrived == 0) continue;
-        const bool everyone = barrier.expected == everyone_left;
+        const bool everyone = barrier.expected == all_remaining;
         if (barrier.arrived < (everyone ? threads_left(block) : barrier.expected)) continue;
         open_barrier(block, id);
         return id;
@@ -144,7 +144,7 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     // has fewer threads.
     uint32_t count = uint32_t(std::popcount(w.current.mask));
     if (!everyone && w.current.mask == w.live) count = warp_size;
-    barrier.expected = everyone ? everyone_left : w.lanes<const uint32_t>(op.operand[2])[lane];
+    barrier.expected = everyone ? all_remaining : w.lanes<const uint32_t>(op.operand[2])[lane];
     barrier.arrived += count;
     if (op.operand[3] != no_operand) {
         const LaneMask p = w.predicate(op.operand[3]);

@@ -28,7 +28,7 @@ References references(const ptx::Module& module, const ptx::Function& f) {
         for (size_t n = 0; n < in.operands.size(); ++n) {
             const ptx::Operand& o = in.operands[n];
             if (n == callee && o.kind == Kind::reg) result.calls_pointers = true;
-            each_name(o, [&](std::string_view name) {
+            for_each_name(o, [&](std::string_view name) {
                 const ptx::Function* const g = module.find_function(name);
                 if (g && !g->external && !g->entry)
                     (n == callee ? result.called : result.taken).push_back(g);

@@ -41,9 +41,9 @@ struct CallGraph {
 
 // Calls `visit` for each name that the operand contains.
 template <class Visit>
-void each_name(const ptx::Operand& o, const Visit& visit) {
+void for_each_name(const ptx::Operand& o, const Visit& visit) {
     if (!o.name.empty()) visit(o.name);
-    for (const ptx::Operand& element : o.elements) each_name(element, visit);
+    for (const ptx::Operand& element : o.elements) for_each_name(element, visit);
 }
 
 // The functions that a function refers to, in the order of the PTX text. Functions without a body

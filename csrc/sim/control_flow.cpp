@@ -134,7 +134,7 @@ class PostDominators {
                 uint32_t meet = blocks_[*b].leaves ? exit_ : none;
                 for (uint32_t successor : blocks_[*b].successors) {
                     if (parent[successor] == none) continue;
-                    meet = meet == none ? successor : meeting(parent, meet, successor);
+                    meet = meet == none ? successor : common_ancestor(parent, meet, successor);
                 }
                 if (parent[*b] == meet) continue;
                 parent[*b] = meet;
@@ -169,7 +169,7 @@ class PostDominators {
         }
     }
 
-    uint32_t meeting(const std::vector<uint32_t>& parent, uint32_t a, uint32_t b) const {
+    uint32_t common_ancestor(const std::vector<uint32_t>& parent, uint32_t a, uint32_t b) const {
         while (a != b) {
             while (number_[a] < number_[b]) a = parent[a];
             while (number_[b] < number_[a]) b = parent[b];

@@ -52,12 +52,12 @@ void collect_joins(Warp& w) {
 // `part` are these lanes. `first` is the innermost join of all the lanes. Returns the lanes that no
 // such barrier stores.
 template <class Visit>
-LaneMask each_barrier(Warp& w, int8_t number, int32_t first, LaneMask lanes, Visit&& visit) {
+LaneMask for_each_barrier(Warp& w, int8_t number, int32_t first, LaneMask lanes, Visit&& visit) {
     for (int32_t j = first; j >= 0 && lanes;) {
         const Join join = w.joins[size_t(j)];
         const LaneMask part = join.pending & lanes;
         if (join.links) {
-            lanes &= ~part | each_barrier(w, number, join.parent, part, visit);
+            lanes &= ~part | for_each_barrier(w, number, join.parent, part, visit);
             j = join.next;
             continue;
         }
@@ -72,7 +72,7 @@ LaneMask each_barrier(Warp& w, int8_t number, int32_t first, LaneMask lanes, Vis
 
 // Calls visit(join, part) for each join to which lanes of the path refer, and the lanes that do.
 template <class Visit>
-void each_reference(const Warp& w, const Path& path, Visit&& visit) {
+void for_each_join(const Warp& w, const Path& path, Visit&& visit) {
     if (path.join < 0 || !w.joins[size_t(path.join)].links) return visit(path.join, path.mask);
     for (int32_t j = path.join; j >= 0;) {
         const Join link = w.joins[size_t(j)];
@@ -83,7 +83,7 @@ void each_reference(const Warp& w, const Path& path, Visit&& visit) {
 
 }  // namespace
 
-void unite(Warp& w, const Path& other) {
+void merge_path(Warp& w, const Path& other) {
     if (other.join != w.current.join) {
         // No joins are collected here, because `other` is not among the paths of the warp.
         std::vector<std::pair<int32_t, LaneMask>> references;
@@ -92,8 +92,8 @@ void unite(Warp& w, const Path& other) {
                 if (known == join) return void(its |= lanes);
             references.emplace_back(join, lanes);
         };
-        each_reference(w, w.current, add);
-        each_reference(w, other, add);
+        for_each_join(w, w.current, add);
+        for_each_join(w, other, add);
         int32_t list = -1;
         for (const auto& [join, lanes] : references) {
             Join link;
@@ -124,7 +124,7 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
         parent = join.parent;
     }
     Join join;
-    join.pc = barrier.meeting;
+    join.pc = barrier.target;
     join.pending = lanes;
     join.parent = parent;
     join.frame = w.current.frame;
@@ -153,10 +153,11 @@ void sync_barrier(Warp& w, const Op& op, uint32_t at) {
     }
     const Path path = w.current;
     w.running = false;
-    const LaneMask rest = each_barrier(w, number, innermost, lanes, [&](int32_t j, LaneMask part) {
-        w.joins[size_t(j)].pc = at + 1;
-        arrive(w, j, part);
-    });
+    const LaneMask rest =
+        for_each_barrier(w, number, innermost, lanes, [&](int32_t j, LaneMask part) {
+            w.joins[size_t(j)].pc = at + 1;
+            arrive(w, j, part);
+        });
     if (!rest) return;
     w.running = true;
     w.current = path;
@@ -170,21 +171,21 @@ void break_barrier(Warp& w, const Op& op, uint32_t at) {
         const LaneMask p = w.predicate(op.guard);
         lanes &= op.guard_negated ? ~p : p;
     }
-    each_barrier(w, op.get<ReconvergenceBarrier>().number, w.current.join, lanes,
-                 [&](int32_t j, LaneMask part) {
-                     w.joins[size_t(j)].pending &= ~part;
-                     if (w.joins[size_t(j)].pending) settle(w, j);
-                 });
+    for_each_barrier(w, op.get<ReconvergenceBarrier>().number, w.current.join, lanes,
+                     [&](int32_t j, LaneMask part) {
+                         w.joins[size_t(j)].pending &= ~part;
+                         if (w.joins[size_t(j)].pending) release_if_complete(w, j);
+                     });
     go_to(w, at + 1);
 }
 
 void keep_barrier(Warp& w, const Op& op, uint32_t at) {
     const bool keeps = op.control == Control::keep_barrier;
-    each_barrier(w, op.get<ReconvergenceBarrier>().number, w.current.join, w.current.mask,
-                 [&](int32_t j, LaneMask part) {
-                     LaneMask& kept = w.joins[size_t(j)].kept;
-                     kept = keeps ? kept | part : kept & ~part;
-                 });
+    for_each_barrier(w, op.get<ReconvergenceBarrier>().number, w.current.join, w.current.mask,
+                     [&](int32_t j, LaneMask part) {
+                         LaneMask& kept = w.joins[size_t(j)].kept;
+                         kept = keeps ? kept | part : kept & ~part;
+                     });
     go_to(w, at + 1);
 }
 

@@ -93,9 +93,9 @@ void Decoder::decode_function(uint32_t index) {
                 b.reconvergence = no_block;
         }
     }
-    current.is_meeting.assign(current.flow.blocks.size(), false);
+    current.is_reconvergence.assign(current.flow.blocks.size(), false);
     for (const BasicBlock& b : current.flow.blocks) {
-        if (b.reconvergence != no_block) current.is_meeting[b.reconvergence] = true;
+        if (b.reconvergence != no_block) current.is_reconvergence[b.reconvergence] = true;
     }
     const uint32_t first = uint32_t(program_.ops.size());
     const uint32_t first_instruction = uint32_t(program_.instructions.size());
@@ -103,7 +103,7 @@ void Decoder::decode_function(uint32_t index) {
     current.op_of.resize(f.body.size() + 1);
     for (uint32_t i = 0; i < f.body.size(); ++i) {
         const uint32_t block = current.flow.block_of[i];
-        if (current.is_meeting[block] && current.flow.blocks[block].first == i && i > 0) {
+        if (current.is_reconvergence[block] && current.flow.blocks[block].first == i && i > 0) {
             append_between(Control::join);
         }
         current.op_of[i] = uint32_t(program_.ops.size());
@@ -122,10 +122,10 @@ void Decoder::decode_function(uint32_t index) {
             uint32_t& target = op.get<Branch>().target;
             target = current.op_of[target];
         }
-        uint32_t& meeting = program_.reconvergence[i];
-        if (meeting == no_op) continue;
-        meeting = meeting & resolved_op ? meeting & ~resolved_op
-                                        : current.op_of[current.flow.blocks[meeting].first];
+        uint32_t& point = program_.reconvergence[i];
+        if (point == no_op) continue;
+        point = point & resolved_op ? point & ~resolved_op
+                                    : current.op_of[current.flow.blocks[point].first];
     }
     for (uint32_t t = first_table; t < program_.tables.size(); ++t) {
         for (uint32_t& target : program_.tables[t]) target = current.op_of[target];

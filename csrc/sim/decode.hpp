@@ -55,7 +55,7 @@ class Decoder : private Emitter {
         std::map<std::string, uint32_t, std::less<>> formals;
         std::vector<uint32_t> op_of;  // the first op of each instruction
         // For each basic block: true if lanes may reconverge at its start.
-        std::vector<bool> is_meeting;
+        std::vector<bool> is_reconvergence;
     };
 
     // Defined in decode.cpp.

@@ -419,7 +419,7 @@ struct byte_differences {
 
 void nothing(Warp&, const Op&) {}
 
-// YIELD is in loops in which lanes may wait for other lanes of their warp (free_waiting_lanes).
+// YIELD is in loops in which lanes may wait for other lanes of their warp (release_waiting_lanes).
 void yield(Warp& w, const Op&) { w.yielded |= w.mask; }
 
 constexpr MachineHandler handlers[] = {

@@ -153,7 +153,7 @@ struct BarrierOperand {
 // barrier, 0 to 15 for B0 to B15.
 struct ReconvergenceBarrier {
     int8_t number = 0;
-    uint32_t meeting = 0;  // for BSSY: the op at which lanes are expected to reconverge
+    uint32_t target = 0;  // for BSSY: the op at which lanes are expected to reconverge
 };
 struct WarpSync {
     bool splits = false;  // groups of lanes with different member masks continue separately
@@ -281,8 +281,7 @@ class Payload {
   public:
     Payload() = default;
     template <class P>
-        requires(Types::number<P> != 0)
-    Payload(const P& payload) : number_(Types::number<P>) {
+    requires(Types::number<P> != 0) Payload(const P& payload) : number_(Types::number<P>) {
         new (bytes_) P(payload);
     }
 

@@ -11,7 +11,7 @@ namespace coalesce::sim {
 
 namespace {
 
-constexpr uint32_t most_calls_deep = 10000;
+constexpr uint32_t max_call_depth = 10000;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ int32_t new_join(Warp& w, const Join& join) {
 
 // Tests whether all lanes for which a join waits have arrived. If so, they continue together as one
 // path, the join is removed, and the function returns true.
-bool settle(Warp& w, int32_t at) {
+bool release_if_complete(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
     if (join.arrived != join.pending) return false;
     // In machine code, paths may still refer to a join that they left (convergence.cpp).
@@ -47,22 +47,22 @@ bool settle(Warp& w, int32_t at) {
 
 void arrive(Warp& w, int32_t at, LaneMask lanes) {
     w.joins[size_t(at)].arrived |= lanes;
-    settle(w, at);
+    release_if_complete(w, at);
 }
 
 namespace {
 
 // The lanes of the running path diverge now. Returns the join (a place where lanes wait for each
-// other) at which they reconverge, at op `meeting`. If lanes leave a loop in different iterations,
-// all of them get the same join.
-int32_t join_at(Warp& w, uint32_t meeting) {
+// other) at which they reconverge, at op `reconvergence`. If lanes leave a loop in different
+// iterations, all of them get the same join.
+int32_t join_at(Warp& w, uint32_t reconvergence) {
     const int32_t current = w.current.join;
-    if (meeting == no_op) return current;
+    if (reconvergence == no_op) return current;
     if (current >= 0) {
         const Join& join = w.joins[size_t(current)];
-        if (!join.explicit_only && join.pc == meeting) return current;
+        if (!join.explicit_only && join.pc == reconvergence) return current;
     }
-    return new_join(w, {meeting, w.current.mask, 0, current, w.current.frame, false});
+    return new_join(w, {reconvergence, w.current.mask, 0, current, w.current.frame, false});
 }
 
 // Returns the position of the registers for a called function. If another path is in the same
@@ -75,14 +75,14 @@ uint32_t place_frame(const Warp& w, uint32_t function, uint32_t lowest) {
     const auto end = [&](const Frame& f) {
         return f.registers + program.functions[f.function].register_bytes;
     };
-    const auto each_frame = [&](auto&& visit) {
+    const auto for_each_frame = [&](auto&& visit) {
         for (const Path& p : w.paths) visit(p.frame);
         for (const Join& j : w.joins) {
             if (j.pending) visit(j.frame);
         }
     };
     uint32_t at = no_op;
-    each_frame([&](const Frame& f) {
+    for_each_frame([&](const Frame& f) {
         if (f.function == function && f.depth == depth && f.registers >= lowest) at = f.registers;
     });
     if (at != no_op) return at;
@@ -90,7 +90,7 @@ uint32_t place_frame(const Warp& w, uint32_t function, uint32_t lowest) {
     const uint32_t bytes = program.functions[function].register_bytes;
     for (bool moved = true; moved;) {
         moved = false;
-        each_frame([&](const Frame& f) {
+        for_each_frame([&](const Frame& f) {
             if (f.registers >= at + bytes || at >= end(f)) return;
             at = end(f);
             moved = true;
@@ -179,9 +179,9 @@ void go_to(Warp& w, uint32_t pc) {
     arrive(w, w.current.join, w.current.mask);
 }
 
-void diverge(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting) {
+void diverge(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t reconvergence) {
     Path path = w.current;
-    path.join = join_at(w, meeting);
+    path.join = join_at(w, reconvergence);
     w.running = false;
     Path other = path;
     other.mask = taken;
@@ -195,22 +195,22 @@ void diverge(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint3
 namespace {
 
 // No join waits any more for these lanes, which leave the kernel. `j` is their innermost join.
-void forget_lanes(Warp& w, int32_t j, LaneMask lanes) {
+void stop_waiting_for(Warp& w, int32_t j, LaneMask lanes) {
     for (; j >= 0; j = w.joins[size_t(j)].parent) {
         Join& join = w.joins[size_t(j)];
         join.pending &= ~lanes;
-        if (join.next >= 0) forget_lanes(w, join.next, lanes);
+        if (join.next >= 0) stop_waiting_for(w, join.next, lanes);
     }
 }
 
 // Lanes have left the kernel. Other lanes may wait for them at the innermost join. Then they can
 // continue now. If no lanes wait at a join, the join is removed. Then the next outer join is tested
 // in the same way.
-void settle_outwards(Warp& w, int32_t j) {
+void release_outer_joins(Warp& w, int32_t j) {
     while (j >= 0) {
         const Join join = w.joins[size_t(j)];
-        if (join.next >= 0) settle_outwards(w, join.next);
-        if (!join.links && (!settle(w, j) || join.arrived)) break;
+        if (join.next >= 0) release_outer_joins(w, join.next);
+        if (!join.links && (!release_if_complete(w, j) || join.arrived)) break;
         j = join.parent;
     }
 }
@@ -228,8 +228,8 @@ void leave(Warp& w) {
         if (p.members & lanes & w.expected) throw_deadlock(*w.block);
         p.wait = Wait::none;
     }
-    forget_lanes(w, w.current.join, lanes);
-    settle_outwards(w, w.current.join);
+    stop_waiting_for(w, w.current.join, lanes);
+    release_outer_joins(w, w.current.join);
 }
 
 void enter(Warp& w, const CallSite& site, uint32_t function, uint32_t after) {
@@ -243,7 +243,7 @@ void enter(Warp& w, const CallSite& site, uint32_t function, uint32_t after) {
     path.frame = {function, place_frame(w, function, caller.frame.registers + from.register_bytes),
                   caller.frame.local + from.local_bytes, caller.frame.depth + 1};
     if (path.frame.local + to.local_bytes > program.local_bytes ||
-        path.frame.depth > most_calls_deep) {
+        path.frame.depth > max_call_depth) {
         throw LaunchError("stack overflow: too many calls are nested. The call of " + to.name +
                           " is at depth " + std::to_string(path.frame.depth) +
                           "; the stack of a thread has " + std::to_string(program.local_bytes) +
@@ -330,7 +330,7 @@ void branch_table(Warp& w, const Op& op, uint32_t at) {
     diverge(w, same, table[first], at, program.reconvergence[at]);
 }
 
-bool gather(Warp& w, const Op& op, uint32_t at) {
+bool reconverge_members(Warp& w, const Op& op, uint32_t at) {
     LaneMask here = w.current.mask;
     if (op.guard != no_operand) {
         const LaneMask p = w.predicate(op.guard);
@@ -387,7 +387,7 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     return true;
 }
 
-void release(Warp& w) {
+void split_members(Warp& w) {
     if (w.mask != w.current.mask) {
         const LaneMask together = w.mask;
         std::vector<Path> moved;
@@ -399,7 +399,7 @@ void release(Warp& w) {
         for (Path& p : moved) {
             p.wait = Wait::none;
             if (w.block->program->conventions.explicit_reconvergence && p.pc == w.current.pc) {
-                unite(w, p);  // WARPSYNC makes these lanes reconverge
+                merge_path(w, p);  // WARPSYNC makes these lanes reconverge
                 continue;
             }
             ++p.pc;
@@ -425,7 +425,7 @@ namespace {
 // The lanes that wait at a join continue without the lanes that have not arrived. This is done for
 // the first join that `wanted` accepts. Returns true if there is such a join.
 template <class Wanted>
-bool free_lanes(Warp& w, Wanted&& wanted) {
+bool release_join(Warp& w, Wanted&& wanted) {
     for (size_t j = 0; j < w.joins.size(); ++j) {
         Join& join = w.joins[j];
         const bool free =
@@ -438,7 +438,7 @@ bool free_lanes(Warp& w, Wanted&& wanted) {
         path.frame = join.frame;
         join.pending &= ~join.arrived;
         join.arrived = 0;
-        w.unbound = true;
+        w.released_early = true;
         place(w, path);
         return true;
     }
@@ -447,14 +447,14 @@ bool free_lanes(Warp& w, Wanted&& wanted) {
 
 }  // namespace
 
-bool free_waiting_lanes(Warp& w) {
+bool release_waiting_lanes(Warp& w) {
     if (!w.block->program->conventions.explicit_reconvergence)
-        return free_lanes(w, [](const Join&) { return true; });
-    return free_lanes(
+        return release_join(w, [](const Join&) { return true; });
+    return release_join(
         w, [&](const Join& join) { return !(join.pending & ~join.arrived & ~w.yielded); });
 }
 
-bool free_named_lanes(Block& block) {
+bool release_awaited_lanes(Block& block) {
     bool freed = false;
     for (uint32_t i = 0; i < block.warp_count; ++i) {
         Warp& w = block.warps[i];
@@ -462,7 +462,7 @@ bool free_named_lanes(Block& block) {
         for (const Path& p : w.paths) {
             if (p.wait == Wait::lanes) named |= p.members;
         }
-        const bool here = free_lanes(w, [&](const Join& join) {
+        const bool here = release_join(w, [&](const Join& join) {
             w.expected |= join.arrived & named;
             return (join.arrived & named) != 0;
         });

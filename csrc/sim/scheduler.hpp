@@ -25,9 +25,9 @@ void start(Block& block, uint64_t linear);
 
 // Call arrive() when lanes have reached a join (a place where lanes wait for each other). If these
 // were the last lanes for which the join waits, all of them continue together, and the join is
-// removed. settle() tests this, and returns true if the join was removed.
+// removed. release_if_complete() tests this, and returns true if the join was removed.
 void arrive(Warp& w, int32_t join, LaneMask lanes);
-bool settle(Warp& w, int32_t join);
+bool release_if_complete(Warp& w, int32_t join);
 
 // Stores a join, and returns its number.
 int32_t new_join(Warp& warp, const Join& join);
@@ -41,7 +41,7 @@ void keep_barrier(Warp& w, const Op& op, uint32_t at);
 void call_outside(Warp& w, const Op& op, uint32_t at);
 void jump(Warp& w, const Op& op, uint32_t at);
 // The lanes of `other` become part of the running path. Both paths are at the same op.
-void unite(Warp& w, const Path& other);
+void merge_path(Warp& w, const Path& other);
 
 // Adds a path (lanes that execute together) to the warp's queue. But if the path is already at the
 // place of its join (where it must wait for other lanes), it arrives at the join instead.
@@ -58,9 +58,10 @@ void go_to(Warp& warp, uint32_t pc);
 [[nodiscard]] uint32_t barrier_number(Warp& warp, const Op& op);
 
 // Splits the running path. The lanes of `taken` go to `target`, the others to `otherwise`. They
-// reconverge at `meeting`. If `meeting` is no_op, they reconverge only when they leave the
-// function.
-void diverge(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting);
+// reconverge at `reconvergence`. If `reconvergence` is no_op, they reconverge only when they leave
+// the function.
+void diverge(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise,
+             uint32_t reconvergence);
 
 // Lets the lanes of the running path leave the kernel, and ends the path.
 void leave(Warp& warp);
@@ -87,10 +88,10 @@ void call(Warp& warp, const Op& op, uint32_t at);
 // arrived yet, the running path must wait, and the function returns false. Otherwise it returns
 // true, and warp.mask has the lanes that execute the op. The lanes may come from several paths.
 // After the op, these paths continue separately.
-bool gather(Warp& warp, const Op& op, uint32_t at);
-// Call this after an op for which gather() returned true. Lets the paths from which the lanes came
-// continue separately.
-void release(Warp& warp);
+bool reconverge_members(Warp& warp, const Op& op, uint32_t at);
+// Call this after an op for which reconverge_members() returned true. Lets the paths from which the
+// lanes came continue separately.
+void split_members(Warp& warp);
 
 // Call this when the running path (lanes that execute together) reaches a barrier of the block. Its
 // lanes then wait, except in two cases. They are the last lanes for which the barrier waits, or the
@@ -123,13 +124,13 @@ bool next_path(Warp& warp);
 // holds a lock must continue while its neighbours spin on the lock. In machine code, the
 // lanes that do not arrive must have executed YIELD, which the assembler adds to such loops.
 // Returns true if there were waiting lanes to free.
-bool free_waiting_lanes(Warp& warp);
+bool release_waiting_lanes(Warp& warp);
 
 // Call this if no path of the block can run. Lanes may wait at a warp synchronisation for lanes of
 // their warp that wait at a join. Lets these lanes continue, because they may reach the
 // synchronisation later. If they leave the kernel instead, leave() throws the error for this.
 // Returns true if there were such lanes.
-bool free_named_lanes(Block& block);
+bool release_awaited_lanes(Block& block);
 
 // Moves the running path behind the warp's other paths.
 void rotate(Warp& warp);

@@ -97,7 +97,7 @@ SharedLayout lay_out_shared(const Module& module, const CallGraph& graph) {
     for (const Function* f : executed) {
         for (const Instruction& in : f->body) {
             for (const Operand& o : in.operands)
-                each_name(o, [&](std::string_view name) { named.insert(name); });
+                for_each_name(o, [&](std::string_view name) { named.insert(name); });
         }
     }
     uint32_t alignment = smallest_dynamic_alignment;

@@ -126,10 +126,10 @@ struct Warp {
     // not executed the wait yet.
     LaneMask at_cluster = 0, pending_cluster = 0;
     // True if lanes of this warp have continued without other lanes with which they should have
-    // reconverged (free_waiting_lanes).
-    bool unbound = false;
+    // reconverged (release_waiting_lanes).
+    bool released_early = false;
     // Lanes that continued because other lanes wait for them at a warp synchronisation
-    // (free_named_lanes). They must get there before they leave the kernel.
+    // (release_awaited_lanes). They must get there before they leave the kernel.
     LaneMask expected = 0;
     LaneMask yielded = 0;  // for machine code: the lanes that executed YIELD after their last BSYNC
     std::vector<Path> paths;
@@ -230,10 +230,10 @@ struct Block {
     std::map<uint32_t, TensorBox> boxes;
     uint32_t next_box = 0;
     // For a block that waits for other blocks. `seen_work` is the value of GridState::work when the
-    // block ran last. `fruitless_turns` counts how often the block has run since another block last
-    // did some work.
+    // block ran last. `turns_without_progress` counts how often the block has run since another
+    // block last did some work.
     uint64_t seen_work = 0;
-    uint32_t fruitless_turns = 0;
+    uint32_t turns_without_progress = 0;
 };
 
 }  // namespace coalesce::sim

@@ -26,8 +26,8 @@ namespace coalesce::sim {
 inline constexpr int64_t slice_ops = 1 << 16;
 // A slice is stalled if no path of the warp ended or began to wait during this slice. After this
 // many consecutive stalled slices of a block, lanes that wait for reconvergence continue without
-// the lanes for which they wait (free_waiting_lanes).
-inline constexpr int most_stalled_slices = 32;
+// the lanes for which they wait (release_waiting_lanes).
+inline constexpr int max_stalled_slices = 32;
 
 template <Observer O>
 class WarpRunner {
@@ -53,7 +53,7 @@ class WarpRunner {
                     rotate(w);
                     if (waits) return;
                     ++stalled_slices;
-                    if (spins_ && free_waiting_lanes(w)) stalled_slices = 0;
+                    if (spins_ && release_waiting_lanes(w)) stalled_slices = 0;
                 }
                 return;
             }
@@ -63,13 +63,13 @@ class WarpRunner {
         if (launch_.instruction_limit) end_slice(*w.block);
     }
 
-    // Call this after most_stalled_slices. Lanes that wait for reconvergence continue, in all warps
+    // Call this after max_stalled_slices. Lanes that wait for reconvergence continue, in all warps
     // of the block: any of them may have the lock for which the others wait. Returns true if there
     // were such lanes.
-    bool free_lanes(Block& block) {
+    bool release_lanes_of_block(Block& block) {
         short_slices = true;
         bool freed = false;
-        for (Warp& w : block.warps) freed = (!w.done() && free_waiting_lanes(w)) || freed;
+        for (Warp& w : block.warps) freed = (!w.done() && release_waiting_lanes(w)) || freed;
         spins_ = spins_ || freed;
         stalled_slices = 0;
         return freed;
@@ -83,14 +83,14 @@ class WarpRunner {
         step(w, program_.ops[at], at);
     }
 
-    static constexpr bool hears(Hook hook) { return O::hooks.has(hook); }
+    static constexpr bool listens_to(Hook hook) { return O::hooks.has(hook); }
 
     // The worker reads and resets the following members.
     bool spun = false;  // the last warp that ran ended its slice in a loop that only reads memory
     bool short_slices = false;  // lanes or blocks of this kernel have waited for each other
     int stalled_slices = 0;     // consecutive stalled slices of the running block
     // The number of warps of the block that only read memory during their last slice.
-    uint32_t watching_warps = 0;
+    uint32_t polling_warps = 0;
     // A waiting loop only reads memory until another thread changes it. If the waiting loop that
     // was executed last reads the barrier of the grid, this is the branch of the loop. Otherwise
     // null.
@@ -106,7 +106,7 @@ class WarpRunner {
         while (w.running && left_ > 0) {
             const uint32_t first = w.current.pc;
             const uint32_t last = program_.segment_end[first] - 1;
-            if constexpr (hears(Hook::segment)) observer_.segment(w, first, w.mask);
+            if constexpr (listens_to(Hook::segment)) observer_.segment(w, first, w.mask);
             left_ -= int64_t(last - first) + 1;
             if (instructions) instructions_ += instructions[first];
             const Op* op = ops + first;
@@ -161,7 +161,7 @@ class WarpRunner {
                 return barrier(w, op, at);
             case Control::cluster_arrive:
                 w.current.pc = at;
-                if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, cluster_barrier);
+                if constexpr (listens_to(Hook::arrive)) observer_.arrive(w, op, cluster_barrier);
                 if (arrive_at_cluster(w, op, at)) cluster_opened(w);
                 return;
             case Control::cluster_wait:
@@ -169,7 +169,7 @@ class WarpRunner {
                 return wait_for_cluster(w, op, at);
             case Control::yield:
                 w.yielded |= w.mask;
-                end_turn();
+                use_up_slice();
                 return go_to(w, at + 1);
             case Control::set_barrier:
                 return set_barrier(w, op, at);
@@ -192,62 +192,62 @@ class WarpRunner {
     void synchronize(Warp& w, const Op& op, uint32_t at) {
         const LaneMask before = w.current.mask;
         w.current.pc = at;
-        const bool together = gather(w, op, at);
+        const bool together = reconverge_members(w, op, at);
         if (splits_groups(op) && w.current.mask != before) diverged(w, op);
         if (!together) return;
         // The instruction may overwrite its own mask: mask = __ballot_sync(mask, ...).
-        if constexpr (hears(Hook::synchronized)) observer_.synchronized(w, op);
+        if constexpr (listens_to(Hook::synchronized)) observer_.synchronized(w, op);
         op.run(w, op);
-        release(w);
+        split_members(w);
         go_to(w, at + 1);
     }
 
     void barrier(Warp& w, const Op& op, uint32_t at) {
         const uint32_t number = barrier_number(w, op);
-        if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, number);
+        if constexpr (listens_to(Hook::arrive)) observer_.arrive(w, op, number);
         if (reach_barrier(w, op, at)) opened(*w.block, number);
     }
 
     void entered(Warp& w) {
-        if constexpr (hears(Hook::call)) observer_.call(w);
+        if constexpr (listens_to(Hook::call)) observer_.call(w);
     }
     void opened(Block& block, uint32_t barrier) {
-        if constexpr (hears(Hook::complete)) observer_.complete(block, barrier);
+        if constexpr (listens_to(Hook::complete)) observer_.complete(block, barrier);
     }
     void cluster_opened(const Warp& w) {
-        if constexpr (hears(Hook::complete)) {
+        if constexpr (listens_to(Hook::complete)) {
             for (const Block* block : w.block->cluster->blocks)
                 if (!block->ended) observer_.complete(*block, cluster_barrier);
         }
     }
     void diverged(Warp& w, const Op& op) {
-        if constexpr (hears(Hook::diverged)) observer_.diverged(w, op);
+        if constexpr (listens_to(Hook::diverged)) observer_.diverged(w, op);
     }
 
     void branch(Warp& w, const Op& op, uint32_t at) {
         const Branch& to = op.get<Branch>();
-        if (op.guard == no_operand) return go_back_or_on(w, op, to);
+        if (op.guard == no_operand) return take_branch(w, op, to);
         const LaneMask p = w.predicate(op.guard);
         const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
-        if (taken == w.current.mask) return go_back_or_on(w, op, to);
+        if (taken == w.current.mask) return take_branch(w, op, to);
         if (taken == 0) return go_to(w, at + 1);
         diverged(w, op);
         diverge(w, taken, to.target, at + 1, program_.reconvergence[at]);
     }
 
-    void go_back_or_on(Warp& w, const Op& op, const Branch& to) {
+    void take_branch(Warp& w, const Op& op, const Branch& to) {
         if (to.spins) {
-            end_turn();
+            use_up_slice();
             spun = true;
             const uint64_t watched = w.address[std::countr_zero(w.current.mask)];
             grid_barrier = watched - grid_workspace < 2 * sizeof(uint32_t) ? &op : nullptr;
-            ++watching_warps;
+            ++polling_warps;
         }
         go_to(w, to.target);
     }
 
     // Ends the current slice.
-    void end_turn() { left_ = 0; }
+    void use_up_slice() { left_ = 0; }
 
     // Returns the number of operations in a slice. If the launch has an instruction limit, a slice
     // must not execute many instructions more than the limit allows. Each instruction has at least

@@ -99,17 +99,17 @@ bool WorkerBase::run_group(Group& group) {
         for (const auto& block : group.blocks) {
             if (block->ended) continue;
             has_run_ = false;
-            const Ran ran = run_block(*block);
-            waits = waits && (ran == Ran::until_it_watches || !has_run_);
-            if (ran == Ran::until_it_waits && !has_run_) stuck = block.get();
-            ended = ended && ran == Ran::to_its_end;
-            if (ran == Ran::until_it_watches && group.blocks.size() == 1) return false;
+            const RunEnd ran = run_block(*block);
+            waits = waits && (ran == RunEnd::polls_memory || !has_run_);
+            if (ran == RunEnd::waits_for_others && !has_run_) stuck = block.get();
+            ended = ended && ran == RunEnd::block_ended;
+            if (ran == RunEnd::polls_memory && group.blocks.size() == 1) return false;
         }
         if (ended) return true;
         if (!waits) continue;
         const bool watches = std::any_of(
             group.blocks.begin(), group.blocks.end(),
-            [&](const auto& block) { return !block->ended && block->fruitless_turns > 0; });
+            [&](const auto& block) { return !block->ended && block->turns_without_progress > 0; });
         if (!watches && stuck) throw_deadlock(*stuck);
         return false;
     }
@@ -122,34 +122,34 @@ bool WorkerBase::waits_for_cluster(const Block& block) {
     });
 }
 
-WorkerBase::Ran WorkerBase::set_aside(Block& block) {
+WorkerBase::RunEnd WorkerBase::let_others_run(Block& block) {
     const uint64_t work = grid_.work.load(std::memory_order_relaxed);
     if (block.seen_work != work) {
         block.seen_work = work;
-        block.fruitless_turns = 0;
+        block.turns_without_progress = 0;
         idle_turns_ = 0;
     }
     // If no block makes progress, lanes that wait for other lanes of their warp continue without
     // these. Before that, each path of the block's warps must have had a turn. If there are several
     // host threads, the block gets more turns, because another thread may still make progress.
-    const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_groups_;
-    if (++block.fruitless_turns > std::max<uint64_t>(most, 2 * warp_size)) {
-        block.fruitless_turns = 1;
+    const uint64_t most = one_worker_ ? 0 : max_turns_without_progress / waiting_groups_;
+    if (++block.turns_without_progress > std::max<uint64_t>(most, 2 * warp_size)) {
+        block.turns_without_progress = 1;
         for (Warp& w : block.warps)
-            if (!w.done()) free_waiting_lanes(w);
+            if (!w.done()) release_waiting_lanes(w);
     }
     // Yields the processor to other processes, but only after all waiting blocks had a turn.
     if (++idle_turns_ > waiting_groups_ && !one_worker_) {
         idle_turns_ = 0;
         std::this_thread::yield();
     }
-    return Ran::until_it_watches;
+    return RunEnd::polls_memory;
 }
 
 void WorkerBase::wait_at_grid_barrier(const Block& block, const Op* reader,
-                                      uint32_t watching_warps) {
+                                      uint32_t polling_warps) {
     const int bit = bit_of_grid_barrier();
-    if (!reader || watching_warps != 1 || bit != bit_before_) return;
+    if (!reader || polling_warps != 1 || bit != bit_before_) return;
     const auto known = at_grid_barrier_.find(&block);
     if (known == at_grid_barrier_.end() || known->second != bit) {
         leave_grid_barrier(block);

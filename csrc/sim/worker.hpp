@@ -25,10 +25,11 @@
 
 namespace coalesce::sim {
 
-// Blocks that wait for each other only read memory. Their turns are counted until a block does
-// something else. When the count reaches this number, the blocks may be waiting for lanes that wait
-// for reconvergence. Such lanes then continue without the lanes for which they wait.
-inline constexpr uint64_t most_fruitless_turns = 1 << 16;
+// A turn of a block ends without progress if all its warps only read memory in a loop. A block
+// counts such turns, until any block does something else. When the count reaches this number, the
+// blocks may be waiting for lanes that wait for reconvergence. Such lanes then continue without the
+// lanes for which they wait.
+inline constexpr uint64_t max_turns_without_progress = 1 << 16;
 
 // The parts of a worker that do not depend on its observer.
 class WorkerBase {
@@ -45,29 +46,30 @@ class WorkerBase {
         std::vector<std::unique_ptr<Block>> blocks;
         Cluster cluster;
     };
-    enum class Ran : uint8_t {
-        to_its_end,
-        until_it_watches,  // the block only reads memory that other blocks write
-        until_it_waits,    // the block waits for other blocks of its cluster
+    // The reason why run_block() returned.
+    enum class RunEnd : uint8_t {
+        block_ended,
+        polls_memory,      // the block only reads memory that other blocks write
+        waits_for_others,  // the block waits for other blocks of its cluster
     };
 
     WorkerBase(const Program& program, const Launch& launch, AddressSpace& memory, GridState& grid);
     // Runs the block until it ends or waits for other blocks.
-    virtual Ran run_block(Block& block) = 0;
+    virtual RunEnd run_block(Block& block) = 0;
     // Announces that the blocks start.
     virtual void started(const Group& group) = 0;
 
     static bool waits_for_cluster(const Block& block);
     // Call this if all warps of the block only read memory in a loop. Then other blocks run next.
     // If no other block does any work either, lanes may be waiting for other lanes of their own
-    // warp. After some turns, these lanes continue without the others (free_waiting_lanes).
-    Ran set_aside(Block& block);
-    // Call this if all warps of the block wait. `watching_warps` is the number of its warps that
+    // warp. After some turns, these lanes continue without the others (release_waiting_lanes).
+    RunEnd let_others_run(Block& block);
+    // Call this if all warps of the block wait. `polling_warps` is the number of its warps that
     // only read memory in a loop. `reader` is the branch of such a loop that reads the barrier of
     // the grid, or null. Finds out whether the block waits in grid.sync(), which all blocks must
     // call, and records this. Throws LaunchError if every other block also waits there or has
     // ended, because then no block can continue.
-    void wait_at_grid_barrier(const Block& block, const Op* reader, uint32_t watching_warps);
+    void wait_at_grid_barrier(const Block& block, const Op* reader, uint32_t polling_warps);
     void leave_grid_barrier(const Block& block);
     [[nodiscard]] int bit_of_grid_barrier();
 
@@ -110,14 +112,14 @@ class Worker : public WorkerBase {
     }
 
   protected:
-    Ran run_block(Block& block) final {
+    RunEnd run_block(Block& block) final {
         runner_.stalled_slices = 0;
         for (;;) {
             // The flag is tested when a slice ends. But warps that wait for each other may never
             // use a whole slice. Therefore the flag is tested here, too.
             if (grid_.stop) throw Stopped{};
             bool progress = false, done = true, spins = true;
-            runner_.watching_warps = 0;
+            runner_.polling_warps = 0;
             if (launch_.cooperative) bit_before_ = bit_of_grid_barrier();
             for (Warp& w : block.warps) {
                 if (w.done()) continue;
@@ -132,37 +134,37 @@ class Worker : public WorkerBase {
             if (!spins || done) grid_.work.fetch_add(1, std::memory_order_relaxed);
             if (done) {
                 block.ended = true;
-                if constexpr (hears(Hook::finish)) observer_.finish(block);
-                return Ran::to_its_end;
+                if constexpr (listens_to(Hook::finish)) observer_.finish(block);
+                return RunEnd::block_ended;
             }
             has_run_ = has_run_ || progress;
             if (!progress) {
-                if (free_named_lanes(block)) continue;
+                if (release_awaited_lanes(block)) continue;
                 if (!waits_for_cluster(block)) throw_deadlock(block);
-                block.fruitless_turns = 0;
-                return Ran::until_it_waits;
+                block.turns_without_progress = 0;
+                return RunEnd::waits_for_others;
             }
             if (spins) {
                 if (launch_.cooperative)
-                    wait_at_grid_barrier(block, runner_.grid_barrier, runner_.watching_warps);
-                return set_aside(block);
+                    wait_at_grid_barrier(block, runner_.grid_barrier, runner_.polling_warps);
+                return let_others_run(block);
             }
-            if (runner_.stalled_slices > most_stalled_slices) {
-                if (runner_.free_lanes(block)) continue;
+            if (runner_.stalled_slices > max_stalled_slices) {
+                if (runner_.release_lanes_of_block(block)) continue;
                 std::this_thread::yield();
-                block.fruitless_turns = 1;
-                return Ran::until_it_watches;
+                block.turns_without_progress = 1;
+                return RunEnd::polls_memory;
             }
         }
     }
 
     void started(const Group& group) final {
-        if constexpr (hears(Hook::start)) {
+        if constexpr (listens_to(Hook::start)) {
             for (const auto& block : group.blocks) observer_.start(*block);
         }
     }
 
-    static constexpr bool hears(Hook hook) { return O::hooks.has(hook); }
+    static constexpr bool listens_to(Hook hook) { return O::hooks.has(hook); }
 
     O& observer_;
     WarpRunner<O> runner_;
